@@ -1,0 +1,42 @@
+# `make demo` and `make test` are all a newcomer needs; each installs what it uses into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lock clean campaign-model bench bench-engine bench-runtime
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## watch promises and tasks survive a killed process
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP)  ## every test that fits in about ten minutes
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(STAMP)  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright --warnings
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py
+
+format: $(STAMP)  ## rewrite the code in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock:  ## refresh requirements-dev.lock (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		pyproject.toml requirements-dev.in -o requirements-dev.lock
+
+clean:  ## remove everything that make created
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
