@@ -1,0 +1,1 @@
+"""The language: records, requests, replies, messages, validation, dialects. No I/O."""

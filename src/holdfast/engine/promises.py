@@ -1,0 +1,153 @@
+"""promise.*: a value that will exist is created, settled, waited for, found."""
+
+from holdfast.engine.scans import page_of
+from holdfast.engine.transitions import offer, settle
+from holdfast.engine.view import is_live, is_open, view_promise
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import tags
+from holdfast.protocol.address import parse_address
+from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
+from holdfast.protocol.records import NOTHING, Listener, Millis, Promise, PromiseState, Task, Value
+from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSearch,
+    PromiseSettle,
+    Request,
+)
+
+
+def find_promise(promise_id: str, ws: WorkingSet) -> Promise:
+    promise = ws.promise(promise_id)
+    if promise is None:
+        raise PromiseMissing(promise_id)
+    return promise
+
+
+def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Reply:
+    return Reply(200, PromiseReply(view_promise(find_promise(data.id, ws), now)))
+
+
+def create(request: Request, data: PromiseCreate, ws: WorkingSet, now: Millis) -> Reply:
+    target = target_of(data.tags, request.dialect)
+    return Reply(200, PromiseReply(create_promise(data, target, request.dialect, ws, now)))
+
+
+def target_of(entries: dict[str, str], dialect: Dialect) -> str | None:
+    """Where the task of such a promise is delivered; None when there is to be no task."""
+    if not entries:
+        return None
+    target = entries.get(tags.TARGET)
+    if target is None and dialect == "B" and (alias := entries.get(tags.INVOKE)) is not None:
+        try:
+            parse_address(alias)
+        except ValueError as error:
+            raise InvalidField(str(error)) from None
+        target = alias
+    if target is None and tags.DELAY in entries:
+        raise InvalidField("tag resonate:delay needs a resonate:target: only a task can be delayed")
+    return target
+
+
+def create_promise(
+    data: PromiseCreate, target: str | None, dialect: Dialect, ws: WorkingSet, now: Millis
+) -> Promise:
+    """The promise with this id: the one that exists, or a new one, with its task offered."""
+    existing = ws.promise(data.id)
+    if existing is not None:
+        check_creation_key(existing, data.ikc)
+        return view_promise(existing, now)
+    promise, task = new_promise(
+        data.id, data.param, data.tags, data.timeout_at, data.ikc, target, dialect, ws, now, now
+    )
+    if task is not None and is_open(task, now):
+        offer(task, ws, now, rest_until=tags.delay_of(data.tags) or 0)
+    return promise
+
+
+def check_creation_key(existing: Promise, ikc: str | None) -> None:
+    if ikc is not None and existing.ikc is not None and existing.ikc != ikc:
+        raise KeyConflict(f"The promise {existing.id!r} was created under another idempotency key")
+
+
+def new_promise(
+    promise_id: str,
+    param: Value,
+    entries: dict[str, str],
+    timeout_at: Millis,
+    ikc: str | None,
+    target: str | None,
+    dialect: Dialect,
+    ws: WorkingSet,
+    created_at: Millis,
+    now: Millis,
+) -> tuple[Promise, Task | None]:
+    """A promise that did not exist, and its task at version 0. Past its deadline it is born settled."""
+    timer = bool(entries) and tags.is_timer(entries)
+    if now < timeout_at:
+        promise = Promise(promise_id, "pending", param, NOTHING, entries, timeout_at, created_at, ikc=ikc)
+    else:
+        state: PromiseState = "resolved" if timer else "rejected_timedout"
+        created_at = min(created_at, timeout_at)
+        promise = Promise(promise_id, state, param, NOTHING, entries, timeout_at, created_at, timeout_at, ikc)
+    ws.put_promise(promise)
+    if target is None:
+        return promise, None
+    task = Task(
+        promise_id,
+        "pending" if promise.state == "pending" else "fulfilled",
+        0,
+        target,
+        dialect,
+        timer,
+        tags.priority_of(entries),
+        timeout_at,
+        created_at,
+    )
+    ws.put_task(task)
+    return promise, task
+
+
+def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:
+    promise = find_promise(data.id, ws)
+    if is_live(promise, now):
+        return settle(promise, data.state, data.value, now, data.iku, ws, now)
+    if data.iku is not None and promise.iku is not None and promise.iku != data.iku:
+        raise KeyConflict(f"The promise {data.id!r} was settled under another idempotency key")
+    return view_promise(promise, now)
+
+
+def settle_request(request: Request, data: PromiseSettle, ws: WorkingSet, now: Millis) -> Reply:
+    return Reply(200, PromiseReply(settle_promise(data, ws, now)))
+
+
+def register_callback(request: Request, data: PromiseRegisterCallback, ws: WorkingSet, now: Millis) -> Reply:
+    awaited = find_promise(data.awaited, ws)
+    awaiter = ws.promise(data.awaiter)
+    if awaiter is None:
+        raise CannotAwait(f"There is no promise {data.awaiter!r} that could await")
+    if ws.task(data.awaiter) is None:
+        raise CannotAwait(f"The promise {data.awaiter!r} has no target and cannot be woken")
+    if is_live(awaited, now) and is_live(awaiter, now):
+        ws.add_callback(data.awaited, data.awaiter)
+    return Reply(200, PromiseReply(view_promise(awaited, now)))
+
+
+def register_listener(request: Request, data: PromiseRegisterListener, ws: WorkingSet, now: Millis) -> Reply:
+    awaited = find_promise(data.awaited, ws)
+    if is_live(awaited, now):
+        ws.add_listener(data.awaited, Listener(data.address, request.dialect))
+    return Reply(200, PromiseReply(view_promise(awaited, now)))
+
+
+def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -> Reply:
+    page, cursor = page_of(ws.found, data.limit)
+    promises = (ws.promise(promise_id) for promise_id in page)
+    return Reply(
+        200,
+        PromisesReply([view_promise(promise, now) for promise in promises if promise is not None], cursor),
+    )

@@ -1,0 +1,152 @@
+"""Questions that name no ids: searches, claims, everything one process holds.
+
+A scan says which records it wants in terms that any store can evaluate; the rule behind it, that a
+promise past its deadline is settled, is spelt out here and nowhere else. A store answers with ids in
+the order asked for; the records are then loaded like any others.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.protocol import limits
+from holdfast.protocol.records import Millis, PromiseState, TaskState
+from holdfast.protocol.requests import (
+    PromiseSearch,
+    RequestData,
+    ScheduleSearch,
+    TaskClaim,
+    TaskHeartbeat,
+    TaskSearch,
+)
+
+Deadline = Literal["any", "ahead", "passed"]
+
+
+class Span(Struct, frozen=True):
+    """Records stored in one state, with their deadline ahead or passed. `timer` None: either."""
+
+    state: PromiseState | TaskState
+    deadline: Deadline = "any"
+    timer: bool | None = None
+
+
+class Page(Struct, frozen=True):
+    """A stretch of ids in ascending order: after a cursor, with a prefix, at most `limit`."""
+
+    after: str
+    prefix: str
+    limit: int
+
+
+class PromiseScan(Struct, frozen=True):
+    page: Page
+    now: Millis
+    spans: tuple[Span, ...]  # any of them; none: all
+    tags: dict[str, str]
+
+
+class TaskScan(Struct, frozen=True):
+    page: Page
+    now: Millis
+    spans: tuple[Span, ...]
+    tags: dict[str, str]
+    target: str | None = None
+    group: str | None = None
+    pid: str | None = None
+
+
+class ScheduleScan(Struct, frozen=True):
+    page: Page
+    tags: dict[str, str]
+
+
+class ClaimScan(Struct, frozen=True):
+    """Pending tasks that are not parked: highest priority first, then oldest, then by id."""
+
+    groups: tuple[str, ...]
+    now: Millis
+    limit: int
+
+
+class LeaseScan(Struct, frozen=True):
+    """Tasks that a process holds."""
+
+    pid: str
+    now: Millis
+
+
+Scan = PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
+
+
+def _page(data: PromiseSearch | TaskSearch | ScheduleSearch, default: int = limits.page_size) -> Page:
+    # One more than asked for tells whether another page follows.
+    return Page(data.cursor or "", data.prefix or "", (data.limit or default) + 1)
+
+
+def _promise_scan(data: PromiseSearch, now: Millis) -> Scan:
+    spans: tuple[Span, ...] = ()
+    if data.state == "pending":
+        spans = (Span("pending", "ahead"),)
+    elif data.state == "resolved":
+        spans = (Span("resolved"), Span("pending", "passed", timer=True))
+    elif data.state == "rejected_timedout":
+        spans = (Span("rejected_timedout"), Span("pending", "passed", timer=False))
+    elif data.state is not None:
+        spans = (Span(data.state),)
+    return PromiseScan(_page(data), now, spans, data.tags or {})
+
+
+def _task_scan(data: TaskSearch, now: Millis) -> Scan:
+    open_states: tuple[TaskState, ...] = ("pending", "acquired", "suspended", "halted")
+    if data.state == "fulfilled":
+        spans = (Span("fulfilled"), *(Span(state, "passed") for state in open_states))
+    elif data.state is not None:
+        spans = (Span(data.state, "ahead"),)
+    else:
+        spans = ()
+    if data.pid is not None:
+        # Only a live lease has a process.
+        spans = (
+            (Span("acquired", "ahead"),)
+            if data.state in (None, "acquired")
+            else (Span("fulfilled", "ahead"),)
+        )
+    return TaskScan(_page(data), now, spans, data.tags or {}, data.target, data.group, data.pid)
+
+
+def _schedule_scan(data: ScheduleSearch, now: Millis) -> Scan:
+    return ScheduleScan(_page(data, limits.schedule_page_size), data.tags or {})
+
+
+def _claim_scan(data: TaskClaim, now: Millis) -> Scan:
+    return ClaimScan(tuple(dict.fromkeys(data.groups)), now, data.count)
+
+
+def _lease_scan(data: TaskHeartbeat, now: Millis) -> Scan | None:
+    return None if data.tasks else LeaseScan(data.pid, now)
+
+
+_SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
+    PromiseSearch: _promise_scan,
+    TaskSearch: _task_scan,
+    ScheduleSearch: _schedule_scan,
+    TaskClaim: _claim_scan,
+    TaskHeartbeat: _lease_scan,
+}
+
+
+def scan_of(data: RequestData, now: Millis) -> Scan | None:
+    """The scan that must be made before this request can be applied, if any."""
+    make = _SCANS.get(type(data))
+    return None if make is None else make(data, now)
+
+
+def page_of(
+    found: list[str], limit: int | None, default: int = limits.page_size
+) -> tuple[list[str], str | None]:
+    """The ids of one page, and the cursor if more follow."""
+    most = limit or default
+    page = found[:most]
+    return page, page[-1] if len(found) > most else None

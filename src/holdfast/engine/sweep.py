@@ -1,0 +1,80 @@
+"""What the node does on its own: expire promises, lapse leases, offer tasks again, fire schedules.
+
+Each is a request like any other. Each checks its own condition again, so that firing it late, early or
+twice, by one node or by many, is harmless.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.engine.schedules import fire
+from holdfast.engine.transitions import offer, send_execute, settle
+from holdfast.engine.view import is_open, lapse
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import limits
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.records import NOTHING, Millis
+from holdfast.protocol.replies import EMPTY, Reply
+from holdfast.protocol.requests import Request, RequestData
+
+
+class PromiseDue(RequestData, frozen=True):
+    id: str
+
+
+class TaskDue(RequestData, frozen=True):
+    id: str
+
+
+class ScheduleDue(RequestData, frozen=True):
+    id: str
+
+
+class Due(Struct, frozen=True):
+    """What a store found to be due, and the earliest instant at which more will be."""
+
+    promises: list[str]
+    tasks: list[str]
+    schedules: list[str]
+    next_at: Millis | None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.promises or self.tasks or self.schedules)
+
+
+def sweep_requests(due: Due) -> list[Request]:
+    """In this order: a promise that expires takes its task with it before the task's own deadline counts."""
+    data: list[RequestData] = [
+        *(PromiseDue(promise_id) for promise_id in due.promises),
+        *(TaskDue(task_id) for task_id in due.tasks),
+        *(ScheduleDue(schedule_id) for schedule_id in due.schedules),
+    ]
+    return [Request("sweep", "", CURRENT_VERSION, "A", item) for item in data]
+
+
+def expire_promise(request: Request, data: PromiseDue, ws: WorkingSet, now: Millis) -> Reply:
+    promise = ws.promise(data.id)
+    if promise is not None and promise.state == "pending" and promise.timeout_at <= now:
+        lapsed = lapse(promise)
+        settle(promise, lapsed.state, NOTHING, lapsed.timeout_at, None, ws, now)
+    return Reply(200, EMPTY)
+
+
+def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Reply:
+    task = ws.task(data.id)
+    if task is not None and is_open(task, now) and task.due_at is not None and task.due_at <= now:
+        if task.state == "acquired":  # the lease has lapsed: whoever held it may be dead
+            offer(replace(task, started_at=None), ws, now)
+        else:  # nobody took it, or it has rested long enough
+            again = replace(task, due_at=min(now + ws.rules.retry_ms, limits.instant_ms_max), parked=False)
+            ws.put_task(again)
+            send_execute(again, ws)
+    return Reply(200, EMPTY)
+
+
+def fire_schedule(request: Request, data: ScheduleDue, ws: WorkingSet, now: Millis) -> Reply:
+    entry = ws.schedule(data.id)
+    if entry is not None and entry.schedule.next_run_at <= now:
+        fire(entry, ws, now)
+    return Reply(200, EMPTY)

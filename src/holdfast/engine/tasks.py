@@ -1,0 +1,331 @@
+"""task.*: the responsibility for a value is claimed, kept, given back, suspended, discharged.
+
+The guard of every mutating request: the task is acquired, its promise is still open, and the caller
+presents the current version. Anything else is 409, and means: stop.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.engine.promises import (
+    check_creation_key,
+    create_promise,
+    new_promise,
+    settle_promise,
+    target_of,
+)
+from holdfast.engine.scans import page_of
+from holdfast.engine.transitions import grant, offer, settle
+from holdfast.engine.view import is_live, is_open, view_promise, view_task
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import limits, tags
+from holdfast.protocol.errors import CannotAwait, ClaimLost, InvalidField, NoTask, Refusal, TaskMissing
+from holdfast.protocol.records import Millis, Promise, Task, TaskRef
+from holdfast.protocol.replies import (
+    EMPTY,
+    AcquireReply,
+    ClaimReply,
+    FenceReply,
+    HeartbeatReply,
+    Invoked,
+    PreloadReply,
+    PromiseReply,
+    Reply,
+    TaskCreateReply,
+    TaskReply,
+    TasksReply,
+)
+from holdfast.protocol.requests import (
+    CreateAction,
+    Request,
+    TaskAcquire,
+    TaskClaim,
+    TaskContinue,
+    TaskCreate,
+    TaskFence,
+    TaskFulfill,
+    TaskGet,
+    TaskHalt,
+    TaskHeartbeat,
+    TaskRelease,
+    TaskSearch,
+    TaskStart,
+    TaskSuspend,
+)
+from holdfast.protocol.wire import refuse, to_reply
+
+
+def find_task(task_id: str, ws: WorkingSet) -> Task:
+    task = ws.task(task_id)
+    if task is None:
+        raise TaskMissing(task_id)
+    return task
+
+
+def promise_of(task: Task, ws: WorkingSet) -> Promise:
+    promise = ws.promise(task.id)
+    assert promise is not None, f"task {task.id!r} has no promise"
+    return promise
+
+
+def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
+    """The guard: the task, if the presented version drives it now."""
+    task = find_task(task_id, ws)
+    if not is_open(task, now):
+        raise ClaimLost(f"The task {task_id!r} is fulfilled")
+    if task.state != "acquired":
+        raise ClaimLost(f"The task {task_id!r} is {task.state}, not acquired")
+    if task.version != version:
+        raise ClaimLost(f"The task {task_id!r} is at version {task.version}, not {version}")
+    return task
+
+
+def preload(promise: Promise, ws: WorkingSet, now: Millis) -> list[Promise]:
+    """The other promises of its branch: what a worker is about to ask for."""
+    branch = promise.tags.get(tags.BRANCH)
+    if branch is None:
+        return []
+    return [view_promise(other, now) for other in ws.branch(branch) if other.id != promise.id]
+
+
+def acquired_reply(task: Task, ws: WorkingSet, now: Millis) -> AcquireReply:
+    promise = promise_of(task, ws)
+    awaited = ws.promise(task.woken_by) if task.woken_by is not None else None
+    data = Invoked(promise, view_promise(awaited, now) if awaited is not None else None)
+    return AcquireReply(
+        view_task(task, now),
+        promise,
+        preload(promise, ws, now),
+        "invoke" if awaited is None else "resume",
+        data,
+    )
+
+
+def get(request: Request, data: TaskGet, ws: WorkingSet, now: Millis) -> Reply:
+    return Reply(200, TaskReply(view_task(find_task(data.id, ws), now)))
+
+
+def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> Reply:
+    action = data.action.data
+    target = target_of(action.tags, request.dialect)
+    if target is None:
+        raise InvalidField("task.create needs a promise with a resonate:target tag")
+    promise = ws.promise(action.id)
+    if promise is None:
+        promise, born = new_promise(
+            action.id,
+            action.param,
+            action.tags,
+            action.timeout_at,
+            action.ikc,
+            target,
+            request.dialect,
+            ws,
+            now,
+            now,
+        )
+        assert born is not None
+        task = born
+    else:
+        check_creation_key(promise, action.ikc)
+        existing = ws.task(action.id)
+        if existing is None:
+            raise NoTask(action.id)
+        if request.dialect == "B":
+            return Reply(200, TaskCreateReply(view_promise(promise, now)))
+        task = existing
+    if not is_open(task, now):
+        return Reply(200, TaskCreateReply(view_promise(promise, now), view_task(task, now), []))
+    if task.state != "pending":
+        raise ClaimLost(f"The task {task.id!r} is {task.state}")
+    task = grant(task, data.pid, data.ttl, request.corr_id, ws, now)
+    return Reply(200, TaskCreateReply(promise, view_task(task, now), preload(promise, ws, now)))
+
+
+def acquire(request: Request, data: TaskAcquire, ws: WorkingSet, now: Millis) -> Reply:
+    task = find_task(data.id, ws)
+    if not is_open(task, now):
+        raise ClaimLost(f"The task {data.id!r} is fulfilled")
+    if _is_repeated(request, data, task):
+        return Reply(200, acquired_reply(task, ws, now))
+    if task.state != "pending":
+        raise ClaimLost(f"The task {data.id!r} is {task.state}, not pending")
+    if task.version != data.version:
+        raise ClaimLost(f"The task {data.id!r} is at version {task.version}, not {data.version}")
+    task = grant(task, data.pid, data.ttl, request.corr_id, ws, now)
+    return Reply(200, acquired_reply(task, ws, now))
+
+
+def _is_repeated(request: Request, data: TaskAcquire, task: Task) -> bool:
+    """The very acquire that made the current lease, sent again because its reply was lost."""
+    return (
+        task.state == "acquired"
+        and task.version == data.version + 1
+        and task.pid == data.pid
+        and task.corr_id == request.corr_id
+    )
+
+
+def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Reply:
+    granted: list[AcquireReply] = []
+    for task_id in ws.found[: data.count]:
+        task = grant(find_task(task_id, ws), data.pid, data.ttl, request.corr_id, ws, now)
+        granted.append(acquired_reply(task, ws, now))
+    return Reply(200, ClaimReply(granted))
+
+
+def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Reply:
+    task = held_task(data.id, data.version, ws, now)
+    if task.started_at is None:
+        task = replace(task, started_at=now)
+        ws.put_task(task)
+    return Reply(200, TaskReply(view_task(task, now)))
+
+
+def release(request: Request, data: TaskRelease, ws: WorkingSet, now: Millis) -> Reply:
+    task = held_task(data.id, data.version, ws, now)
+    if data.retry is not None:
+        rested = replace(task, started_at=None, bounces=0, retries=task.retries + 1, error=data.retry.error)
+        offer(rested, ws, now, rest_until=min(now + data.retry.delay, limits.instant_ms_max))
+    else:
+        bounces = _bounces(task, now)
+        offer(
+            replace(task, started_at=None, bounces=bounces), ws, now, rest_until=now + _bounce_rest(bounces)
+        )
+    return Reply(200, EMPTY)
+
+
+def _bounces(task: Task, now: Millis) -> int:
+    """How often in a row this task was given back as soon as it was taken."""
+    held_since = now if task.acquired_at is None else task.acquired_at
+    return task.bounces + 1 if now - held_since < limits.bounce_window_ms else 0
+
+
+def _bounce_rest(bounces: int) -> Millis:
+    """One quick release is ordinary. A task that comes back at once again and again rests longer and longer."""
+    if bounces < 2:
+        return 0
+    return min(limits.bounce_ms_max, limits.bounce_base_ms << min(bounces - 2, 20))
+
+
+def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) -> Reply:
+    action = data.action.data
+    if request.dialect == "B":
+        task = find_task(data.id, ws)
+        if not is_open(task, now) and task.version == data.version:
+            return Reply(200, PromiseReply(view_promise(promise_of(task, ws), now)))
+    task = held_task(data.id, data.version, ws, now)
+    settled = settle(promise_of(task, ws), action.state, action.value, now, action.iku, ws, now)
+    return Reply(200, PromiseReply(settled))
+
+
+def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) -> Reply:
+    task = held_task(data.id, data.version, ws, now)
+    awaited: dict[str, Promise] = {}
+    for action in data.actions:
+        promise = ws.promise(action.data.awaited)
+        if promise is None:
+            raise CannotAwait(f"There is no promise {action.data.awaited!r} to wait for")
+        awaited[promise.id] = promise
+    if not all(is_live(promise, now) for promise in awaited.values()):
+        if task.resumes:
+            ws.put_task(replace(task, resumes=0))
+        return Reply(300, PreloadReply(preload(promise_of(task, ws), ws, now)))
+    for promise_id in awaited:
+        ws.add_callback(promise_id, task.id)
+    ws.put_task(
+        replace(
+            task,
+            state="suspended",
+            resumes=0,
+            due_at=None,
+            pid=None,
+            ttl=None,
+            corr_id=None,
+            acquired_at=None,
+            bounces=0,
+        )
+    )
+    return Reply(200, EMPTY)
+
+
+def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Reply:
+    """A promise is created or settled by whoever drives this task, and by nobody else."""
+    action = data.action
+    creating = isinstance(action, CreateAction)
+    target = target_of(action.data.tags, request.dialect) if isinstance(action, CreateAction) else None
+    held_task(data.id, data.version, ws, now)
+    try:
+        if isinstance(action, CreateAction):
+            promise = create_promise(action.data, target, request.dialect, ws, now)
+        else:
+            promise = settle_promise(action.data, ws, now)
+        inner = Reply(200, PromiseReply(promise))
+    except Refusal as refusal:
+        inner = refuse(refusal)
+    given = action.head.get("corrId")
+    corr_id = given if isinstance(given, str) else request.corr_id
+    kind = "promise.create" if creating else "promise.settle"
+    return Reply(200, FenceReply(to_reply(kind, corr_id, request.version, inner), []))
+
+
+def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis) -> Reply:
+    """One heartbeat for a whole process. An empty list means: every task that it holds."""
+    if not data.tasks:
+        for task_id in ws.found:
+            _extend(find_task(task_id, ws), ws, now)
+        return Reply(200, EMPTY)
+    lost: list[TaskRef] = []
+    for ref in data.tasks:
+        task = ws.task(ref.id)
+        held = task is not None and is_open(task, now) and task.state == "acquired"
+        if held and task is not None and task.version == ref.version and task.pid == data.pid:
+            _extend(task, ws, now)
+        else:
+            lost.append(ref)
+    return Reply(200, HeartbeatReply(lost or None))
+
+
+def _extend(task: Task, ws: WorkingSet, now: Millis) -> None:
+    assert task.ttl is not None
+    ws.put_task(replace(task, due_at=now + task.ttl))
+
+
+def halt(request: Request, data: TaskHalt, ws: WorkingSet, now: Millis) -> Reply:
+    task = _steered_task(data.id, data.version, ws, now)
+    if task.state != "halted":
+        ws.put_task(
+            replace(
+                task,
+                state="halted",
+                due_at=None,
+                parked=False,
+                pid=None,
+                ttl=None,
+                corr_id=None,
+                acquired_at=None,
+            )
+        )
+    return Reply(200, EMPTY)
+
+
+def resume(request: Request, data: TaskContinue, ws: WorkingSet, now: Millis) -> Reply:
+    """task.continue"""
+    task = _steered_task(data.id, data.version, ws, now)
+    if task.state != "halted":
+        raise ClaimLost(f"The task {data.id!r} is {task.state}, not halted")
+    offer(replace(task, bounces=0), ws, now)
+    return Reply(200, EMPTY)
+
+
+def _steered_task(task_id: str, version: int | None, ws: WorkingSet, now: Millis) -> Task:
+    task = find_task(task_id, ws)
+    if not is_open(task, now):
+        raise ClaimLost(f"The task {task_id!r} is fulfilled")
+    if version is not None and version != task.version:
+        raise ClaimLost(f"The task {task_id!r} is at version {task.version}, not {version}")
+    return task
+
+
+def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> Reply:
+    page, cursor = page_of(ws.found, data.limit)
+    return Reply(200, TasksReply([view_task(find_task(task_id, ws), now) for task_id in page], cursor))

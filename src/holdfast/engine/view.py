@@ -1,0 +1,54 @@
+"""How records look at an instant: a promise past its deadline is settled, whatever is stored."""
+
+from msgspec.structs import replace
+
+from holdfast.protocol import tags
+from holdfast.protocol.records import Millis, Promise, Task, TaskView
+
+
+def is_live(promise: Promise, now: Millis) -> bool:
+    return promise.state == "pending" and promise.timeout_at > now
+
+
+def view_promise(promise: Promise, now: Millis) -> Promise:
+    return lapse(promise) if promise.state == "pending" and promise.timeout_at <= now else promise
+
+
+def lapse(promise: Promise) -> Promise:
+    """A promise as its deadline leaves it."""
+    state = "resolved" if tags.is_timer(promise.tags) else "rejected_timedout"
+    return replace(promise, state=state, settled_at=promise.timeout_at)
+
+
+def is_open(task: Task, now: Millis) -> bool:
+    """Can anything still happen to this task? A task past its promise's deadline is fulfilled."""
+    return task.state != "fulfilled" and task.timeout_at > now
+
+
+def view_task(task: Task, now: Millis) -> TaskView:
+    if is_open(task, now):
+        return show_task(task)
+    return TaskView(
+        task.id,
+        "fulfilled",
+        task.version,
+        0,
+        started_at=task.started_at,
+        retries=task.retries,
+        error=task.error,
+    )
+
+
+def show_task(task: Task) -> TaskView:
+    """A task as it is stored."""
+    return TaskView(
+        task.id,
+        task.state,
+        task.version,
+        task.resumes,
+        task.pid,
+        task.ttl,
+        task.started_at,
+        task.retries,
+        task.error,
+    )

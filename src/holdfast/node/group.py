@@ -1,0 +1,174 @@
+"""The work of one commit: a group of requests, or one sweep over what is due.
+
+Both are generators of store steps, so they run unchanged on every store. One load serves the group;
+each request is applied in the order of arrival; one save ends it. A request that asks for something the
+load did not bring is applied again after a further load.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.engine import (
+    Due,
+    Footprint,
+    Missing,
+    Rules,
+    Scan,
+    WorkingSet,
+    apply,
+    footprint,
+    scan_of,
+    sweep_requests,
+)
+from holdfast.engine.scans import ClaimScan, ScheduleScan
+from holdfast.protocol.errors import DebugDisabled, InternalFault
+from holdfast.protocol.messages import Message
+from holdfast.protocol.records import Millis
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick, Request
+from holdfast.protocol.wire import refuse
+from holdfast.store.interface import Find, FindDue, Load, LoadAll, Save, Work
+
+log = logging.getLogger("holdfast.node")
+
+sweep_limit: Final = 1_000
+reloads_max: Final = 64
+fault_rest_ms: Final = 1_000
+debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
+
+
+class Outcome(Struct, frozen=True):
+    """What a commit leaves to be done once it is durable."""
+
+    replies: list[Reply]
+    messages: list[Message]
+    next_due: Millis | None
+
+
+class Moment(Struct, frozen=True):
+    """What a group has to know about the node at the instant it runs."""
+
+    now: Millis
+    rules: Rules
+    debug: bool
+    waiting: Sequence[Message] = ()
+
+    def instant_of(self, request: Request) -> Millis:
+        """The one clock of the commit; only a node in debug mode lets a request bring its own."""
+        return request.debug_time if self.debug and request.debug_time is not None else self.now
+
+    @property
+    def clock(self) -> Millis | None:
+        return None if self.debug else self.now
+
+
+def run_group(requests: Sequence[Request], moment: Moment) -> Work[Outcome]:
+    commit = _Commit(moment)
+    replies: list[Reply] = []
+    yield Load(commit.ws, footprint(requests))
+    for request in requests:
+        run = commit.debug if isinstance(request.data, debug_kinds) else commit.carry_out
+        reply = yield from run(request, moment.instant_of(request))
+        replies.append(reply)
+    yield from commit.save()
+    return Outcome(replies, commit.ws.messages, commit.next_due)
+
+
+def run_sweep(moment: Moment) -> Work[Outcome]:
+    """Carry out what is due, up to a limit; `next_due` says when to come back."""
+    commit = _Commit(moment)
+    due: Due = yield FindDue(moment.now, sweep_limit)
+    healthy = yield from commit.sweep(due, moment.now)
+    yield from commit.save()
+    commit.note_due(due.next_at)
+    if not healthy and commit.next_due is not None:
+        # Something due cannot be carried out. Keep trying, but do not spin on it.
+        commit.next_due = max(commit.next_due, moment.now + fault_rest_ms)
+    return Outcome([], commit.ws.messages, commit.next_due)
+
+
+class _Commit:
+    """One transaction's working set, and when the node must look again because of it."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+        self.ws = WorkingSet(moment.rules)
+        self.waiting = {message.key: message for message in moment.waiting}
+        self.next_due: Millis | None = None
+
+    def note_due(self, instant: Millis | None) -> None:
+        if instant is not None and (self.next_due is None or instant < self.next_due):
+            self.next_due = instant
+
+    def save(self) -> Work[None]:
+        if self.ws.is_dirty:
+            self.note_due(self.ws.earliest_due())
+            yield Save(self.ws, self.moment.clock)
+
+    def carry_out(self, request: Request, now: Millis) -> Work[Reply]:
+        ws = self.ws
+        scan = scan_of(request.data, now)
+        if scan is not None:
+            yield from self.save()  # a scan sees only what the store has
+            ws.found = yield Find(scan)
+            yield Load(ws, _found_footprint(scan, set(ws.found)))
+        for _ in range(reloads_max):
+            try:
+                return apply(request, ws, now)
+            except Missing as missing:
+                yield Load(ws, missing.footprint)
+            except Exception:
+                log.exception("a request failed and was undone", extra={"kind": request.kind})
+                return refuse(InternalFault(f"{request.kind} failed"))
+        log.error("a request asked for more and more records", extra={"kind": request.kind})
+        return refuse(InternalFault(f"{request.kind} could not be loaded"))
+
+    def sweep(self, due: Due, now: Millis) -> Work[bool]:
+        requests = sweep_requests(due)
+        yield Load(self.ws, footprint(requests))
+        healthy = True
+        for request in requests:
+            reply = yield from self.carry_out(request, now)
+            healthy = healthy and reply.status == 200
+        return healthy
+
+    def debug(self, request: Request, now: Millis) -> Work[Reply]:
+        if not self.moment.debug:
+            return refuse(DebugDisabled(f"{request.kind} needs debug mode"))
+        if isinstance(request.data, DebugSnap):
+            yield LoadAll(self.ws)
+            produced = {message.key: message for message in self.ws.messages}
+            self.ws.waiting = [*(self.waiting | produced).values()]
+        reply = apply(request, self.ws, now)
+        if isinstance(request.data, DebugReset):
+            self.waiting.clear()
+            yield from self.save()
+        if isinstance(request.data, DebugTick) and reply.status == 200:
+            yield from self._tick(request.data.time)
+        return reply
+
+    def _tick(self, time: Millis) -> Work[None]:
+        """One whole sweep, kind by kind, each seeing what the one before it left."""
+        for kind in ("promises", "tasks", "schedules"):
+            done: set[str] = set()
+            while True:
+                yield from self.save()
+                due: Due = yield FindDue(time, sweep_limit)
+                ids = [key for key in getattr(due, kind) if key not in done]
+                if not ids:
+                    break
+                done.update(ids)
+                none: list[str] = []
+                only = {"promises": none, "tasks": none, "schedules": none, kind: ids}
+                yield from self.sweep(Due(**only, next_at=None), time)
+
+
+def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
+    if isinstance(scan, ScheduleScan):
+        return Footprint(schedules=found)
+    if isinstance(scan, ClaimScan):
+        return Footprint(branches_of=found)
+    return Footprint(promises=found)

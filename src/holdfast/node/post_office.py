@@ -1,0 +1,168 @@
+"""Hands messages to whoever is connected, and keeps what nobody can take yet.
+
+1. A message is an invitation, never the only trace of work: a task that nobody acquires is offered again
+   from the store. So messages may be lost or doubled without harm, and this lives in memory.
+2. What cannot be handed over waits, one message per key (a newer one replaces it), and goes to the first
+   worker of its group that connects or has room again.
+3. Everything is bounded: a mailbox by its capacity, the waiting room by `waiting_max`. Past that the oldest
+   waiting message is dropped; rule 1 makes up for it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from holdfast.protocol.address import Poll, Push, parse_address
+from holdfast.protocol.messages import Message
+
+waiting_max: Final = 10_000
+mailbox_capacity: Final = 100
+
+Key = tuple[str, ...]
+
+
+class Mailbox:
+    """One connected worker's share: a bounded queue that it reads in order."""
+
+    def __init__(self, office: "PostOffice", group: str, member: str, capacity: int) -> None:
+        self.group = group
+        self.member = member
+        self._office = office
+        self._capacity = capacity
+        self._messages: deque[Message] = deque()
+        self._arrived = asyncio.Event()
+        self.is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._messages) < self._capacity
+
+    def put(self, message: Message) -> None:
+        self._messages.append(message)
+        self._arrived.set()
+
+    async def receive(self) -> list[Message]:
+        """All messages that are there, once there is one; none when the mailbox is closed."""
+        while not self._messages and not self.is_closed:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self.take()
+
+    def take(self) -> list[Message]:
+        taken = [*self._messages]
+        self._messages.clear()
+        if taken and not self.is_closed:
+            self._office.refill(self)
+        return taken
+
+    def close(self) -> None:
+        """Stop receiving. What was not read goes to somebody else."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._arrived.set()
+            self._office.forget(self)
+            unread = [*self._messages]
+            self._messages.clear()
+            self._office.deliver(unread)
+
+
+class PostOffice:
+    def __init__(self) -> None:
+        self._mailboxes: dict[str, list[Mailbox]] = {}
+        self._waiting: dict[str, dict[Key, Message]] = {}  # by group; "" is for HTTP push
+        self._waiting_count = 0
+        self._push: Callable[[Message], None] | None = None
+        self.is_paused = False
+        self.dropped_count = 0
+
+    @property
+    def waiting(self) -> list[Message]:
+        return [message for held in self._waiting.values() for message in held.values()]
+
+    @property
+    def mailbox_count(self) -> int:
+        return sum(len(mailboxes) for mailboxes in self._mailboxes.values())
+
+    def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> Mailbox:
+        mailbox = Mailbox(self, group, member, capacity)
+        self._mailboxes.setdefault(group, []).append(mailbox)
+        self.refill(mailbox)
+        return mailbox
+
+    def set_push(self, push: Callable[[Message], None] | None) -> None:
+        """Who posts messages to HTTP addresses. It must return at once and never raise."""
+        self._push = push
+        if push is not None:
+            self._release("")
+
+    def deliver(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._deliver_one(message)
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        for group in [*self._waiting]:
+            self._release(group)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._waiting_count = 0
+
+    def refill(self, mailbox: Mailbox) -> None:
+        """This worker has room: give it what waits for it."""
+        if self._waiting.get(mailbox.group):
+            self._release(mailbox.group)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        mailboxes = self._mailboxes[mailbox.group]
+        mailboxes.remove(mailbox)
+        if not mailboxes:
+            del self._mailboxes[mailbox.group]
+
+    def _deliver_one(self, message: Message) -> None:
+        address = parse_address(message.address)
+        if isinstance(address, Push):
+            if self._push is None or self.is_paused:
+                self._hold("", message)
+            else:
+                self._push(message)
+            return
+        mailbox = None if self.is_paused else self._choose(address)
+        if mailbox is None:
+            self._hold(address.group, message)
+        else:
+            mailbox.put(message)
+
+    def _choose(self, address: Poll) -> Mailbox | None:
+        """The member asked for if it has room, else (for `any`) the member with the least to read."""
+        ready = [mailbox for mailbox in self._mailboxes.get(address.group, ()) if mailbox.has_room]
+        named = [mailbox for mailbox in ready if mailbox.member == address.member]
+        if named or address.unicast:
+            return named[0] if named else None
+        return min(ready, key=len, default=None)
+
+    def _hold(self, group: str, message: Message) -> None:
+        held = self._waiting.setdefault(group, {})
+        self._waiting_count += message.key not in held
+        held[message.key] = message
+        if self._waiting_count > waiting_max and not self.is_paused:
+            self._drop_oldest(group)
+
+    def _drop_oldest(self, group: str) -> None:
+        held = self._waiting[group]
+        del held[next(iter(held))]
+        self._waiting_count -= 1
+        self.dropped_count += 1
+
+    def _release(self, group: str) -> None:
+        """Try again to hand over what waits for a group; what still cannot go waits on."""
+        held = self._waiting.pop(group, {})
+        self._waiting_count -= len(held)
+        self.deliver(held.values())

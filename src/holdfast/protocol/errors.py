@@ -1,0 +1,137 @@
+"""Refusals: every way in which a request can be answered with something other than success.
+
+Each class has a status of the wire and a stable code. The text that reaches the caller says what
+happened, what to do about it, and the code to look up in docs/errors.md.
+"""
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """The root of every error that Holdfast raises on purpose."""
+
+    code: ClassVar[str] = "HF0000"
+
+
+class Refusal(HoldfastError):
+    """A request that was understood well enough to be answered, and was not carried out."""
+
+    status: ClassVar[int] = 400
+    hint: ClassVar[str] = ""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
+
+
+class MalformedEnvelope(Refusal):
+    code = "HF1000"
+    hint = "Send an object with kind, head {corrId, version} and data."
+
+
+class InvalidField(Refusal):
+    code = "HF1001"
+    hint = "docs/protocol.md lists the fields and their limits."
+
+
+class UnsupportedVersion(Refusal):
+    code = "HF1002"
+    hint = "Supported are 2026-04-01 and every earlier date, such as 2025-01-15."
+
+
+class UnknownKind(Refusal):
+    code = "HF1003"
+    hint = "docs/protocol.md lists the kinds of requests."
+
+
+class DebugDisabled(Refusal):
+    code = "HF1004"
+    status = 403
+    hint = "Start the node with debug enabled; never in production."
+
+
+class PromiseMissing(Refusal):
+    code = "HF1101"
+    status = 404
+    hint = "Check the id, or create the promise first."
+
+    def __init__(self, promise_id: str) -> None:
+        super().__init__(f"There is no promise {promise_id!r}")
+
+
+class TaskMissing(Refusal):
+    code = "HF1102"
+    status = 404
+    hint = "A task exists exactly when its promise was created with a resonate:target tag."
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"There is no task {task_id!r}")
+
+
+class ScheduleMissing(Refusal):
+    code = "HF1103"
+    status = 404
+    hint = "Check the id, or create the schedule first."
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(f"There is no schedule {schedule_id!r}")
+
+
+class ClaimLost(Refusal):
+    """The caller does not drive this task (any more). Not to be retried: stop instead."""
+
+    code = "HF1201"
+    status = 409
+    hint = "Somebody else drives it, or it is over: stop working on it, do not repeat the request."
+
+
+class KeyConflict(Refusal):
+    code = "HF1202"
+    status = 409
+    hint = "Another caller used this id for something else: choose another id, or use the same key."
+
+
+class CannotAwait(Refusal):
+    code = "HF1301"
+    status = 422
+    hint = "Create both promises first; the awaiter needs a resonate:target tag, so that it can be woken."
+
+
+class NoTask(Refusal):
+    code = "HF1302"
+    status = 422
+    hint = "It was created without a resonate:target tag; use another id, or settle it directly."
+
+    def __init__(self, promise_id: str) -> None:
+        super().__init__(f"The promise {promise_id!r} exists and has no task")
+
+
+class Overloaded(Refusal):
+    code = "HF1901"
+    status = 429
+    hint = "Nothing was changed. Wait a moment and send it again."
+
+
+class Stopping(Refusal):
+    code = "HF1902"
+    status = 503
+    hint = "Nothing was changed. Send it again once the node is back, or to another node."
+
+
+class InternalFault(Refusal):
+    code = "HF1903"
+    status = 500
+    hint = (
+        "Nothing was changed. This is a defect of Holdfast: please report it with the log around this time."
+    )
+
+
+class StoreUnavailable(Refusal):
+    """The store refused the commit: disk full, I/O error, database away. The outcome is unknown."""
+
+    code = "HF1904"
+    status = 503
+    hint = "The outcome is unknown: read the state back, or repeat the request, which is safe."

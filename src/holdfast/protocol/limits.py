@@ -1,0 +1,33 @@
+"""Named bounds of the protocol. Past one of them a request is refused with 400 and a sentence.
+
+Units come last in each name. `docs/protocol.md` lists the same numbers for users.
+"""
+
+from typing import Final
+
+id_bytes_max: Final = 1_024  # also pids, correlation ids, idempotency keys, addresses, groups
+entry_count_max: Final = 64  # tags of a promise, headers of a value
+key_bytes_max: Final = 1_024
+entry_bytes_max: Final = 4_096
+data_bytes_max: Final = 1_048_576
+instant_ms_max: Final = 2**53 - 1  # what every JSON reader keeps exactly
+version_max: Final = 2**53 - 1
+ttl_ms_max: Final = 86_400_000
+error_bytes_max: Final = 4_096
+actions_max: Final = 10_000
+heartbeat_tasks_max: Final = 10_000
+batch_envelopes_max: Final = 1_000
+cron_bytes_max: Final = 256
+page_size_max: Final = 1_000
+page_size: Final = 100
+schedule_page_size: Final = 10
+claim_count_max: Final = 1_000
+claim_groups_max: Final = 64
+priority_max: Final = 1_000_000
+catch_up_max: Final = 1_000
+catch_up: Final = 100
+
+retry_ms: Final = 30_000
+bounce_window_ms: Final = 1_000
+bounce_base_ms: Final = 100
+bounce_ms_max: Final = 60_000

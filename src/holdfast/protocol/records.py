@@ -1,0 +1,125 @@
+"""The records: what is stored and, for promises and schedules, what the wire shows of it.
+
+Frozen: a transition makes a new record. Fields that may be absent are left out of the wire form, never
+null. `Task` carries more than a client may see; `TaskView` is its public face.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from holdfast.protocol.dialect import Dialect
+
+Millis = int
+
+PromiseState = Literal["pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"]
+Settlement = Literal["resolved", "rejected", "rejected_canceled"]
+TaskState = Literal["pending", "acquired", "suspended", "halted", "fulfilled"]
+Overlap = Literal["allow", "skip", "replace"]
+
+
+class Value(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A payload. `data` is base64 by convention and never looked into."""
+
+    headers: dict[str, str] | None = None
+    data: str | None = None
+
+
+NOTHING: Final = Value()
+
+
+class Promise(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A value that will exist."""
+
+    id: str
+    state: PromiseState
+    param: Value
+    value: Value
+    tags: dict[str, str]
+    timeout_at: Millis
+    created_at: Millis
+    settled_at: Millis | None = None
+    ikc: str | None = None
+    iku: str | None = None
+
+
+class Task(Struct, frozen=True, gc=False):
+    """The responsibility for a promise's value. It has its promise's id.
+
+    `due_at` is the lease's end while acquired and the next offer while pending, else None. `timeout_at`,
+    `created_at` and `priority` repeat what the promise says, because guards and claims need them.
+    """
+
+    id: str
+    state: TaskState
+    version: int
+    target: str
+    dialect: Dialect
+    timer: bool
+    priority: int
+    timeout_at: Millis
+    created_at: Millis
+    resumes: int = 0
+    due_at: Millis | None = None
+    parked: bool = False
+    pid: str | None = None
+    ttl: int | None = None
+    corr_id: str | None = None
+    woken_by: str | None = None
+    acquired_at: Millis | None = None
+    started_at: Millis | None = None
+    bounces: int = 0
+    retries: int = 0
+    error: str | None = None
+
+
+class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A task as the wire shows it."""
+
+    id: str
+    state: TaskState
+    version: int
+    resumes: int
+    pid: str | None = None
+    ttl: int | None = None
+    started_at: Millis | None = None
+    retries: int = 0
+    error: str | None = None
+
+
+class TaskRef(Struct, frozen=True, gc=False):
+    """One claim: a task at a version."""
+
+    id: str
+    version: int
+
+
+class Listener(Struct, frozen=True, gc=False):
+    """An address that wants to know when a promise settles, in the words of its dialect."""
+
+    address: str
+    dialect: Dialect
+
+
+class Schedule(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A promise to be created again and again."""
+
+    id: str
+    cron: str
+    promise_id: str
+    promise_timeout: int
+    promise_param: Value
+    promise_tags: dict[str, str]
+    created_at: Millis
+    next_run_at: Millis
+    last_run_at: Millis | None = None
+    timezone: str | None = None
+    overlap: Overlap | None = None
+    catch_up: int | None = None
+
+
+class ScheduleEntry(Struct, frozen=True, gc=False):
+    """A schedule, and the dialect that the tasks it creates will speak."""
+
+    schedule: Schedule
+    dialect: Dialect

@@ -1,0 +1,146 @@
+"""What is answered: the data of every kind of reply, and the reply around it.
+
+Fields that may be absent are left out, never null. `Reply.data` of a refusal is one sentence.
+"""
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
+
+
+class ReplyData(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The data of one successful reply."""
+
+
+class Empty(ReplyData, frozen=True):
+    pass
+
+
+EMPTY: Final = Empty()
+
+
+class PromiseReply(ReplyData, frozen=True):
+    promise: Promise
+
+
+class PromisesReply(ReplyData, frozen=True):
+    promises: list[Promise]
+    cursor: str | None = None
+
+
+class TaskReply(ReplyData, frozen=True):
+    task: TaskView
+
+
+class TasksReply(ReplyData, frozen=True):
+    tasks: list[TaskView]
+    cursor: str | None = None
+
+
+class TaskCreateReply(ReplyData, frozen=True):
+    """Dialect B answers with the promise alone when there was a task already."""
+
+    promise: Promise
+    task: TaskView | None = None
+    preload: list[Promise] | None = None
+
+
+class Invoked(ReplyData, frozen=True):
+    invoked: Promise
+    awaited: Promise | None = None
+
+
+class AcquireReply(ReplyData, frozen=True):
+    """The union of both dialects: `task, promise, preload` and `kind, data`."""
+
+    task: TaskView
+    promise: Promise
+    preload: list[Promise]
+    kind: Literal["invoke", "resume"]
+    data: Invoked
+
+
+class ClaimReply(ReplyData, frozen=True):
+    tasks: list[AcquireReply]
+
+
+class PreloadReply(ReplyData, frozen=True):
+    preload: list[Promise]
+
+
+class FenceReply(ReplyData, frozen=True):
+    action: "Envelope"
+    preload: list[Promise]
+
+
+class HeartbeatReply(ReplyData, frozen=True):
+    lost: list[TaskRef] | None = None
+
+
+class ScheduleReply(ReplyData, frozen=True):
+    schedule: Schedule
+
+
+class SchedulesReply(ReplyData, frozen=True):
+    schedules: list[Schedule]
+    cursor: str | None = None
+
+
+class Timeout(Struct, frozen=True):
+    id: str
+    timeout: int
+
+
+class TaskTimeout(Struct, frozen=True):
+    id: str
+    type: Literal[0, 1]
+    timeout: int
+
+
+class CallbackView(Struct, frozen=True):
+    awaiter: str
+    awaited: str
+
+
+class ListenerView(Struct, frozen=True):
+    id: str
+    address: str
+
+
+class MessageView(Struct, frozen=True):
+    address: str
+    message: Any
+
+
+class SnapReply(ReplyData, frozen=True):
+    promises: list[Promise]
+    promise_timeouts: list[Timeout]
+    callbacks: list[CallbackView]
+    listeners: list[ListenerView]
+    tasks: list[TaskView]
+    task_timeouts: list[TaskTimeout]
+    schedules: list[Schedule]
+    messages: list[MessageView]
+
+
+class ReplyHead(Struct, frozen=True, rename="camel"):
+    corr_id: str
+    status: int
+    version: str
+
+
+class Envelope(Struct, frozen=True):
+    """A reply in the shape of the wire."""
+
+    kind: str
+    head: ReplyHead
+    data: ReplyData | list[Any] | str
+
+
+class Reply(Struct, frozen=True):
+    """What the engine answers: a status, and data or (from 400 on) a sentence."""
+
+    status: int
+    data: ReplyData | list[Any] | str

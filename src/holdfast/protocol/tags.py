@@ -1,0 +1,46 @@
+"""The tags that mean something to the engine, and how they are read."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.protocol import limits
+
+TARGET: Final = "resonate:target"
+INVOKE: Final = "resonate:invoke"
+DELAY: Final = "resonate:delay"
+TIMER: Final = "resonate:timer"
+EXTERNAL: Final = "resonate:external"
+BRANCH: Final = "resonate:branch"
+ORIGIN: Final = "resonate:origin"
+PARENT: Final = "resonate:parent"
+PREFIX: Final = "resonate:prefix"
+SCHEDULE: Final = "resonate:schedule"
+PRIORITY: Final = "holdfast:priority"
+
+LINEAGE: Final = (ORIGIN, BRANCH, PARENT, PREFIX)
+
+
+def is_timer(tags: Mapping[str, str]) -> bool:
+    return tags.get(TIMER) == "true"
+
+
+def is_external(tags: Mapping[str, str]) -> bool:
+    return tags.get(EXTERNAL) == "true"
+
+
+def delay_of(tags: Mapping[str, str]) -> int | None:
+    """The instant before which the first execute must not be sent; ValueError when it is none."""
+    text = tags.get(DELAY)
+    return None if text is None else _integer(DELAY, text, 0, limits.instant_ms_max)
+
+
+def priority_of(tags: Mapping[str, str]) -> int:
+    text = tags.get(PRIORITY)
+    return 0 if text is None else _integer(PRIORITY, text, -limits.priority_max, limits.priority_max)
+
+
+def _integer(name: str, text: str, least: int, most: int) -> int:
+    digits = text[1:] if text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 16 and least <= int(text) <= most):
+        raise ValueError(f"tag {name} must be an integer from {least} to {most}, not {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,37 @@
+"""Checks on text and integers that every field shares. All raise ValueError with a sentence.
+
+Text must survive every store and every client: no NUL, no lone surrogate, a bounded size in bytes.
+"""
+
+from collections.abc import Mapping
+
+from holdfast.protocol import limits
+
+
+def check_text(name: str, value: str, most: int = limits.id_bytes_max, *, empty: bool = False) -> None:
+    if not value and not empty:
+        raise ValueError(f"{name} must not be empty")
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} holds a lone surrogate, which is not text") from None
+    if size > most:
+        raise ValueError(f"{name} has {size} bytes, the most is {most}")
+    if "\0" in value:
+        raise ValueError(f"{name} holds a NUL character")
+
+
+def check_entries(name: str, entries: Mapping[str, str]) -> None:
+    if len(entries) > limits.entry_count_max:
+        raise ValueError(f"{name} has {len(entries)} entries, the most is {limits.entry_count_max}")
+    for key, value in entries.items():
+        check_text(f"a key of {name}", key, limits.key_bytes_max, empty=True)
+        check_text(f"{name}[{key[:40]!r}]", value, limits.entry_bytes_max, empty=True)
+
+
+def check_integer(name: str, value: int, least: int, most: int = limits.instant_ms_max) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be from {least} to {most}")

@@ -1,0 +1,89 @@
+"""What a store does, and the steps that make up the work of one transaction.
+
+Work is a generator that yields steps and receives their results, so the same work runs on a store that
+answers at once in a thread of its own and on one that must be awaited. A transaction is all or nothing, and
+`transact` returns only after it is durable.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from holdfast.engine import Footprint, Scan, WorkingSet
+from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.records import Millis
+
+
+class Load(Struct, frozen=True):
+    """Fill the working set with these records; say which of them do not exist."""
+
+    ws: WorkingSet
+    footprint: Footprint
+
+
+class LoadAll(Struct, frozen=True):
+    """Fill the working set with everything. For debugging small stores."""
+
+    ws: WorkingSet
+
+
+class Save(Struct, frozen=True):
+    """Write what changed in the working set, and (unless None) the instant of this commit."""
+
+    ws: WorkingSet
+    clock: Millis | None
+
+
+class Find(Struct, frozen=True):
+    """Answer with the ids that a scan asks for, in its order."""
+
+    scan: Scan
+
+
+class FindDue(Struct, frozen=True):
+    """Answer with at most `limit` things of each kind that are due, as a `Due`."""
+
+    now: Millis
+    limit: int
+
+
+Step = Load | LoadAll | Save | Find | FindDue
+Result = TypeVar("Result")
+Work = Generator[Step, Any, Result]
+
+
+class Store(Protocol):
+    async def open(self) -> Millis:
+        """Make ready; answer with the latest instant that was ever committed."""
+        ...
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        """Do the work in one transaction; return when it is durable. May call `work` more than once."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StoreError(HoldfastError):
+    """The store could not do its work."""
+
+    code = "HF2000"
+
+
+class NewerSchema(StoreError):
+    """The file was written by a newer Holdfast."""
+
+    code = "HF2001"
+
+
+class CorruptRecord(StoreError):
+    """What was read is not what can have been written."""
+
+    code = "HF2002"
+
+
+class NotAStore(StoreError):
+    """The file is not a Holdfast database."""
+
+    code = "HF2003"

@@ -1,0 +1,196 @@
+"""A store of dictionaries: the model that the others are measured against, and fast tests for users.
+
+Nothing survives the process. A transaction that fails leaves no trace, because `Save` is its last step
+that can fail and writes only what is complete.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.engine import Due, Footprint, Scan, WorkingSet
+from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from holdfast.protocol import tags
+from holdfast.protocol.address import claim_group
+from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
+from holdfast.store.interface import Find, FindDue, Load, LoadAll, Result, Save, Step, Work
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self._clock: Millis = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.promises: dict[str, Promise] = {}
+        self.tasks: dict[str, Task] = {}
+        self.callbacks: dict[str, dict[str, None]] = {}
+        self.listeners: dict[str, dict[Listener, None]] = {}
+        self.schedules: dict[str, ScheduleEntry] = {}
+        self.branches: dict[str, dict[str, None]] = {}
+        self.watched: set[str] = set()
+
+    async def open(self) -> Millis:
+        return self._clock
+
+    async def close(self) -> None:
+        pass
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        steps = work()
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            answer = self._perform(step)
+
+    def _perform(self, step: Step) -> Any:
+        match step:
+            case Load(ws, footprint):
+                return self._load(ws, footprint)
+            case Save(ws, clock):
+                return self._save(ws, clock)
+            case Find(scan):
+                return self._find(scan)
+            case FindDue(now, limit):
+                return self._find_due(now, limit)
+            case LoadAll(ws):
+                everything = Footprint(promises={*self.promises}, obligations={*self.promises})
+                everything.schedules.update(self.schedules)
+                return self._load(ws, everything)
+
+    def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
+        wanted = footprint.promises | footprint.obligations | footprint.branches_of
+        branches = set(footprint.branches)
+        for promise_id in footprint.branches_of & self.promises.keys():
+            branch = self.promises[promise_id].tags.get(tags.BRANCH)
+            if branch is not None:
+                branches.add(branch)
+            task = self.tasks.get(promise_id)
+            if task is not None and task.woken_by is not None:
+                wanted.add(task.woken_by)
+        for promise_id in footprint.obligations:
+            awaiters = self.callbacks.get(promise_id, {})
+            wanted.update(awaiters)
+            ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}))
+        for branch in branches:
+            members = self.branches.get(branch, {})
+            wanted.update(members)
+            ws.fill_branch(branch, members)
+        for promise_id in wanted:
+            if (promise := self.promises.get(promise_id)) is not None:
+                ws.fill_promise(promise)
+            if (task := self.tasks.get(promise_id)) is not None:
+                ws.fill_task(task)
+        ws.fill_absent(wanted)
+        for schedule_id in footprint.schedules:
+            ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
+
+    def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
+        if ws.cleared:
+            self._clear()
+        for promise_id in ws.changed_promises:
+            if (promise := ws.promises[promise_id]) is not None:
+                self.promises[promise_id] = promise
+                (self.watched.add if ws.is_watched(promise_id) else self.watched.discard)(promise_id)
+                branch = promise.tags.get(tags.BRANCH)
+                if branch is not None:
+                    self.branches.setdefault(branch, {})[promise_id] = None
+        for task_id in ws.changed_tasks:
+            if (task := ws.tasks[task_id]) is not None:
+                self.tasks[task_id] = task
+        for awaited, awaiter in ws.added_callbacks:
+            self.callbacks.setdefault(awaited, {})[awaiter] = None
+        for promise_id, listener in ws.added_listeners:
+            self.listeners.setdefault(promise_id, {})[listener] = None
+        for promise_id in ws.discharged:
+            self.callbacks.pop(promise_id, None)
+            self.listeners.pop(promise_id, None)
+        for schedule_id in ws.changed_schedules:
+            entry = ws.schedules[schedule_id]
+            if entry is None:
+                self.schedules.pop(schedule_id, None)
+            else:
+                self.schedules[schedule_id] = entry
+        self._clock = clock or self._clock
+        ws.saved()
+
+    def _find(self, scan: Scan) -> list[str]:
+        match scan:
+            case PromiseScan(page, now, spans, wanted):
+                return [
+                    key
+                    for key in _stretch(self.promises, page)
+                    if _in_spans(self.promises[key], spans, now)
+                    and _has_tags(self.promises[key].tags, wanted)
+                ][: page.limit]
+            case TaskScan(page):
+                return [key for key in _stretch(self.tasks, page) if self._matches(self.tasks[key], scan)][
+                    : page.limit
+                ]
+            case ScheduleScan(page, wanted):
+                return [
+                    key
+                    for key in _stretch(self.schedules, page)
+                    if _has_tags(self.schedules[key].schedule.promise_tags, wanted)
+                ][: page.limit]
+            case ClaimScan(groups, now, limit):
+                offered = [
+                    (-task.priority, task.created_at, task.id)
+                    for task in self.tasks.values()
+                    if task.state == "pending"
+                    and not task.parked
+                    and task.timeout_at > now
+                    and claim_group(task.target) in groups
+                ]
+                return [task_id for _, _, task_id in sorted(offered)[:limit]]
+            case LeaseScan(pid, now):
+                return sorted(
+                    task.id
+                    for task in self.tasks.values()
+                    if task.state == "acquired" and task.pid == pid and task.timeout_at > now
+                )
+
+    def _matches(self, task: Task, scan: TaskScan) -> bool:
+        return (
+            _in_spans(task, scan.spans, scan.now)
+            and (scan.target is None or task.target == scan.target)
+            and (scan.group is None or claim_group(task.target) == scan.group)
+            and (scan.pid is None or task.pid == scan.pid)
+            and _has_tags(self.promises[task.id].tags, scan.tags)
+        )
+
+    def _find_due(self, now: Millis, limit: int) -> Due:
+        instants = (
+            [(self.promises[promise_id].timeout_at, promise_id) for promise_id in self.watched],
+            [(task.due_at, task.id) for task in self.tasks.values() if task.due_at is not None],
+            [(entry.schedule.next_run_at, key) for key, entry in self.schedules.items()],
+        )
+        due = [sorted(pair for pair in kind if pair[0] <= now)[:limit] for kind in instants]
+        taken = {pair for kind in due for pair in kind}
+        ahead = [pair[0] for kind in instants for pair in kind if pair not in taken]
+        promises, tasks, schedules = ([key for _, key in kind] for kind in due)
+        return Due(promises, tasks, schedules, min(ahead, default=None))
+
+
+def _stretch(ids: Iterable[str], page: Page) -> list[str]:
+    return sorted(key for key in ids if key > page.after and key.startswith(page.prefix))
+
+
+def _in_spans(record: Promise | Task, spans: tuple[Span, ...], now: Millis) -> bool:
+    return not spans or any(_in_span(record, span, now) for span in spans)
+
+
+def _in_span(record: Promise | Task, span: Span, now: Millis) -> bool:
+    timer = record.timer if isinstance(record, Task) else tags.is_timer(record.tags)
+    return (
+        record.state == span.state
+        and (span.deadline == "any" or (record.timeout_at > now) == (span.deadline == "ahead"))
+        and (span.timer is None or timer == span.timer)
+    )
+
+
+def _has_tags(found: dict[str, str], wanted: dict[str, str]) -> bool:
+    return all(found.get(key) == value for key, value in wanted.items())

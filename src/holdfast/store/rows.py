@@ -1,0 +1,114 @@
+"""Records to rows and back, for every store that speaks SQL.
+
+What was written is checked when it is read: a row that cannot have been written by us is an error that
+names it, never a guess.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.protocol import tags
+from holdfast.protocol.address import claim_group
+from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
+from holdfast.store.interface import CorruptRecord
+
+Row = Sequence[Any]
+
+PROMISE_COLUMNS: Final = (
+    "id", "state", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "ikc", "iku",
+    "branch", "origin", "watched",
+)  # fmt: skip
+TASK_COLUMNS: Final = (*Task.__struct_fields__, "claim_group")
+SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_value: Final = msgspec.json.Decoder(Value).decode
+_decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
+_promise_states: Final = frozenset(
+    {"pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"}
+)
+
+
+def promise_row(promise: Promise, watched: bool) -> Row:
+    entries = promise.tags
+    return (
+        promise.id,
+        promise.state,
+        _value_text(promise.param),
+        _value_text(promise.value),
+        _encode(entries).decode() if entries else "{}",
+        promise.timeout_at,
+        promise.created_at,
+        promise.settled_at,
+        promise.ikc,
+        promise.iku,
+        entries.get(tags.BRANCH) if entries else None,
+        entries.get(tags.ORIGIN) if entries else None,
+        1 if watched else 0,
+    )
+
+
+def read_promise(row: Row) -> Promise:
+    state, settled_at = row[1], row[7]
+    try:
+        promise = Promise(
+            row[0],
+            state,
+            _read_value(row[2]),
+            _read_value(row[3]),
+            {} if row[4] == "{}" else _decode_tags(row[4]),
+            row[5],
+            row[6],
+            settled_at,
+            row[8],
+            row[9],
+        )
+    except (msgspec.DecodeError, UnicodeError, TypeError) as error:
+        raise CorruptRecord(f"promise {row[0]!r} cannot be read: {error}") from error
+    if state not in _promise_states or (state == "pending") != (settled_at is None):
+        raise CorruptRecord(f"promise {row[0]!r} is stored as {state!r}, settled at {settled_at!r}")
+    return promise
+
+
+def task_row(task: Task) -> Row:
+    return (*(getattr(task, name) for name in Task.__struct_fields__), claim_group(task.target))
+
+
+def read_task(row: Row) -> Task:
+    try:
+        task = msgspec.convert(dict(zip(Task.__struct_fields__, row, strict=False)), Task, strict=False)
+    except msgspec.ValidationError as error:
+        raise CorruptRecord(f"task {row[0]!r} cannot be read: {error}") from error
+    if (task.state in ("pending", "acquired")) != (task.due_at is not None) or (task.state == "acquired") != (
+        task.pid is not None
+    ):
+        raise CorruptRecord(f"task {task.id!r} is {task.state}, due at {task.due_at!r}, held by {task.pid!r}")
+    return task
+
+
+def schedule_row(entry: ScheduleEntry) -> Row:
+    fields = [getattr(entry.schedule, name) for name in Schedule.__struct_fields__]
+    return tuple(
+        _encode(field).decode() if isinstance(field, (dict, Value)) else field
+        for field in (*fields, entry.dialect)
+    )
+
+
+def read_schedule(row: Row) -> ScheduleEntry:
+    try:
+        fields = dict(zip(Schedule.__struct_fields__, row, strict=False))
+        fields["promise_param"] = _decode_value(fields["promise_param"])
+        fields["promise_tags"] = _decode_tags(fields["promise_tags"])
+        return ScheduleEntry(Schedule(**fields), row[-1])
+    except (msgspec.DecodeError, UnicodeError, TypeError) as error:
+        raise CorruptRecord(f"schedule {row[0]!r} cannot be read: {error}") from error
+
+
+def _value_text(value: Value) -> str:
+    return "{}" if value is NOTHING else _encode(value).decode()
+
+
+def _read_value(text: str) -> Value:
+    return NOTHING if text == "{}" else _decode_value(text)

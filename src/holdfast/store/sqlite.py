@@ -1,0 +1,417 @@
+"""A store in one SQLite file. One thread owns the connection; nobody else ever waits for the disk.
+
+1. A transaction is durable when `transact` returns: write-ahead log, `synchronous=FULL`.
+2. One statement serves many rows. (Each statement gives up Python's interpreter lock once; one per row
+   would let a busy event loop stall a commit row by row.)
+3. The file is readable and writable by its owner alone.
+"""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.engine import Due, Footprint, Scan, WorkingSet
+from holdfast.engine.scans import ClaimScan
+from holdfast.protocol import tags
+from holdfast.protocol.records import Listener, Millis
+from holdfast.store import rows
+from holdfast.store.interface import (
+    Find,
+    FindDue,
+    Load,
+    LoadAll,
+    NotAStore,
+    Result,
+    Save,
+    Step,
+    StoreError,
+    Work,
+)
+from holdfast.store.migrations import migrate
+from holdfast.store.sqlite_scans import find_query
+
+Connect = Callable[[str], Any]
+Job = Callable[[], None]
+
+rows_per_statement_max: Final = 256
+cache_bytes: Final = 64 * 1024 * 1024
+checkpoint_pages: Final = 4_000
+busy_ms: Final = 5_000
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def connect(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, cached_statements=512, check_same_thread=False)
+
+
+class SqliteStore:
+    """`connect` makes the connection; tests pass one whose file system can fail."""
+
+    def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
+        self._path = str(path)
+        self._connect = connect
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="holdfast-sqlite", daemon=True)
+        self._transaction: _Transaction | None = None
+
+    async def open(self) -> Millis:
+        self._thread.start()
+        return await self._call(self._open)
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        return await self._call(lambda: self._transact(work))
+
+    async def close(self) -> None:
+        if self._thread.is_alive():
+            await self._call(self._close)
+            self._jobs.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    # --- the event loop's side -----------------------------------------------------------------------
+
+    async def _call(self, do: Callable[[], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = do()
+            except BaseException as error:
+                _tell(loop, future, None, error)
+            else:
+                _tell(loop, future, result, None)
+
+        self._jobs.put(job)
+        return await future
+
+    # --- the thread's side ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _open(self) -> Millis:
+        _create_private(self._path)
+        connection = self._connect(self._path)
+        try:
+            connection.execute(f"PRAGMA busy_timeout={busy_ms}")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
+            connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
+            migrate(connection, "sqlite")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise NotAStore(f"{self._path} cannot be used as a Holdfast database: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        self._transaction = _Transaction(connection)
+        ((now,),) = connection.execute("SELECT now FROM clock")
+        return int(now)
+
+    def _close(self) -> None:
+        if self._transaction is not None:
+            self._transaction.connection.close()
+            self._transaction = None
+
+    def _transact(self, work: Callable[[], Work[Result]]) -> Result:
+        transaction = self._transaction
+        if transaction is None:
+            raise StoreError(f"{self._path} is not open")
+        execute = transaction.connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            steps = work()
+            answer: Any = None
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as done:
+                    result: Result = done.value
+                    break
+                answer = transaction.perform(step)
+            execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                execute("ROLLBACK")
+            raise
+        return result
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    future: "asyncio.Future[Result]",
+    result: Any,
+    error: BaseException | None,
+) -> None:
+    def set_outcome() -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    with suppress(RuntimeError):  # the loop was closed while the disk was busy: nobody is left to tell
+        loop.call_soon_threadsafe(set_outcome)
+
+
+def _create_private(path: str) -> None:
+    """The write-ahead log and its index inherit the mode of the file."""
+    if path != ":memory:" and not Path(path).exists():
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
+
+
+def _columns(names: Iterable[str], table: str = "") -> str:
+    return ", ".join(f"{table}.{name}" if table else name for name in names)
+
+
+def _upsert(table: str, columns: Sequence[str], fixed: Sequence[str]) -> tuple[str, str, str]:
+    """An insert that replaces, in three parts, so that it can be made for any number of rows."""
+    changing = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in fixed)
+    return (
+        f"INSERT INTO {table} ({_columns(columns)}) VALUES ",
+        "(" + ", ".join("?" * len(columns)) + ")",
+        f" ON CONFLICT (id) DO UPDATE SET {changing}",
+    )
+
+
+_UPSERT_PROMISES: Final = _upsert(
+    "promises",
+    rows.PROMISE_COLUMNS,
+    ("id", "param", "tags", "timeout_at", "created_at", "ikc", "branch", "origin"),
+)
+_UPSERT_TASKS: Final = _upsert(
+    "tasks",
+    rows.TASK_COLUMNS,
+    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "claim_group"),
+)
+_UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
+_INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
+_INSERT_LISTENERS: Final = ("INSERT INTO listeners VALUES ", "(?, ?, ?)", " ON CONFLICT DO NOTHING")
+
+_SELECT_RECORDS: Final = (
+    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
+    "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
+)
+_RECORDS_ONE: Final = _SELECT_RECORDS + "p.id = ?"
+_RECORDS_BY_ID: Final = _SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
+_RECORDS_BY_BRANCH: Final = _SELECT_RECORDS + "p.branch IN (SELECT value FROM json_each(?))"
+_RECORDS_ALL: Final = _SELECT_RECORDS + "true"
+_CALLBACKS: Final = "SELECT awaited, awaiter FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
+_LISTENERS: Final = (
+    "SELECT promise, address, dialect FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+)
+_SCHEDULES: Final = (
+    f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
+)
+_DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
+_DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+_DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
+_SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
+
+_task_at: Final = len(rows.PROMISE_COLUMNS)
+_watched_at: Final = rows.PROMISE_COLUMNS.index("watched")
+
+
+class _Transaction:
+    """The steps, on one connection, between BEGIN and COMMIT."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def perform(self, step: Step) -> Any:
+        kind = type(step)
+        if kind is Load:
+            return self._load(step.ws, step.footprint)  # type: ignore[union-attr]
+        if kind is Save:
+            return self._save(step.ws, step.clock)  # type: ignore[union-attr]
+        if isinstance(step, Find):
+            return self._find(step.scan)
+        if isinstance(step, FindDue):
+            return self._find_due(step.now, step.limit)
+        assert isinstance(step, LoadAll)
+        return self._load_all(step.ws)
+
+    def _query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        found: list[Any] = self.connection.execute(sql, parameters).fetchall()
+        return found
+
+    def _by_ids(self, sql: str, ids: Iterable[str]) -> list[Any]:
+        return self._query(sql, (_encode(list(ids)).decode(),))
+
+    # --- load ----------------------------------------------------------------------------------------
+
+    def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
+        owing = set(footprint.obligations)
+        self._load_records(ws, footprint.promises | footprint.obligations | footprint.branches_of, owing)
+        if owing:
+            self._load_obligations(ws, owing)
+        branches = footprint.branches | self._branches_of(ws, footprint.branches_of)
+        if branches := branches - ws.branches.keys():
+            self._load_branches(ws, branches)
+        if footprint.branches_of:
+            woken = (task.woken_by for key in footprint.branches_of if (task := ws.tasks[key]) is not None)
+            self._load_records(ws, {key for key in woken if key is not None}, set())
+        if footprint.schedules:
+            for row in self._by_ids(_SCHEDULES, footprint.schedules):
+                ws.fill_schedule(row[0], rows.read_schedule(row))
+            for schedule_id in footprint.schedules:
+                ws.fill_schedule(schedule_id, None)
+
+    def _load_records(self, ws: WorkingSet, ids: set[str], owing: set[str]) -> None:
+        """Fill promises and their tasks. Strikes out of `owing` those that cannot owe anybody anything."""
+        wanted = ids - ws.promises.keys()
+        if not wanted:
+            return
+        if len(wanted) == 1:
+            found = self._query(_RECORDS_ONE, tuple(wanted))
+        else:
+            found = self._by_ids(_RECORDS_BY_ID, wanted)
+        for row in found:
+            self._fill(ws, row)
+            if owing and not row[_watched_at]:
+                self._strike(ws, owing, row[0])
+        if len(found) < len(wanted):
+            ws.fill_absent(wanted)
+            for promise_id in [key for key in owing if key in wanted and ws.promises[key] is None]:
+                self._strike(ws, owing, promise_id)
+
+    def _fill(self, ws: WorkingSet, row: Any) -> None:
+        ws.fill_promise(rows.read_promise(row))
+        if row[_task_at] is not None:
+            ws.fill_task(rows.read_task(row[_task_at:]))
+        else:
+            ws.tasks.setdefault(row[0], None)
+
+    def _strike(self, ws: WorkingSet, owing: set[str], promise_id: str) -> None:
+        if promise_id in owing:
+            owing.remove(promise_id)
+            ws.fill_obligations(promise_id, (), ())
+
+    def _load_obligations(self, ws: WorkingSet, owing: set[str]) -> None:
+        awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
+        listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
+        for awaited, awaiter in self._by_ids(_CALLBACKS, owing):
+            awaiters[awaited].append(awaiter)
+        for promise_id, address, dialect in self._by_ids(_LISTENERS, owing):
+            listeners[promise_id].append(Listener(address, dialect))
+        for promise_id in owing:
+            ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
+        self._load_records(ws, {awaiter for waiting in awaiters.values() for awaiter in waiting}, set())
+
+    def _branches_of(self, ws: WorkingSet, ids: set[str]) -> set[str]:
+        promises = (promise for key in ids if (promise := ws.promises[key]) is not None)
+        return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
+
+    def _load_branches(self, ws: WorkingSet, branches: set[str]) -> None:
+        members: dict[str, list[str]] = {branch: [] for branch in branches}
+        branch_at = rows.PROMISE_COLUMNS.index("branch")
+        for row in self._by_ids(_RECORDS_BY_BRANCH, branches):
+            self._fill(ws, row)
+            members[row[branch_at]].append(row[0])
+        for branch, ids in members.items():
+            ws.fill_branch(branch, ids)
+
+    def _load_all(self, ws: WorkingSet) -> None:
+        for row in self._query(_RECORDS_ALL):
+            self._fill(ws, row)
+        if ws.promises:
+            self._load_obligations(ws, set(ws.promises))
+        schedules = {schedule_id for (schedule_id,) in self._query("SELECT id FROM schedules")}
+        self._load(ws, Footprint(schedules=schedules))
+
+    # --- save ----------------------------------------------------------------------------------------
+
+    def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
+        if ws.cleared:
+            for table in ("promises", "tasks", "callbacks", "listeners", "schedules"):
+                self.connection.execute(f"DELETE FROM {table}")
+        promises = [
+            rows.promise_row(promise, ws.is_watched(key))
+            for key in ws.changed_promises
+            if (promise := ws.promises[key]) is not None
+        ]
+        self._write(_UPSERT_PROMISES, promises)
+        tasks = [rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None]
+        self._write(_UPSERT_TASKS, tasks)
+        self._write(_INSERT_CALLBACKS, list(ws.added_callbacks))
+        self._write(
+            _INSERT_LISTENERS,
+            [(key, listener.address, listener.dialect) for key, listener in ws.added_listeners],
+        )
+        if ws.discharged:
+            self._by_ids(_DROP_CALLBACKS, ws.discharged)
+            self._by_ids(_DROP_LISTENERS, ws.discharged)
+        if ws.changed_schedules:
+            entries = [ws.schedules[key] for key in ws.changed_schedules]
+            self._write(
+                _UPSERT_SCHEDULES, [rows.schedule_row(entry) for entry in entries if entry is not None]
+            )
+            self._by_ids(_DROP_SCHEDULES, (key for key in ws.changed_schedules if ws.schedules[key] is None))
+        if clock is not None:
+            self.connection.execute(_SET_CLOCK, (clock, clock))
+        ws.saved()
+
+    def _write(self, statement: tuple[str, str, str], records: Sequence[rows.Row]) -> None:
+        """As few statements as there are powers of two in the number of rows: few texts to prepare."""
+        start = 0
+        while (left := len(records) - start) > 0:
+            size = min(1 << (left.bit_length() - 1), rows_per_statement_max)
+            head, one, tail = statement
+            sql = head + ", ".join([one] * size) + tail
+            self.connection.execute(sql, [field for row in records[start : start + size] for field in row])
+            start += size
+
+    # --- find ----------------------------------------------------------------------------------------
+
+    def _find(self, scan: Scan) -> list[str]:
+        if isinstance(scan, ClaimScan):
+            return self._find_offers(scan)
+        sql, parameters = find_query(scan)
+        return [row[0] for row in self._query(sql, parameters)]
+
+    def _find_offers(self, scan: ClaimScan) -> list[str]:
+        """The best of each group by its index, then the best of those: the backlog does not matter."""
+        best: list[Any] = []
+        for group in scan.groups:
+            best += self._query(_OFFERS, (group, scan.now, scan.limit))
+        return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
+
+    def _find_due(self, now: Millis, limit: int) -> Due:
+        due = [
+            [row[0] for row in self._query(sql, (now, limit))]
+            for sql in (_DUE_PROMISES, _DUE_TASKS, _DUE_SCHEDULES)
+        ]
+        if any(len(kind) == limit for kind in due):
+            return Due(due[0], due[1], due[2], next_at=now)
+        ahead = [self._query(sql, (now,))[0][0] for sql in (_NEXT_PROMISE, _NEXT_TASK, _NEXT_SCHEDULE)]
+        next_at = min((instant for instant in ahead if instant is not None), default=None)
+        return Due(due[0], due[1], due[2], next_at)
+
+
+_OFFERS: Final = (
+    "SELECT -priority, created_at, id FROM tasks "
+    "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? "
+    "ORDER BY priority DESC, created_at, id LIMIT ?"
+)
+_WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched = 1 AND timeout_at"
+_DUE_PROMISES: Final = f"SELECT id {_WATCHED} <= ? ORDER BY timeout_at, id LIMIT ?"
+_DUE_TASKS: Final = "SELECT id FROM tasks WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+_DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER BY next_run_at, id LIMIT ?"
+_NEXT_PROMISE: Final = f"SELECT min(timeout_at) {_WATCHED} > ?"
+_NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
+_NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"

@@ -1,0 +1,80 @@
+"""Scans as SQL for SQLite. Every value is a parameter; only names and shapes are text."""
+
+from typing import Any
+
+from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from holdfast.protocol import limits, tags
+
+# The largest text that starts with a prefix: no id is longer than its bytes allow.
+_ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
+
+
+class _Query:
+    """Conditions and their parameters, side by side."""
+
+    def __init__(self) -> None:
+        self.conditions: list[str] = []
+        self.parameters: list[Any] = []
+
+    def where(self, condition: str, *parameters: Any) -> None:
+        self.conditions.append(condition)
+        self.parameters.extend(parameters)
+
+    def page(self, page: Page, table: str) -> tuple[str, list[Any]]:
+        self.where(f"{table}.id > ?", page.after)
+        if page.prefix:
+            self.where(f"{table}.id BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+        return f" WHERE {' AND '.join(self.conditions)} ORDER BY {table}.id LIMIT ?", [
+            *self.parameters,
+            page.limit,
+        ]
+
+    def spans(self, spans: tuple[Span, ...], now: int, table: str, timer: str) -> None:
+        if not spans:
+            return
+        choices: list[str] = []
+        for span in spans:
+            choice = f"{table}.state = ?"
+            self.parameters.append(span.state)
+            if span.deadline != "any":
+                choice += f" AND {table}.timeout_at {'>' if span.deadline == 'ahead' else '<='} ?"
+                self.parameters.append(now)
+            if span.timer is not None:
+                choice += f" AND {timer} IS {'TRUE' if span.timer else 'NOT TRUE'}"
+            choices.append(f"({choice})")
+        self.conditions.append(f"({' OR '.join(choices)})")
+
+    def tags(self, wanted: dict[str, str], column: str) -> None:
+        for key, value in wanted.items():
+            self.where(f"EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)", key, value)
+
+
+_TIMER = "(p.tags ->> '$.\"resonate:timer\"' = 'true')"
+
+
+def find_query(scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan) -> tuple[str, list[Any]]:
+    query = _Query()
+    match scan:
+        case PromiseScan(page, now, spans, wanted):
+            query.spans(spans, now, "p", _TIMER)
+            if (origin := wanted.get(tags.ORIGIN)) is not None:
+                query.where("p.origin = ?", origin)
+            query.tags({key: value for key, value in wanted.items() if key != tags.ORIGIN}, "p.tags")
+            rest, parameters = query.page(page, "p")
+            return "SELECT p.id FROM promises p" + rest, parameters
+        case TaskScan(page):
+            query.spans(scan.spans, scan.now, "t", "t.timer")
+            for column, wish in (("target", scan.target), ("claim_group", scan.group), ("pid", scan.pid)):
+                if wish is not None:
+                    query.where(f"t.{column} = ?", wish)
+            query.tags(scan.tags, "p.tags")
+            rest, parameters = query.page(page, "t")
+            join = " JOIN promises p ON p.id = t.id" if scan.tags else ""
+            return "SELECT t.id FROM tasks t" + join + rest, parameters
+        case ScheduleScan(page, wanted):
+            query.tags(wanted, "s.promise_tags")
+            rest, parameters = query.page(page, "s")
+            return "SELECT s.id FROM schedules s" + rest, parameters
+        case LeaseScan(pid, now):
+            sql = "SELECT id FROM tasks WHERE state = 'acquired' AND pid = ? AND timeout_at > ? ORDER BY id"
+            return sql, [pid, now]
