@@ -24,7 +24,7 @@ class MemoryStore:
         self.promises: dict[str, Promise] = {}
         self.tasks: dict[str, Task] = {}
         self.callbacks: dict[str, dict[str, None]] = {}
-        self.listeners: dict[str, dict[Listener, None]] = {}
+        self.listeners: dict[str, dict[str, Listener]] = {}
         self.schedules: dict[str, ScheduleEntry] = {}
         self.branches: dict[str, dict[str, None]] = {}
         self.watched: set[str] = set()
@@ -74,7 +74,7 @@ class MemoryStore:
         for promise_id in footprint.obligations:
             awaiters = self.callbacks.get(promise_id, {})
             wanted.update(awaiters)
-            ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}))
+            ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}).values())
         for branch in branches:
             members = self.branches.get(branch, {})
             wanted.update(members)
@@ -103,8 +103,8 @@ class MemoryStore:
                 self.tasks[task_id] = task
         for awaited, awaiter in ws.added_callbacks:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
-        for promise_id, listener in ws.added_listeners:
-            self.listeners.setdefault(promise_id, {})[listener] = None
+        for (promise_id, address), listener in ws.added_listeners.items():
+            self.listeners.setdefault(promise_id, {})[address] = listener
         for promise_id in ws.discharged:
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)

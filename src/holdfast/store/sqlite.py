@@ -351,7 +351,7 @@ class _Transaction:
         self._write(_INSERT_CALLBACKS, list(ws.added_callbacks))
         self._write(
             _INSERT_LISTENERS,
-            [(key, listener.address, listener.dialect) for key, listener in ws.added_listeners],
+            [(key, address, listener.dialect) for (key, address), listener in ws.added_listeners.items()],
         )
         if ws.discharged:
             self._by_ids(_DROP_CALLBACKS, ws.discharged)

@@ -58,7 +58,7 @@ CREATE TABLE listeners (
   promise TEXT NOT NULL,
   address TEXT NOT NULL,
   dialect TEXT NOT NULL,
-  PRIMARY KEY (promise, address, dialect)
+  PRIMARY KEY (promise, address)
 ) WITHOUT ROWID;
 
 CREATE TABLE schedules (
