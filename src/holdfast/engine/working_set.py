@@ -307,4 +307,3 @@ class WorkingSet:
         ):
             changes.clear()
         self.cleared = False
-

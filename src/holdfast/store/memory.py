@@ -10,9 +10,9 @@ from typing import Any
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
 from holdfast.protocol import tags
-from holdfast.protocol.address import claim_group
+from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Result, Save, Step, Work
+from holdfast.store.interface import Find, FindDue, Load, LoadAll, Result, Save, Step, Work, drive
 
 
 class MemoryStore:
@@ -36,15 +36,10 @@ class MemoryStore:
         pass
 
     async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        steps = work()
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            answer = self._perform(step)
+        return self.run(work)
+
+    def run(self, work: Callable[[], Work[Result]]) -> Result:
+        return drive(work(), self._perform)
 
     def _perform(self, step: Step) -> Any:
         match step:
@@ -157,7 +152,7 @@ class MemoryStore:
         return (
             _in_spans(task, scan.spans, scan.now)
             and (scan.target is None or task.target == scan.target)
-            and (scan.group is None or claim_group(task.target) == scan.group)
+            and (scan.group is None or poll_group(task.target) == scan.group)
             and (scan.pid is None or task.pid == scan.pid)
             and _has_tags(self.promises[task.id].tags, scan.tags)
         )
