@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,6 +132,12 @@ def _upsert(table: str, columns: Sequence[str], fixed: Sequence[str]) -> tuple[s
         "(" + ", ".join("?" * len(columns)) + ")",
         f" ON CONFLICT (id) DO UPDATE SET {changing}",
     )
+
+
+@cache
+def _for_rows(statement: tuple[str, str, str], count: int) -> str:
+    head, one, tail = statement
+    return head + ", ".join([one] * count) + tail
 
 
 _UPSERT_PROMISES: Final = _upsert(
@@ -315,9 +322,8 @@ class _Transaction:
         start = 0
         while (left := len(records) - start) > 0:
             size = min(1 << (left.bit_length() - 1), rows_per_statement_max)
-            head, one, tail = statement
-            sql = head + ", ".join([one] * size) + tail
-            self.connection.execute(sql, [field for row in records[start : start + size] for field in row])
+            chunk = records[start : start + size]
+            self.connection.execute(_for_rows(statement, size), [field for row in chunk for field in row])
             start += size
 
     # --- find ----------------------------------------------------------------------------------------
