@@ -63,13 +63,13 @@ class _RecordingFile(apsw.VFSFile):
         self._name = Path(text).name
         super().__init__("", name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
         self._log.append(Write(self._name, offset, bytes(data)))
-        super().xWrite(data, offset)
+        super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
-        self._log.append(Truncate(self._name, size))
-        super().xTruncate(size)
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._log.append(Truncate(self._name, newsize))
+        super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         super().xSync(flags)

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group
 from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.store import sqlite
+from holdfast.store import sqlite_statements as sql
 from holdfast.store.interface import CorruptRecord, NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
@@ -142,10 +144,9 @@ def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_cannot_open_ends_its_thread(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "nowhere" / "holdfast.db")
     with pytest.raises(NotAStore):
-        await Node(store).start()
-    assert not store._thread.is_alive()
+        await Node(SqliteStore(tmp_path / "nowhere" / "holdfast.db")).start()
+    assert "holdfast-sqlite" not in {thread.name for thread in threading.enumerate()}
 
 
 def schema(path: Path) -> list[Any]:
@@ -200,30 +201,30 @@ def test_what_cannot_have_been_written_is_an_error_that_names_it(path: Path, har
     again.close()
 
 
-def plan(path: Path, sql: str) -> str:
+def plan(path: Path, statement: str) -> str:
     raw = sqlite3.connect(path)
-    places = sql.count("?")
-    rows = raw.execute(f"EXPLAIN QUERY PLAN {sql}", ["1"] * places).fetchall()
+    places = statement.count("?")
+    rows = raw.execute(f"EXPLAIN QUERY PLAN {statement}", ["1"] * places).fetchall()
     raw.close()
     return "; ".join(row[3] for row in rows)
 
 
 @pytest.mark.parametrize(
-    ("sql", "index"),
+    ("statement", "index"),
     [
-        (sqlite._DUE_PROMISES, "promises_due"),
-        (sqlite._NEXT_PROMISE, "promises_due"),
-        (sqlite._DUE_TASKS, "tasks_due"),
-        (sqlite._NEXT_TASK, "tasks_due"),
-        (sqlite._DUE_SCHEDULES, "schedules_due"),
-        (sqlite._OFFERS, "tasks_offers"),
-        (sqlite._RECORDS_BY_BRANCH, "promises_branch"),
-        (sqlite._RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
+        (sql.DUE_PROMISES, "promises_due"),
+        (sql.NEXT_PROMISE, "promises_due"),
+        (sql.DUE_TASKS, "tasks_due"),
+        (sql.NEXT_TASK, "tasks_due"),
+        (sql.DUE_SCHEDULES, "schedules_due"),
+        (sql.OFFERS, "tasks_offers"),
+        (sql.RECORDS_BY_BRANCH, "promises_branch"),
+        (sql.RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
     ],
 )
-def test_what_runs_often_goes_by_an_index_and_sorts_nothing(path: Path, sql: str, index: str) -> None:
+def test_what_runs_often_goes_by_an_index_and_sorts_nothing(path: Path, statement: str, index: str) -> None:
     opened(path).close()
-    found = plan(path, sql)
+    found = plan(path, statement)
     assert index in found
     assert "SCAN p" not in found
     assert "SCAN tasks" not in found
@@ -246,7 +247,7 @@ def test_a_claim_reads_only_what_it_takes(path: Path) -> None:
 
     def connect(name: str) -> sqlite3.Connection:
         connection = sqlite.connect(name)
-        connection.set_progress_handler(lambda: steps.update(count=steps["count"] + 1) or 0, 100)  # type: ignore[func-returns-value]
+        connection.set_progress_handler(lambda: steps.update(count=steps["count"] + 1) or 0, 100)
         return connection
 
     file = opened(path, connect=connect)

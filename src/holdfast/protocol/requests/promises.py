@@ -24,7 +24,7 @@ class PromiseCreate(RequestData, frozen=True):
     id: str
     timeout_at: int
     param: Value = field(default_factory=Value)
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict[str, str])
     ikc: str | None = None
 
     def __post_init__(self) -> None:
@@ -88,15 +88,15 @@ class PromiseSearch(RequestData, frozen=True):
 
 class CreateAction(Struct, frozen=True, tag_field="kind", tag="promise.create"):
     data: PromiseCreate
-    head: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class SettleAction(Struct, frozen=True, tag_field="kind", tag="promise.settle"):
     data: PromiseSettle
-    head: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class RegisterAction(Struct, frozen=True):
     kind: Literal["promise.register_callback", "promise.register"]
     data: PromiseRegisterCallback
-    head: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict[str, Any])

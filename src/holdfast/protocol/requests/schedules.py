@@ -24,7 +24,7 @@ class ScheduleCreate(RequestData, frozen=True):
     promise_id: str
     promise_timeout: int
     promise_param: Value = field(default_factory=Value)
-    promise_tags: dict[str, str] = field(default_factory=dict)
+    promise_tags: dict[str, str] = field(default_factory=dict[str, str])
     timezone: str | None = None
     overlap: Overlap | None = None
     catch_up: int | None = None
