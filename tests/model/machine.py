@@ -7,6 +7,7 @@ requests share, the sweep, and the snapshot. Which request may take which step i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from tests.model import fields
@@ -241,14 +242,9 @@ class Machine:
             self.run_schedule(self.schedules[schedule_id], now)
 
     def somebody_depends_on(self, promise: Promise) -> bool:
-        external = promise.tags.get("resonate:external") == "true"
-        return (
-            promise.id in self.tasks
-            or bool(promise.callbacks)
-            or bool(promise.listeners)
-            or promise.timer
-            or external
-        )
+        if promise.id in self.tasks or promise.callbacks or promise.listeners:
+            return True
+        return promise.timer or promise.tags.get("resonate:external") == "true"
 
     def run_schedule(self, schedule: Schedule, now: int) -> None:
         """Fire the newest due occurrences, oldest first."""
@@ -294,8 +290,8 @@ class Machine:
 
     def snap(self, dialect: str = "A") -> Json:
         """What is stored, each list sorted."""
-        promises = [promise for _, promise in sorted(self.promises.items())]
-        tasks = [task for _, task in sorted(self.tasks.items())]
+        promises = sorted(self.promises.values(), key=attrgetter("id"))
+        tasks = sorted(self.tasks.values(), key=attrgetter("id"))
         return {
             "promises": [self.show_promise(promise, dialect, None) for promise in promises],
             "promiseTimeouts": [
