@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import random
 import sys
@@ -284,6 +285,8 @@ def open_named(name: str) -> Backend:
         return OracleBackend(Oracle())
     if name == "mutant":
         return OracleBackend(ForgetfulOracle())
+    if importlib.util.find_spec("tests.backends") is None:
+        raise SystemExit(f"{name}: there is no tests/backends.py to open it; try --backends oracle")
     backend: Backend = importlib.import_module("tests.backends").open_backend(name)
     return backend
 

@@ -52,6 +52,13 @@ CRONS = (
 )
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC")
 TEMPLATES = ("{{.id}}.{{.timestamp}}",) * 5 + ("{{.id}}:{{.timestamp}}", "a:2", "{{.id}}.run")
+HALTABLE = (
+    ("pending", "acquired"),
+    ("pending",),
+    ("pending", "acquired", "suspended"),
+    ("halted",),
+    ("fulfilled",),
+)
 NO_ENVELOPES: tuple[Any, ...] = (5, None, "x", [], {})
 START = 1_774_742_400_000  # 2026-03-29T00:00Z: an hour before the clocks change in Berlin
 
@@ -75,27 +82,27 @@ class Generator:
         return [
             (self.promise_get, 1.5, None),
             (self.promise_create, 12, "free"),
-            (self.promise_settle, 4.5, None),
+            (self.promise_settle, 5.5, None),
             (self.promise_register_callback, 4, None),
             (self.promise_register_listener, 3, None),
             (self.promise_search, 2, None),
             (self.task_get, 1.5, None),
             (self.task_create, 6, "free"),
             (self.task_acquire, 11, "pending"),
-            (self.task_claim, 4, "pending"),
+            (self.task_claim, 5, "pending"),
             (self.task_start, 3, "acquired"),
             (self.task_release, 9, "acquired"),
             (self.task_fulfill, 3, "acquired"),
-            (self.task_suspend, 14, "acquired"),
+            (self.task_suspend, 19, "acquired"),
             (self.task_fence, 6, "acquired"),
             (self.task_heartbeat, 4, "acquired"),
-            (self.task_halt, 3.5, None),
-            (self.task_continue, 3.5, "halted"),
+            (self.task_halt, 4, None),
+            (self.task_continue, 5, "halted"),
             (self.task_search, 2, None),
-            (self.schedule_get, 0.8, None),
+            (self.schedule_get, 1, None),
             (self.schedule_create, 2.2, None),
-            (self.schedule_delete, 0.8, None),
-            (self.schedule_search, 0.8, None),
+            (self.schedule_delete, 1, None),
+            (self.schedule_search, 1.2, None),
             (self.debug_tick, 11, None),
         ]
 
@@ -133,7 +140,7 @@ class Generator:
         envelope = self.envelope(kind, data)
         if kind == "task.acquire":
             self.last_acquire = envelope
-        return spoil(self.rng, envelope) if self.rng.random() < 0.05 else envelope
+        return spoil(self.rng, envelope) if self.rng.random() < 0.07 else envelope
 
     def choose(self) -> Callable[[], tuple[str, Json]]:
         for operation, _, needed in self.rng.choices(self.operations, self.weights, k=8):
@@ -217,6 +224,17 @@ class Generator:
             found = [task.id for task in tasks.values() if task.state in states] or list(tasks)
         return self.rng.choice(found) if found else self.any_id()
 
+    def awaited_id(self, awaiter: str) -> str:
+        """A promise worth waiting for: live, and often one whose deadline is near."""
+        if self.chance(0.1):
+            return self.promise_id()
+        near = self.now + 35_000
+        if not self.chance(0.5) or not any(
+            self.live(p) and p.timeout_at < near for p in self.oracle.promises.values()
+        ):
+            near = 2**53
+        return self.promise_id(lambda p: p.id != awaiter and self.live(p) and p.timeout_at < near)
+
     def version_of(self, task_id: str) -> int:
         task = self.oracle.tasks.get(task_id)
         right = task.version if task is not None else 0
@@ -238,7 +256,7 @@ class Generator:
             return self.now + self.rng.choice((0, -1, -5_000, -self.now))
         near = (1, 100, 1_000, 5_000, 30_000, 31_000)
         far = (90_000, 600_000, 10_000_000, 2**53 - 1 - self.now)
-        return self.now + self.rng.choice(near if self.chance(0.35) else far)
+        return self.now + self.rng.choice(near if self.chance(0.4) else far)
 
     def payload(self) -> Json:
         payload: Json = {}
@@ -311,17 +329,21 @@ class Generator:
     def promise_settle(self) -> tuple[str, Json]:
         if self.chance(0.15):
             return "promise.settle", self.settle_data(self.promise_id(lambda p: not self.live(p)))
-        if self.chance(0.5):
-            return "promise.settle", self.settle_data(
-                self.promise_id(lambda p: self.live(p) and bool(p.callbacks))
-            )
+        if self.chance(0.6):
+            return "promise.settle", self.settle_data(self.promise_id(self.wakes_somebody))
         return "promise.settle", self.settle_data(self.promise_id(self.live))
+
+    def wakes_somebody(self, promise: Promise) -> bool:
+        tasks = self.oracle.tasks
+        return self.live(promise) and any(
+            tasks[awaiter].state == "suspended" for awaiter in promise.callbacks
+        )
 
     def promise_register_callback(self) -> tuple[str, Json]:
         awaiter = self.task_id("pending", "acquired", "suspended", "halted")
         if self.chance(0.12):
             awaiter = self.promise_id(lambda promise: promise.id not in self.oracle.tasks)
-        awaited = self.promise_id(self.live) if self.chance(0.85) else self.promise_id()
+        awaited = self.awaited_id(awaiter)
         kind = self.rng.choice(("promise.register_callback", "promise.register"))
         return kind, {"awaiter": awaiter, "awaited": awaited}
 
@@ -411,7 +433,9 @@ class Generator:
         settled_too = self.chance(0.3)
         actions: list[Json] = []
         for _ in range(self.rng.choice((1, 1, 2, 3))):
-            awaited = self.promise_id(lambda p: p.id != data["id"] and (settled_too or self.live(p)))
+            awaited = (
+                self.promise_id(lambda p: p.id != data["id"]) if settled_too else self.awaited_id(data["id"])
+            )
             awaiter = data["id"] if not self.chance(0.01) else self.any_id()
             kind = self.rng.choice(("promise.register_callback", "promise.register"))
             actions.append(self.action(kind, {"awaiter": awaiter, "awaited": awaited}))
@@ -435,7 +459,7 @@ class Generator:
         return {"id": task_id, "version": self.version_of(task_id)} if self.chance(0.3) else {"id": task_id}
 
     def task_halt(self) -> tuple[str, Json]:
-        states = self.rng.choice((("pending", "acquired", "suspended"), ("halted",), ("fulfilled",)))
+        states = self.rng.choice(HALTABLE)
         return "task.halt", self.with_version(self.task_id(*states))
 
     def task_continue(self) -> tuple[str, Json]:
