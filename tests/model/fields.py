@@ -76,6 +76,11 @@ def check_map(value: object, name: str) -> dict[str, str]:
     return entries
 
 
+def optional_map(data: Json, name: str) -> dict[str, str]:
+    """A filter of a search; unlike the tags of a promise it may be null."""
+    return {} if data.get(name) is None else check_map(data[name], name)
+
+
 def check_object(value: object, name: str) -> Json:
     if not isinstance(value, dict):
         raise bad(f"{name} must be an object")

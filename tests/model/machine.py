@@ -115,8 +115,8 @@ class Machine:
             "timeoutAt": promise.timeout_at,
             "createdAt": promise.created_at,
         }
-        if settled_at is not None:
-            record["settledAt"] = settled_at
+        optional = {"settledAt": settled_at, "ikc": promise.ikc, "iku": promise.iku}
+        record.update({name: value for name, value in optional.items() if value is not None})
         return record
 
     def show_task(self, task: Task, now: int | None) -> Json:

@@ -227,7 +227,7 @@ class Oracle(Machine):
 
     def promise_search(self, data: Json, call: Call) -> Answer:
         state = fields.optional_one_of(data, "state", PROMISE_STATES)
-        tags = fields.check_map(data.get("tags", {}), "tags")
+        tags = fields.optional_map(data, "tags")
         views = (self.show_promise(promise, call.dialect, call.now) for promise in self.promises.values())
         found = (v for v in views if state in (None, v["state"]) and carries(v["tags"], tags))
         return 200, page("promises", found, data, limit_default=100)
@@ -452,7 +452,7 @@ class Oracle(Machine):
 
     def task_search(self, data: Json, call: Call) -> Answer:
         state = fields.optional_one_of(data, "state", TASK_STATES)
-        tags = fields.check_map(data.get("tags", {}), "tags")
+        tags = fields.optional_map(data, "tags")
         target = fields.optional_text(data, "target")
         group = fields.optional_text(data, "group")  # Open: matches uni addresses of that group too.
         pid = fields.optional_text(data, "pid")
@@ -504,7 +504,7 @@ class Oracle(Machine):
         return 200, {}
 
     def schedule_search(self, data: Json, call: Call) -> Answer:
-        tags = fields.check_map(data.get("tags", {}), "tags")
+        tags = fields.optional_map(data, "tags")
         views = (self.show_schedule(schedule, call.dialect) for schedule in self.schedules.values())
         found = (view for view in views if carries(view["promiseTags"], tags))
         return 200, page("schedules", found, data, limit_default=10)

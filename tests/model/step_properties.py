@@ -28,7 +28,7 @@ BACKGROUND_EDGES = {
     "halted": ("halted", "fulfilled"),
     "fulfilled": ("fulfilled",),
 }
-DEFINITION = ("param", "tags", "timeoutAt", "createdAt")
+DEFINITION = ("param", "tags", "timeoutAt", "createdAt", "ikc")
 SCHEDULE_DEFINITION = (
     "cron",
     "promiseId",
@@ -70,11 +70,13 @@ def _promise_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
 
 
 def _promise_change(who: str, old: Json, new: Json, now: int) -> Iterator[str]:
-    if any(old[name] != new[name] for name in DEFINITION):
+    if any(old.get(name) != new.get(name) for name in DEFINITION):
         yield f"46 {who}: its definition changed"
     was, became = old["state"], new["state"]
     stamp_changed = old.get("settledAt") != new.get("settledAt")
-    if was != "pending" and (was != became or stamp_changed or old["value"] != new["value"]):
+    if was != "pending" and (
+        was != became or stamp_changed or old["value"] != new["value"] or old.get("iku") != new.get("iku")
+    ):
         yield f"47 {who}: its settled record changed"
     if was != "pending" and became not in (was, "pending"):
         yield f"52 {who}: from {was} to {became}"
