@@ -30,7 +30,7 @@ from tests.model.invariants import check_state, check_step
 from tests.model.oracle import Oracle
 from tests.model.quotas import Witness
 
-SHRINK_RUNS_MAX = 600
+SHRINK_SECONDS_MAX = 30.0
 
 
 class Backend(Protocol):
@@ -202,9 +202,9 @@ def difference(expected: Any, actual: Any) -> str | None:
     return f": {_show(actual)}, should be {_show(expected)}"
 
 
-def _show(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
-    return text if len(text) <= 600 else text[:600] + "..."
+def _show(value: Any, most: int = 600) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= most else text[:most] + "..."
 
 
 # ------------------------------------------------------------------------------------------ explaining
@@ -222,7 +222,7 @@ def _explain(
     if shortest is not None:
         fewest, why = shortest
         lines.append(f"the fewest steps that show a difference ({len(fewest)}), from an empty store:")
-        lines += [f"  {_show(each)}" for each in fewest]
+        lines += [f"  {_show(each, 4_000)}" for each in fewest]
         lines.append(f"  -> {why}")
     lines.append(
         f"replay: python -m tests.model.differential --seed {seed} --count {count} --backends {name}"
@@ -231,19 +231,22 @@ def _explain(
 
 
 def shrink(backend: Backend, steps: list[Step]) -> tuple[list[Step], str] | None:
-    """The fewest of these steps that still make the back end differ, and how it does; None if they do not."""
+    """The fewest of these steps that still make the back end differ, and how it does; None if they do not.
+
+    Arrays are taken apart if that keeps the difference; then ever smaller runs of steps are left out.
+    """
     wrong = replay(backend, steps)
     if wrong is None:
         return None
-    fewest, size, runs = list(steps), max(1, len(steps) // 2), 0
+    fewest, size = list(steps), max(1, len(steps) // 2)
+    until = time.monotonic() + SHRINK_SECONDS_MAX
     singles: list[Step] = [envelope for step in steps for envelope in envelopes(step) if _kind(envelope)]
     if replay(backend, singles) is not None:
         fewest = singles
-    while runs < SHRINK_RUNS_MAX:
+    while time.monotonic() < until:
         start, shorter = 0, False
-        while start < len(fewest) and runs < SHRINK_RUNS_MAX:
+        while start < len(fewest) and time.monotonic() < until:
             candidate = fewest[:start] + fewest[start + size :]
-            runs += 1
             found = replay(backend, candidate)
             if found is not None:
                 fewest, wrong, shorter = candidate, found, True

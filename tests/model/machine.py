@@ -115,8 +115,12 @@ class Machine:
             "timeoutAt": promise.timeout_at,
             "createdAt": promise.created_at,
         }
-        optional = {"settledAt": settled_at, "ikc": promise.ikc, "iku": promise.iku}
-        record.update({name: value for name, value in optional.items() if value is not None})
+        if settled_at is not None:
+            record["settledAt"] = settled_at
+        if promise.ikc is not None:
+            record["ikc"] = promise.ikc
+        if promise.iku is not None:
+            record["iku"] = promise.iku
         return record
 
     def show_task(self, task: Task, now: int | None) -> Json:

@@ -1,6 +1,7 @@
 """The back ends do what the oracle does; and the runner would notice if they did not.
 
-`HOLDFAST_SEED` chooses the seed, `HOLDFAST_MODEL_OPS` the number of operations.
+`HOLDFAST_SEED` chooses the seed, `HOLDFAST_MODEL_OPS` the number of operations, `HOLDFAST_MODEL_SNAP_EVERY` how
+many steps lie between two comparisons of snapshots (replies are compared at every step).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PARTS = 6
 HAS_BACKENDS = importlib.util.find_spec("tests.backends") is not None
 BACKENDS = ("memory", "sqlite") if HAS_BACKENDS else ("oracle",)
 OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000" if HAS_BACKENDS else "60000"))
+SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "3"))
 
 
 def seed() -> int:
@@ -32,7 +34,7 @@ def seed() -> int:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
     backends = {name: open_named(name) for name in BACKENDS}
-    run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends)
+    run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
