@@ -1,7 +1,7 @@
 """The back ends do what the oracle does; and the runner would notice if they did not.
 
-`HOLDFAST_SEED` chooses the seed, `HOLDFAST_MODEL_OPS` the number of operations, `HOLDFAST_MODEL_SNAP_EVERY` how
-many steps lie between two comparisons of snapshots (replies are compared at every step).
+`HOLDFAST_SEED` chooses the seed, `HOLDFAST_MODEL_OPS` the number of operations, `HOLDFAST_MODEL_SNAP_EVERY`
+how many steps lie between two comparisons of snapshots (replies are compared at every step).
 """
 
 from __future__ import annotations
