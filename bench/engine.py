@@ -97,6 +97,7 @@ def roots(count: int) -> list[str]:
 
 async def rates(folder: Path) -> list[Row]:
     bare = Bare(folder / "bare.db")
+    grouped = 0.0
     against_single: list[float] = []
     against_bulk: list[float] = []
     latency: list[float] = []

@@ -7,7 +7,7 @@ quotas fails as well. A difference is shrunk to the fewest steps that still show
 
     python -m tests.model.differential --count 300000 --seed 7 --backends memory,sqlite
 
-Back ends come from `tests.backends.open_backend(name)`; `oracle` and `mutant` are made here and need nothing.
+Back ends come from `tests.backends.open_direct_backend(name)`; `oracle` and `mutant` are made here and need nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OracleBackend:
         return self.oracle.handle(body)
 
 
-class Difference(AssertionError):  # noqa: N818 - a finding
+class Difference(AssertionError):
     """A back end disagreed with the oracle, an invariant broke, or a quota was missed."""
 
 
@@ -290,7 +290,7 @@ def open_named(name: str) -> Backend:
         return OracleBackend(ForgetfulOracle())
     if importlib.util.find_spec("tests.backends") is None:
         raise SystemExit(f"{name}: there is no tests/backends.py to open it; try --backends oracle")
-    backend: Backend = importlib.import_module("tests.backends").open_backend(name)
+    backend: Backend = importlib.import_module("tests.backends").open_direct_backend(name)
     return backend
 
 

@@ -38,7 +38,7 @@ ADDRESS = re.compile(
 )
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not an error
+class Refused(Exception):
     """The request is answered with this status and changes nothing."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -51,7 +51,7 @@ def bad(why: str) -> Refused:
     return Refused(400, why)
 
 
-def check_text(value: object, name: str, most: int, *, nul: bool = False) -> str:
+def check_text(value: object, name: str, most: int) -> str:
     if not isinstance(value, str):
         raise bad(f"{name} must be a string")
     try:
@@ -60,7 +60,7 @@ def check_text(value: object, name: str, most: int, *, nul: bool = False) -> str
         raise bad(f"{name} holds a lone surrogate") from None
     if size > most:
         raise bad(f"{name} is longer than {most} bytes")
-    if not nul and "\0" in value:
+    if "\0" in value:
         raise bad(f"{name} holds a NUL")
     return value
 
@@ -107,9 +107,9 @@ def identifier(data: Json, name: str) -> str:
     return value
 
 
-def optional_text(data: Json, name: str, most: int = NAME_BYTES_MAX, *, nul: bool = False) -> str | None:
+def optional_text(data: Json, name: str, most: int = NAME_BYTES_MAX) -> str | None:
     value = data.get(name)
-    return None if value is None else check_text(value, name, most, nul=nul)
+    return None if value is None else check_text(value, name, most)
 
 
 def integer(data: Json, name: str, least: int = 0, most: int = INSTANT_MAX) -> int:
@@ -151,7 +151,7 @@ def payload(data: Json, name: str) -> Json:
     if given.get("headers") is not None:
         kept["headers"] = check_map(given["headers"], f"{name}.headers")
     if given.get("data") is not None:
-        kept["data"] = check_text(given["data"], f"{name}.data", DATA_BYTES_MAX, nul=True)
+        kept["data"] = check_text(given["data"], f"{name}.data", DATA_BYTES_MAX)
     return kept
 
 

@@ -341,7 +341,7 @@ class Oracle(Machine):
         if data.get("retry") is not None:
             retry = fields.check_object(data["retry"], "retry")
             delay = fields.integer(retry, "delay")
-            error = fields.optional_text(retry, "error", 4_096, nul=True)
+            error = fields.optional_text(retry, "error", 4_096)
         task = self.held_task(data, call)
         task.started_at = None
         if delay is None:

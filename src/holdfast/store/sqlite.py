@@ -258,9 +258,8 @@ class _Transaction:
             self._write(
                 sql.UPSERT_SCHEDULES, [rows.schedule_row(entry) for entry in entries if entry is not None]
             )
-            self._by_ids(
-                sql.DROP_SCHEDULES, (key for key in ws.changed_schedules if ws.schedules[key] is None)
-            )
+            gone = [key for key in ws.changed_schedules if ws.schedules[key] is None]
+            self._by_ids(sql.DROP_SCHEDULES, gone)
         if clock is not None:
             self.connection.execute(sql.SET_CLOCK, (clock, clock))
         ws.saved()
@@ -290,14 +289,9 @@ class _Transaction:
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
 
     def _find_due(self, now: Millis, limit: int) -> Due:
-        due = [
-            [row[0] for row in self._query(sql, (now, limit))]
-            for sql in (sql.DUE_PROMISES, sql.DUE_TASKS, sql.DUE_SCHEDULES)
-        ]
+        due = [[row[0] for row in self._query(statement, (now, limit))] for statement in sql.DUE]
         if any(len(kind) == limit for kind in due):
             return Due(due[0], due[1], due[2], next_at=now)
-        ahead = [
-            self._query(sql, (now,))[0][0] for sql in (sql.NEXT_PROMISE, sql.NEXT_TASK, sql.NEXT_SCHEDULE)
-        ]
+        ahead = [self._query(statement, (now,))[0][0] for statement in sql.NEXT]
         next_at = min((instant for instant in ahead if instant is not None), default=None)
         return Due(due[0], due[1], due[2], next_at)

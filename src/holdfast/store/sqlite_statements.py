@@ -73,3 +73,7 @@ DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER BY
 NEXT_PROMISE: Final = f"SELECT min(timeout_at) {WATCHED} > ?"
 NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
 NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
+
+# In the order of `Due`.
+DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
+NEXT: Final = (NEXT_PROMISE, NEXT_TASK, NEXT_SCHEDULE)
