@@ -1,4 +1,4 @@
-"""The view of time: at its timeout a promise is settled for every operation, and no request writes it down."""
+"""The view of time: at its timeout a promise is settled, for all to see, and no request writes it down."""
 
 from __future__ import annotations
 
