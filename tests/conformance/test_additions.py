@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.wire import (
@@ -227,11 +229,11 @@ def test_the_start_survives_a_suspension(wire: Wire) -> None:
     assert wire.start("t", 2).task["startedAt"] == T0
 
 
-@pytest.mark.parametrize("retry", [None, {"delay": 5}])
-def test_a_release_clears_the_start(wire: Wire, retry: Json | None) -> None:
+@pytest.mark.parametrize("more", [{}, {"retry": {"delay": 5}}])
+def test_a_release_clears_the_start(wire: Wire, more: dict[str, Any]) -> None:
     wire.acquired("t")
     wire.start("t")
-    wire.release("t", **({"retry": retry} if retry else {}))
+    wire.release("t", **more)
     assert "startedAt" not in wire.task("t")
 
 

@@ -1,7 +1,7 @@
 """Bad input: always a refusal with a sentence, never a failure of the server, never a changed state.
 
-First every field of every kind as JSON values, then the limits from both sides, then bodies as bytes, and last
-a seeded storm of random damage.
+First every field of every kind as JSON values, then the limits from both sides, then bodies as bytes, and
+last a seeded storm of random damage.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ FIELDS: list[Field] = [
 
 def damaged(data: Json, path: tuple[str | int, ...], change: Callable[[Any, str | int], None]) -> Json:
     """A copy of `data` whose field at `path` was changed."""
-    result: Any = copy.deepcopy(data)
-    place = result
+    result = copy.deepcopy(data)
+    place: Any = result
     for step in path[:-1]:
         place = place[step]
     change(place, path[-1])

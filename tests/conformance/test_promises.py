@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.wire import CLIENT, FAR, RETRY_MS, T0, WORKERS, Json, Wire, ids
@@ -120,6 +122,10 @@ def test_creating_an_existing_promise_with_a_target_makes_no_task(wire: Wire) ->
     assert wire.send("task.get", {"id": "p"}).status == 404
 
 
+def key(name: str, value: str | None) -> dict[str, Any]:
+    return {} if value is None else {name: value}
+
+
 @pytest.mark.parametrize(
     ("stored", "presented", "status"),
     [("k", "k", 200), ("k", "other", 409), ("k", None, 200), (None, "k", 200)],
@@ -127,9 +133,9 @@ def test_creating_an_existing_promise_with_a_target_makes_no_task(wire: Wire) ->
 def test_a_create_key_conflicts_only_with_a_different_key(
     wire: Wire, stored: str | None, presented: str | None, status: int
 ) -> None:
-    first = wire.create("p", **({"ikc": stored} if stored else {})).promise
+    first = wire.create("p", **key("ikc", stored)).promise
     before = wire.snap()
-    answer = wire.create("p", **({"ikc": presented} if presented else {}))
+    answer = wire.create("p", **key("ikc", presented))
     assert answer.status == status
     assert status != 200 or answer.promise == first
     assert wire.snap() == before
@@ -180,9 +186,9 @@ def test_a_settle_key_conflicts_only_with_a_different_key(
     wire: Wire, stored: str | None, presented: str | None, status: int
 ) -> None:
     wire.create("p")
-    first = wire.settle("p", **({"iku": stored} if stored else {})).promise
+    first = wire.settle("p", **key("iku", stored)).promise
     before = wire.snap()
-    answer = wire.settle("p", "rejected", **({"iku": presented} if presented else {}))
+    answer = wire.settle("p", "rejected", **key("iku", presented))
     assert answer.status == status
     assert status != 200 or answer.promise == first
     assert wire.snap() == before

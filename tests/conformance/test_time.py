@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.wire import HOUR, T0, WORKERS, Answer, Wire, creation, ids
+from tests.conformance.wire import HOUR, T0, WORKERS, Answer, Json, Wire, creation, ids
 
 DEADLINE = T0 + 10
 LATER = T0 + HOUR
@@ -27,7 +27,7 @@ def expired(wire: Wire) -> Wire:
     return wire
 
 
-TIMED_OUT = {
+TIMED_OUT: Json = {
     "id": "plain",
     "state": "rejected_timedout",
     "param": {},
