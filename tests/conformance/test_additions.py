@@ -366,3 +366,8 @@ def test_a_heartbeat_after_a_lapse_says_the_lease_is_lost(wire: Wire) -> None:
 
 def test_an_empty_heartbeat_loses_nothing(wire: Wire) -> None:
     assert wire.heartbeat().data == {}
+
+
+def test_a_pair_named_twice_is_refreshed_and_not_lost(wire: Wire) -> None:
+    wire.acquired("t")
+    assert wire.heartbeat(("t", 1), ("t", 1)).data == {}

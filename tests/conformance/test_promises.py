@@ -141,6 +141,12 @@ def test_a_create_key_conflicts_only_with_a_different_key(
     assert wire.snap() == before
 
 
+@pytest.mark.parametrize("value", ["", "a\r\nSet-Cookie: x", "é", "v" * 4_096])
+def test_any_text_can_be_a_header(wire: Wire, value: str) -> None:
+    param = {"headers": {"name": value}}
+    assert wire.create("p", param=param).promise["param"] == param
+
+
 # -- settle ------------------------------------------------------------------------------------------------
 
 
@@ -384,7 +390,7 @@ def test_a_search_finds_by_the_beginning_of_the_id(wire: Wire) -> None:
     assert found(wire, prefix="order.") == ["order.1", "order.2"]
 
 
-@pytest.mark.parametrize("prefix", ["%", "_", "a%", "*", "[a-e]", "a' OR 1=1"])
+@pytest.mark.parametrize("prefix", ["%", "_", "a%", "*", "[a-e]", "a' OR 1=1", "%" * 1_000, "(a+)+$", "\\"])
 def test_a_prefix_is_plain_text(five: Wire, prefix: str) -> None:
     assert found(five, prefix=prefix) == []
 

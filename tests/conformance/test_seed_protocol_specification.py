@@ -585,6 +585,12 @@ def test_schedule_records_have_headers_and_data_too(wire: Wire) -> None:
     assert wire.send("schedule.create", schedule_of("s")).schedule["promiseParam"] == EMPTY
 
 
+def test_preloaded_promises_have_headers_and_data_too(wire: Wire) -> None:
+    wire.create("t", target=WORKERS, tags={"resonate:branch": "t"})
+    wire.create("t.1", tags={"resonate:branch": "t"})
+    assert wire.acquire("t").data["preload"][0]["value"] == EMPTY
+
+
 def test_a_promise_made_in_one_dialect_is_shown_in_the_other_as_it_would_be_there(wire: Wire) -> None:
     wire.create("p")
     with wire.dialect(A):

@@ -291,6 +291,43 @@ def test_a_parked_task_may_be_acquired_by_id(wire: Wire, tags: Json) -> None:
     assert wire.due("t") == (1, T0 + MINUTE)
 
 
+@pytest.mark.parametrize("parked_by", ["delay", "retry"])
+def test_continue_offers_a_task_that_was_parked_before_it_was_halted(wire: Wire, parked_by: str) -> None:
+    if parked_by == "delay":
+        wire.create("t", target=WORKERS, tags={"resonate:delay": str(T0 + HOUR)})
+    else:
+        wire.task_create("t")
+        wire.release("t", retry={"delay": HOUR})
+    wire.halt("t")
+    wire.resume("t")
+    assert len(wire.offers("t")) == 1
+    assert wire.due("t") == (0, T0 + RETRY_MS)
+
+
+def test_a_parked_task_counts_a_resume_and_stays_parked(wire: Wire) -> None:
+    wire.create("dep")
+    wire.create("t", target=WORKERS, tags={"resonate:delay": str(T0 + HOUR)})
+    wire.callback("dep", "t")
+    wire.settle("dep")
+    assert wire.task("t")["resumes"] == 1
+    assert wire.due("t") == (0, T0 + HOUR)
+    assert (wire.messages(), wire.claim()) == ([], [])
+
+
+def test_a_timer_may_be_born_acquired_and_is_parked_once_given_back(wire: Wire) -> None:
+    assert wire.task_create("t", tags=TIMER, timeout_at=T0 + HOUR).task["state"] == "acquired"
+    wire.now = T0 + 2 * SECOND
+    wire.release("t")
+    assert wire.due("t") == (0, T0 + HOUR)
+    assert wire.messages() == []
+
+
+def test_a_retry_delay_of_a_timer_is_overruled_by_its_timeout(wire: Wire) -> None:
+    wire.task_create("t", tags=TIMER, timeout_at=T0 + HOUR)
+    wire.release("t", retry={"delay": 5})
+    assert wire.due("t") == (0, T0 + HOUR)
+
+
 # -- parked: bounces ---------------------------------------------------------------------------------------
 
 
@@ -376,6 +413,28 @@ def test_continue_forgets_the_bounces_and_offers_at_once(wire: Wire) -> None:
     assert wire.due("t") == (0, wire.now + RETRY_MS)
     assert wire.offers("t") == [3]
     bounce(wire, 3)
+    assert wire.due("t") == (0, wire.now + RETRY_MS)
+
+
+@pytest.mark.parametrize("way", ["claim", "task.create"])
+def test_a_bounce_counts_however_the_task_was_acquired(wire: Wire, way: str) -> None:
+    wire.create("t", target=WORKERS)
+    for version in (1, 2):
+        if way == "claim":
+            assert len(wire.claim()) == 1
+        else:
+            assert wire.task_create("t").status == 200
+        wire.release("t", version)
+    assert wire.due("t") == (0, T0 + 100)
+
+
+def test_a_heartbeat_does_not_make_a_long_hold_a_short_one(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    for version in (0, 1):
+        wire.acquire("t", version)
+        wire.now += 1_500
+        wire.heartbeat(("t", version + 1))
+        wire.release("t", version + 1)
     assert wire.due("t") == (0, wire.now + RETRY_MS)
 
 

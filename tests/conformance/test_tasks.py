@@ -81,8 +81,9 @@ def test_task_create_past_the_timeout_is_born_fulfilled(wire: Wire) -> None:
     assert wire.snap()["messages"] == []
 
 
-def test_task_create_with_a_delay_is_refused(wire: Wire) -> None:
-    assert wire.task_create("t", tags={"resonate:delay": str(T0 + 10)}).status == 400
+@pytest.mark.parametrize("delay", [T0 - 10, T0 + 10])
+def test_task_create_with_a_delay_is_refused(wire: Wire, delay: int) -> None:
+    assert wire.task_create("t", tags={"resonate:delay": str(delay)}).status == 400
 
 
 def test_task_create_respects_the_create_key(wire: Wire) -> None:
@@ -378,6 +379,14 @@ def test_a_fenced_create_with_another_key_is_409_inside_200(wire: Wire) -> None:
     wire.create("x", ikc="one")
     wire.acquired("t")
     answer = wire.fence("t", "promise.create", creation("x", ikc="two"))
+    assert (answer.status, answer.data["action"]["head"]["status"]) == (200, 409)
+
+
+def test_a_fenced_settle_with_another_key_is_409_inside_200(wire: Wire) -> None:
+    wire.create("x")
+    wire.settle("x", iku="one")
+    wire.acquired("t")
+    answer = wire.fence("t", "promise.settle", {"id": "x", "state": "resolved", "iku": "two"})
     assert (answer.status, answer.data["action"]["head"]["status"]) == (200, 409)
 
 
