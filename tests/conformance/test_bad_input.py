@@ -86,6 +86,7 @@ WRONG: dict[str, list[Any]] = {
     "promise state": [*NOT_TEXT, "", "done", "acquired"],
     "task state": [*NOT_TEXT, "", "done", "resolved"],
     "tags": NOT_TAGS,
+    "filter": NOT_TAGS[1:],
     "payload": [
         *NOT_OBJECT,
         {"data": 1},
@@ -159,7 +160,7 @@ FIELDS: list[Field] = [
     *fields("promise.register_callback", "awaited=id;awaiter=id"),
     *fields("promise.subscribe", "awaited=id;address=address"),
     *fields("promise.register_listener", "awaited=id;address=address"),
-    *fields("promise.search", "", "state=promise state;tags=tags;limit=limit;cursor=text;prefix=text"),
+    *fields("promise.search", "", "state=promise state;tags=filter;limit=limit;cursor=text;prefix=text"),
     *fields("task.get", "id=id"),
     *fields(
         "task.create",
@@ -191,7 +192,7 @@ FIELDS: list[Field] = [
     *fields(
         "task.search",
         "",
-        "state=task state;tags=tags;limit=limit;cursor=text;prefix=text;target=text;group=text;pid=text",
+        "state=task state;tags=filter;limit=limit;cursor=text;prefix=text;target=text;group=text;pid=text",
     ),
     *fields("schedule.get", "id=id"),
     *fields(
@@ -200,7 +201,7 @@ FIELDS: list[Field] = [
         "promiseParam=payload;promiseTags=tags;timezone=timezone;overlap=overlap;catchUp=limit",
     ),
     *fields("schedule.delete", "id=id"),
-    *fields("schedule.search", "", "tags=tags;limit=limit;cursor=text;prefix=text"),
+    *fields("schedule.search", "", "tags=filter;limit=limit;cursor=text;prefix=text"),
     *fields("debug.tick", "time=instant"),
 ]
 
