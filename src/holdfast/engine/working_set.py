@@ -23,13 +23,16 @@ from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, 
 
 class Footprint(Struct):
     """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
-    `branches_of` are promises whose whole branch is."""
+    `branches_of` are promises whose whole branch is. The `views` are only looked at, never changed, so a
+    store that many nodes share need not hold them."""
 
     promises: set[str] = set()
     obligations: set[str] = set()
     branches_of: set[str] = set()
     branches: set[str] = set()
+    views: set[str] = set()
     schedules: set[str] = set()
+    schedule_views: set[str] = set()
 
 
 class Missing(Exception):

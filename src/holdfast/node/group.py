@@ -23,7 +23,7 @@ from holdfast.engine import (
     scan_of,
     sweep_requests,
 )
-from holdfast.engine.scans import ClaimScan, ScheduleScan
+from holdfast.engine.scans import ClaimScan, LeaseScan, PromiseScan, ScheduleScan, TaskScan
 from holdfast.protocol.errors import DebugDisabled, InternalFault
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
@@ -171,8 +171,12 @@ class _Commit:
 
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
-    if isinstance(scan, ScheduleScan):
-        return Footprint(schedules=found)
-    if isinstance(scan, ClaimScan):
-        return Footprint(branches_of=found)
-    return Footprint(promises=found)
+    match scan:
+        case ScheduleScan():
+            return Footprint(schedule_views=found)
+        case ClaimScan():
+            return Footprint(branches_of=found)
+        case LeaseScan():
+            return Footprint(promises=found)
+        case PromiseScan() | TaskScan():
+            return Footprint(views=found)

@@ -57,7 +57,7 @@ class MemoryStore:
                 return self._load(ws, everything)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
-        wanted = footprint.promises | footprint.obligations | footprint.branches_of
+        wanted = footprint.promises | footprint.obligations | footprint.branches_of | footprint.views
         branches = set(footprint.branches)
         for promise_id in footprint.branches_of & self.promises.keys():
             branch = self.promises[promise_id].tags.get(tags.BRANCH)
@@ -80,7 +80,7 @@ class MemoryStore:
             if (task := self.tasks.get(promise_id)) is not None:
                 ws.fill_task(task)
         ws.fill_absent(wanted)
-        for schedule_id in footprint.schedules:
+        for schedule_id in footprint.schedules | footprint.schedule_views:
             ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
 
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:

@@ -46,7 +46,7 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.iku,
         entries.get(tags.BRANCH) if entries else None,
         entries.get(tags.ORIGIN) if entries else None,
-        1 if watched else 0,
+        watched,
     )
 
 

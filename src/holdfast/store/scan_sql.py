@@ -1,6 +1,11 @@
-"""Scans as SQL for SQLite. Every value is a parameter; only names and shapes are text."""
+"""Scans as SQL. Every value is a parameter; only names and shapes are text.
 
-from typing import Any
+Databases differ in how they look into JSON, so each brings its own words for that. A parameter is `?`.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
 
 from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
 from holdfast.protocol import limits, tags
@@ -9,10 +14,25 @@ from holdfast.protocol import limits, tags
 _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
 
 
+class Words(Struct, frozen=True):
+    """How a database says that a tag has a value (parameters: name, value), that a promise is a timer."""
+
+    tag: str  # with {column}
+    timer: str
+
+
+SQLITE: Final = Words(
+    "EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)",
+    "(p.tags ->> '$.\"resonate:timer\"' = 'true')",
+)
+POSTGRES: Final = Words("{column}::jsonb ->> ? = ?", "(p.tags::jsonb ->> 'resonate:timer' = 'true')")
+
+
 class _Query:
     """Conditions and their parameters, side by side."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Words) -> None:
+        self.words = words
         self.conditions: list[str] = []
         self.parameters: list[Any] = []
 
@@ -46,17 +66,16 @@ class _Query:
 
     def tags(self, wanted: dict[str, str], column: str) -> None:
         for key, value in wanted.items():
-            self.where(f"EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)", key, value)
+            self.where(self.words.tag.format(column=column), key, value)
 
 
-_TIMER = "(p.tags ->> '$.\"resonate:timer\"' = 'true')"
-
-
-def find_query(scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan) -> tuple[str, list[Any]]:
-    query = _Query()
+def find_query(
+    scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan, words: Words
+) -> tuple[str, list[Any]]:
+    query = _Query(words)
     match scan:
         case PromiseScan(page, now, spans, wanted):
-            query.spans(spans, now, "p", _TIMER)
+            query.spans(spans, now, "p", words.timer)
             if (origin := wanted.get(tags.ORIGIN)) is not None:
                 query.where("p.origin = ?", origin)
             query.tags({key: value for key, value in wanted.items() if key != tags.ORIGIN}, "p.tags")
