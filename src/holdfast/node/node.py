@@ -170,7 +170,7 @@ class Node:
         else:
             log.error("a commit failed", extra={"requests": len(requests)}, exc_info=error)
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
-            outcome = Outcome([unknown] * len(requests), [], None)
+            outcome = Outcome([unknown] * len(requests), [], None, self._clock.now())
         start = 0
         for submission in group:
             end = start + len(submission.requests)
@@ -187,7 +187,8 @@ class Node:
             outcome = done.result()
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
-            outcome = Outcome([], [], self._clock.now() + store_rest_ms)
+            now = self._clock.now()
+            outcome = Outcome([], [], now + store_rest_ms, now)
         self._after_commit(outcome)
 
     def _moment(self, requests: Sequence[Request]) -> Moment:

@@ -15,6 +15,13 @@ from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.records import Millis
 
 
+class Now(Struct, frozen=True):
+    """Answer with the instant of this transaction: the node's reading of its clock, or, where the store has
+    a clock of its own, what that says. It is read after everything that was loaded so far is held."""
+
+    reading: Millis
+
+
 class Load(Struct, frozen=True):
     """Fill the working set with these records; say which of them do not exist."""
 
@@ -48,7 +55,7 @@ class FindDue(Struct, frozen=True):
     limit: int
 
 
-Step = Load | LoadAll | Save | Find | FindDue
+Step = Now | Load | LoadAll | Save | Find | FindDue
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 

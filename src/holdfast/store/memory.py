@@ -12,7 +12,7 @@ from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, Sched
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Result, Save, Step, Work, drive
+from holdfast.store.interface import Find, FindDue, Load, LoadAll, Now, Result, Save, Step, Work, drive
 
 
 class MemoryStore:
@@ -43,6 +43,8 @@ class MemoryStore:
 
     def _perform(self, step: Step) -> Any:
         match step:
+            case Now(reading):
+                return reading
             case Load(ws, footprint):
                 return self._load(ws, footprint)
             case Save(ws, clock):

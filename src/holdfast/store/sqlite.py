@@ -26,6 +26,7 @@ from holdfast.store.interface import (
     Load,
     LoadAll,
     NotAStore,
+    Now,
     Result,
     Save,
     Step,
@@ -131,6 +132,8 @@ class _Transaction:
         kind = type(step)
         if kind is Load:
             return self._load(load(step.ws, step.footprint))  # type: ignore[union-attr]
+        if kind is Now:
+            return step.reading  # type: ignore[union-attr]
         if kind is Save:
             return self._save(step.ws, step.clock)  # type: ignore[union-attr]
         if isinstance(step, Find):
