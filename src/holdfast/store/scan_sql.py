@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
 from holdfast.protocol import limits, tags
+from holdfast.store import rows
 
 # The largest text that starts with a prefix: no id is longer than its bytes allow.
 _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
@@ -25,7 +26,9 @@ SQLITE: Final = Words(
     "EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)",
     "(p.tags ->> '$.\"resonate:timer\"' = 'true')",
 )
-POSTGRES: Final = Words("{column}::jsonb ->> ? = ?", "(p.tags::jsonb ->> 'resonate:timer' = 'true')")
+POSTGRES: Final = Words(
+    "{column}::jsonb ->> ?::text = ?::text", "(p.tags::jsonb ->> 'resonate:timer' = 'true')"
+)
 
 
 class _Query:
@@ -77,7 +80,7 @@ def find_query(
         case PromiseScan(page, now, spans, wanted):
             query.spans(spans, now, "p", words.timer)
             if (origin := wanted.get(tags.ORIGIN)) is not None:
-                query.where("p.origin = ?", origin)
+                query.where("p.origin = ?", rows.key_of(origin))
             query.tags({key: value for key, value in wanted.items() if key != tags.ORIGIN}, "p.tags")
             rest, parameters = query.page(page, "p")
             return "SELECT p.id FROM promises p" + rest, parameters
