@@ -161,7 +161,7 @@ def save_statement(parts: tuple[str, ...]) -> str:
     return numbered(f"WITH {steps} SELECT 1")
 
 
-CLEAR: Final = tuple(
+CLEAR: Final = "; ".join(
     f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules")
 )
 
@@ -176,15 +176,9 @@ OFFERS: Final = (
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3 FOR UPDATE OF p, t SKIP LOCKED"
 )
 _WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"
-DUE_PROMISES: Final = (
-    f"SELECT id {_WATCHED} AND timeout_at <= $1 ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED"
-)
-DUE_TASKS: Final = (
-    f"SELECT t.id {_TASKS} WHERE t.due_at <= $1 ORDER BY t.due_at LIMIT $2 FOR UPDATE OF p, t SKIP LOCKED"
-)
-DUE_SCHEDULES: Final = (
-    "SELECT id FROM schedules WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"
-)
+DUE_PROMISES: Final = f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+DUE_TASKS: Final = f"SELECT t.due_at, t.id {_TASKS} WHERE t.due_at <= $1 ORDER BY t.due_at LIMIT $2 FOR UPDATE OF p, t SKIP LOCKED"
+DUE_SCHEDULES: Final = "SELECT next_run_at, id FROM schedules WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
 NEXT: Final = (

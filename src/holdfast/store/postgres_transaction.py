@@ -156,8 +156,7 @@ class Transaction:
         if unlocked:
             raise RunAgain(unlocked)
         if ws.cleared:
-            for statement in sql.CLEAR:
-                await self._connection.execute(statement)
+            await self._connection.execute(sql.CLEAR)
             self._held.clear()
             self._held_schedules.clear()
         parts = _Parts()
@@ -167,7 +166,8 @@ class Transaction:
         if clock is not None:
             parts.add("set_clock", clock, clock)
             self.stored_clock = clock
-        await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
+        if parts.names:
+            await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
         self._held.update(ws.changed_promises)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
         ws.saved()
@@ -231,7 +231,8 @@ class Transaction:
 
     async def _find_due(self, now: Millis, limit: int) -> Due:
         kinds: list[list[str]] = [
-            [row[0] for row in await self._connection.fetch(statement, now, limit)] for statement in sql.DUE
+            [key for _, key in sorted(await self._connection.fetch(statement, now, limit), key=tuple)]
+            for statement in sql.DUE
         ]
         promises, tasks, schedules = kinds
         self._note_held([*promises, *tasks])
