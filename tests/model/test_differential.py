@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+from contextlib import closing
 
 import pytest
 
+from tests.backends import open_direct_backend
 from tests.model.differential import Difference, OracleBackend, open_named, run, shrink
 from tests.model.generator import Generator
 from tests.model.machine import Machine, Task
@@ -19,9 +21,11 @@ from tests.model.mutants import MUTANTS
 from tests.model.oracle import Oracle
 
 PARTS = 6
+POSTGRES_PARTS = 3
 HAS_BACKENDS = importlib.util.find_spec("tests.backends") is not None
 BACKENDS = ("memory", "sqlite") if HAS_BACKENDS else ("oracle",)
 OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000" if HAS_BACKENDS else "60000"))
+POSTGRES_OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_POSTGRES_OPS", "30000"))
 SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "3"))
 
 
@@ -35,6 +39,13 @@ def seed() -> int:
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
     backends = {name: open_named(name) for name in BACKENDS}
     run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
+
+
+@pytest.mark.parametrize("part", range(POSTGRES_PARTS))
+def test_postgresql_does_what_the_oracle_does(part: int) -> None:
+    count = POSTGRES_OPERATIONS // POSTGRES_PARTS
+    with closing(open_direct_backend("postgres")) as postgres:
+        run(count=count, seed=seed() + part, backends={"postgres": postgres}, snap_every=10)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

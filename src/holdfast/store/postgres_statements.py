@@ -88,8 +88,9 @@ LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait="")
 LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait=" NOWAIT")
 LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
 
+# The time comes along, behind the columns that anybody asked for.
 _RECORDS: Final = (
-    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
+    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}, ({NOW}) "
     "FROM promises p LEFT JOIN tasks t ON t.id = p.id"
 )
 RECORDS_ALL: Final = _RECORDS
@@ -176,9 +177,18 @@ OFFERS: Final = (
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3 FOR UPDATE OF p, t SKIP LOCKED"
 )
 _WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"
-DUE_PROMISES: Final = f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED"
-DUE_TASKS: Final = f"SELECT t.due_at, t.id {_TASKS} WHERE t.due_at <= $1 ORDER BY t.due_at LIMIT $2 FOR UPDATE OF p, t SKIP LOCKED"
-DUE_SCHEDULES: Final = "SELECT next_run_at, id FROM schedules WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+DUE_PROMISES: Final = (
+    f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 "
+    "ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+)
+DUE_TASKS: Final = (
+    f"SELECT t.due_at, t.id {_TASKS} WHERE t.due_at <= $1 "
+    "ORDER BY t.due_at LIMIT $2 FOR UPDATE OF p, t SKIP LOCKED"
+)
+DUE_SCHEDULES: Final = (
+    "SELECT next_run_at, id FROM schedules WHERE next_run_at <= $1 "
+    "ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+)
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
 NEXT: Final = (

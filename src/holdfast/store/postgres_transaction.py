@@ -139,6 +139,8 @@ class Transaction:
         if not ids:
             return ()
         found: Sequence[Any] = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
+        if self._now is None and found and fetch.what == "records":
+            self._now = found[0][-1]
         return found
 
     async def _load_all(self, ws: WorkingSet) -> None:
