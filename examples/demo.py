@@ -155,9 +155,7 @@ def main() -> None:
         if second.wait() != 0:
             raise SystemExit("worker-2 failed")
         asyncio.run(show(path))
-        print(
-            "\n  Each step ran once. Nothing that was on disk was lost, and no two workers ever held the order."
-        )
+        print("\n  Each step ran once, nothing on disk was lost, and no two workers ever held the order.")
 
 
 def start(name: str, path: Path) -> "subprocess.Popen[str]":
