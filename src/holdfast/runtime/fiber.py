@@ -1,0 +1,251 @@
+# pyright: reportPrivateUsage=false
+"""Fibers: one strand of cooperative execution each, and the trampoline that runs them.
+
+A fiber owns a body and moves between three states. *Ready*: in the scheduler's queue, once. *Parked*:
+waiting for exactly one future, which knows it as a waiter. *Done*: the task has its outcome.
+
+1. Nothing but `advance` runs a body, and only a drain calls `advance`: no fiber ever runs on another's
+   stack. Waking a fiber queues it.
+2. `advance` loops. A wait that is already satisfied costs one turn of that loop, never a stack frame.
+3. An error thrown from outside (interrupt, cancellation, expiry) arrives at a wait of the body. It beats
+   a value that was delivered but not yet seen, and the last of several wins. A body that has not started
+   is first run to its first wait, so that its own handlers are in place.
+4. A fiber that is done has given its live children to its parent before anyone learns that it is done.
+5. Each fiber runs in its own `contextvars.Context`, copied from the fiber that spawned it.
+"""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.runtime.errors import ForeignAwait
+from holdfast.runtime.future import PENDING, RESOLVED, Future, leave, notify
+from holdfast.runtime.signals import Signal
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
+    from holdfast.runtime.task import Task
+
+
+class Fiber:
+    """One body on its way. Internal: users hold its `Task`."""
+
+    __slots__ = (
+        "_signal",
+        "body",
+        "children",
+        "context",
+        "held",
+        "name",
+        "number",
+        "parent",
+        "resume",
+        "scheduler",
+        "sheltered",
+        "shields",
+        "started",
+        "struck",
+        "task",
+        "thrown",
+        "waiting",
+    )
+
+    def __init__(
+        self, scheduler: Scheduler, body: Any, task: Task[Any], name: str, number: int, parent: Fiber | None
+    ) -> None:
+        self.scheduler = scheduler
+        self.body: Any = body
+        self.task = task
+        self.name = name
+        self.number = number
+        self.parent = parent
+        self.context = copy_context()
+        self.children: dict[Fiber, None] | None = None
+        self.waiting: Future[Any] | None = None  # parked on
+        self.resume: Future[Any] | None = None  # woken by; settled
+        self.thrown: BaseException | None = None  # to be raised at the next wait
+        self.struck: BaseException | None = None  # the last error thrown from outside
+        self.started = False
+        self._signal: Signal | None = None
+        self.shields = 0  # how many shield() calls we are inside of
+        self.held: BaseException | None = None  # thrown at us while shielded
+        if parent is None:
+            self.sheltered = False
+        else:
+            self.sheltered = parent.sheltered or parent.shields > 0  # born inside a shield
+            if parent.children is None:
+                parent.children = {self: None}
+            else:
+                parent.children[self] = None
+
+    @property
+    def path(self) -> str:
+        """The name and number that tell this fiber from all others of its execution."""
+        return f"{self.name}#{self.number}"
+
+    @property
+    def state(self) -> str:
+        if self.task._state != PENDING:
+            return "done"
+        if self.waiting is not None:
+            return "parked"
+        return "running" if self.scheduler.running is self else "ready"
+
+    def signal(self) -> Signal:
+        """The signal for steps this fiber starts now: unset, shared until something sets it."""
+        signal = self._signal
+        if signal is None or signal.is_set:
+            signal = self._signal = self.scheduler.signal.child()
+        return signal
+
+    def _fire(self, future: Future[Any], /) -> bool:
+        """Wake: the future this fiber waits for has settled. Stale news is ignored."""
+        if self.waiting is future:
+            self.waiting = None
+            self.resume = future
+            self.scheduler.ready.append(self)
+        return False
+
+    def throw(self, error: BaseException) -> None:
+        """Have `error` raised at this fiber's wait (rule 3). Its children are not touched."""
+        if self.task._state != PENDING:
+            return
+        self.struck = error
+        if self.shields:
+            self.held = error
+            return
+        self.thrown = error
+        waiting = self.waiting
+        if waiting is not None:
+            self.waiting = None
+            leave(waiting, self)
+            self.scheduler.ready.append(self)
+        elif self.resume is not None:
+            resume, self.resume = self.resume, None
+            resume._unreceived()
+
+    def unshield(self) -> None:
+        """Leave a shield. What was held back is raised at the next wait outside all shields."""
+        self.shields -= 1
+        if not self.shields and self.held is not None:
+            self.thrown, self.held = self.held, None
+
+    def finish(self) -> None:
+        """The task has just settled: let go of everything and tell the waiters, in this order."""
+        self.body = None
+        parent = self.parent
+        children = self.children
+        if children:
+            self.children = None
+            for child in children:
+                child.parent = parent
+            if parent is not None:
+                if parent.children is None:
+                    parent.children = children
+                else:
+                    parent.children.update(children)
+        if parent is not None:
+            del cast("dict[Fiber, None]", parent.children)[self]
+        scheduler = self.scheduler
+        if self.task._waiters is not None:
+            notify(self.task)
+        del scheduler.live[self]
+        if self is scheduler.root:
+            scheduler.root_finished()
+
+
+def advance(fiber: Fiber) -> None:
+    """Run a ready fiber until it parks or is done."""
+    scheduler = fiber.scheduler
+    scheduler.running = fiber
+    body = fiber.body
+    send = body.send
+    future: Any = fiber.resume
+    fiber.resume = None
+    error: BaseException | None = None
+    if fiber.started:
+        error, fiber.thrown = fiber.thrown, None
+    else:
+        fiber.started = True  # an error that came early waits in `thrown` for the first yield
+    try:
+        while True:
+            if error is not None:
+                yielded = body.throw(error)
+            elif future is None:
+                yielded = send(None)
+            elif future._state == RESOLVED:
+                yielded = send(future._value)
+            else:
+                yielded = body.throw(future._failure())
+            future = error = None
+            if fiber.thrown is not None:
+                error, fiber.thrown = fiber.thrown, None
+                error.__traceback__ = None
+            elif not isinstance(yielded, Future):
+                error = _foreign(yielded, fiber)
+            else:
+                future = cast(Any, yielded)
+                if future._state == PENDING:
+                    waiters = future._waiters
+                    if waiters is None:
+                        if future._lazy:
+                            future._attach()
+                            if future._state != PENDING:
+                                continue
+                        future._waiters = fiber
+                    else:
+                        future._add(fiber)
+                    fiber.waiting = future
+                    if future._linked:
+                        scheduler.suspects.append(fiber)
+                    return
+    except StopIteration as stop:
+        fiber.task._resolve(stop.value)
+    except Exception as failure:
+        _fail(fiber, failure)
+    except BaseException as failure:
+        # KeyboardInterrupt and its like are not the program's: the fiber is over and the driver is told.
+        _fail(fiber, failure)
+        fiber.finish()
+        raise
+    fiber.finish()
+
+
+def interrupt(fiber: Fiber, error: BaseException) -> None:
+    """Throw `error` into a fiber and all it spawned, parents before children, in spawn order."""
+    stack = [fiber]
+    while stack:
+        fiber = stack.pop()
+        if fiber.task._state == PENDING:
+            if fiber._signal is not None:
+                fiber._signal.set(error)
+            fiber.throw(error)
+        if fiber.children:
+            stack.extend(child for child in reversed(fiber.children) if not child.sheltered)
+
+
+def _fail(fiber: Fiber, error: BaseException) -> None:
+    task = fiber.task
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next  # our own frame helps nobody
+    task._reject(error)
+    if task._waiters is None and not task._watched and error is not fiber.struck:
+        fiber.scheduler.unobserved[task] = None
+
+
+def _foreign(yielded: object, fiber: Fiber) -> ForeignAwait:
+    kind = type(yielded)
+    if yielded is None:
+        what = "a bare `yield`, or a library's way of giving way to its event loop (asyncio.sleep(0))"
+        remedy = "Use `yield from` or `await` with a future of this runtime"
+    elif kind.__name__ in ("Operation", "generator", "coroutine"):
+        what = f"a bare `yield` of {yielded!r}"
+        remedy = "Write `yield from` instead of `yield`; wrap a coroutine in delegate(...)"
+    else:
+        what = f"something of {kind.__module__}.{kind.__qualname__}"
+        remedy = "Put the call inside a step: `await run(function, ...)`"
+    return ForeignAwait(
+        f"Fiber {fiber.path} waited for {what}. Only this runtime's futures and operations can be awaited in "
+        f"a fiber, because only those come out the same on replay. {remedy}."
+    )
