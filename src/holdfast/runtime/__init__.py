@@ -29,9 +29,10 @@ from holdfast.runtime.semaphore import Semaphore
 from holdfast.runtime.shield import shield
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import current
+from holdfast.runtime.spawn import current_task, spawn
 from holdfast.runtime.step import Step, Timer, named, run, sleep, step_signal
 from holdfast.runtime.stream import as_completed, map_over
-from holdfast.runtime.task import Task, current_task, spawn
+from holdfast.runtime.task import Task
 from holdfast.runtime.timeout import Timeout, timeout, within
 
 # The names of the field. Not in __all__: a star import must not shadow the builtins.

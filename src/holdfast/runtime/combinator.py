@@ -74,10 +74,15 @@ class Combinator(Future[T]):
         for member in self._members:
             if member in watched:
                 continue
-            if member._state == PENDING and member._lazy and member._waiters is None:
-                member._attach()
             if member._state == PENDING:
-                member._add(self)
+                if member._waiters is not None:
+                    member._add(self)
+                else:
+                    if member._lazy:
+                        member._attach()
+                    if member._state == PENDING:
+                        member._waiters = self
+            if member._state == PENDING:
                 watched[member] = None
                 continue
             if member._state == REJECTED:

@@ -2,7 +2,7 @@
 """Fibers: one strand of cooperative execution each, and the trampoline that runs them.
 
 A fiber owns a body and moves between three states. *Ready*: in the scheduler's queue, once. *Parked*:
-waiting for exactly one future, which knows it as a waiter. *Done*: the task has its outcome.
+waiting for exactly one future, which knows it as a waiter. *Done*: it has its outcome.
 
 1. Nothing but `advance` runs a body, and only a drain calls `advance`: no fiber ever runs on another's
    stack. Waking a fiber queues it.
@@ -16,29 +16,32 @@ waiting for exactly one future, which knows it as a waiter. *Done*: the task has
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.runtime.errors import ForeignAwait
 from holdfast.runtime.future import PENDING, RESOLVED, Future, leave, notify
 from holdfast.runtime.signals import Signal
+from holdfast.runtime.task import Task
 
 if TYPE_CHECKING:
     from holdfast.runtime.scheduler import Scheduler
-    from holdfast.runtime.task import Task
 
 
-class Fiber:
-    """One body on its way. Internal: users hold its `Task`."""
+class Fiber(Task[Any]):
+    """One body on its way. User code holds it as a `Task`.
+
+    `struck`, `held`, `own_signal` and `watched` exist once they are needed. Spawning is frequent and those
+    are not, so they are not paid for by every fiber.
+    """
 
     __slots__ = (
-        "_signal",
         "body",
         "children",
         "context",
         "held",
-        "name",
-        "number",
+        "own_signal",
         "parent",
         "resume",
         "scheduler",
@@ -46,30 +49,33 @@ class Fiber:
         "shields",
         "started",
         "struck",
-        "task",
         "thrown",
         "waiting",
+        "watched",
     )
 
-    def __init__(
-        self, scheduler: Scheduler, body: Any, task: Task[Any], name: str, number: int, parent: Fiber | None
-    ) -> None:
-        self.scheduler = scheduler
-        self.body: Any = body
-        self.task = task
+    _linked = True
+
+    struck: BaseException  # the last error thrown from outside
+    held: BaseException  # thrown while inside a shield, to be raised after it
+    own_signal: Signal  # above those of the steps this fiber started
+    watched: bool  # somebody waited for it once and went away
+
+    def __init__(self, scheduler: Scheduler, body: Any, name: str, number: int, parent: Fiber | None) -> None:
+        self._state = PENDING
+        self._waiters = None
         self.name = name
         self.number = number
-        self.parent = parent
+        self.scheduler = scheduler
+        self.body: Any = body  # None once done
         self.context = copy_context()
-        self.children: dict[Fiber, None] | None = None
         self.waiting: Future[Any] | None = None  # parked on
         self.resume: Future[Any] | None = None  # woken by; settled
         self.thrown: BaseException | None = None  # to be raised at the next wait
-        self.struck: BaseException | None = None  # the last error thrown from outside
         self.started = False
-        self._signal: Signal | None = None
-        self.shields = 0  # how many shield() calls we are inside of
-        self.held: BaseException | None = None  # thrown at us while shielded
+        self.shields = 0  # how many shield() calls it is inside of
+        self.children: dict[Fiber, None] | None = None
+        self.parent = parent
         if parent is None:
             self.sheltered = False
         else:
@@ -80,13 +86,8 @@ class Fiber:
                 parent.children[self] = None
 
     @property
-    def path(self) -> str:
-        """The name and number that tell this fiber from all others of its execution."""
-        return f"{self.name}#{self.number}"
-
-    @property
     def state(self) -> str:
-        if self.task._state != PENDING:
+        if self.body is None:
             return "done"
         if self.waiting is not None:
             return "parked"
@@ -94,9 +95,9 @@ class Fiber:
 
     def signal(self) -> Signal:
         """The signal for steps this fiber starts now: unset, shared until something sets it."""
-        signal = self._signal
+        signal = getattr(self, "own_signal", None)
         if signal is None or signal.is_set:
-            signal = self._signal = self.scheduler.signal.child()
+            signal = self.own_signal = self.scheduler.signal.child()
         return signal
 
     def _fire(self, future: Future[Any], /) -> bool:
@@ -109,7 +110,7 @@ class Fiber:
 
     def throw(self, error: BaseException) -> None:
         """Have `error` raised at this fiber's wait (rule 3). Its children are not touched."""
-        if self.task._state != PENDING:
+        if self.body is None:
             return
         self.struck = error
         if self.shields:
@@ -128,16 +129,18 @@ class Fiber:
     def unshield(self) -> None:
         """Leave a shield. What was held back is raised at the next wait outside all shields."""
         self.shields -= 1
-        if not self.shields and self.held is not None:
-            self.thrown, self.held = self.held, None
+        if not self.shields and hasattr(self, "held"):
+            self.thrown = self.held
+            del self.held
 
     def finish(self) -> None:
-        """The task has just settled: let go of everything and tell the waiters, in this order."""
+        """The outcome has just been set: let go of everything and tell the waiters, in this order.
+
+        Nothing is kept that would make a cycle: a finished fiber is freed at once when nobody holds it.
+        """
+        scheduler, parent, children = self.scheduler, self.parent, self.children
         self.body = None
-        parent = self.parent
-        children = self.children
         if children:
-            self.children = None
             for child in children:
                 child.parent = parent
             if parent is not None:
@@ -147,12 +150,35 @@ class Fiber:
                     parent.children.update(children)
         if parent is not None:
             del cast("dict[Fiber, None]", parent.children)[self]
-        scheduler = self.scheduler
-        if self.task._waiters is not None:
-            notify(self.task)
+        if self._waiters is not None:
+            notify(self)
         del scheduler.live[self]
         if self is scheduler.root:
             scheduler.root_finished()
+        self.parent = self.children = None
+        del self.context
+
+    def _interrupt(self, error: Exception) -> None:
+        """Throw `error` into this fiber and all it spawned, parents before children, in spawn order."""
+        stack: list[Fiber] = [self]
+        while stack:
+            fiber = stack.pop()
+            if fiber.body is not None:
+                if hasattr(fiber, "own_signal"):
+                    fiber.own_signal.set(error)
+                fiber.throw(error)
+            if fiber.children:
+                stack.extend(child for child in reversed(fiber.children) if not child.sheltered)
+
+    def _detached(self) -> Iterable[Future[Any]]:
+        self.watched = True  # a failure after this is no surprise: somebody looked and went away
+        return ()
+
+    def _observed(self) -> None:
+        self.scheduler.unobserved.pop(self, None)
+
+    def _inputs(self) -> Iterable[Future[Any]]:
+        return () if self.waiting is None else (self.waiting,)
 
 
 def advance(fiber: Fiber) -> None:
@@ -201,7 +227,7 @@ def advance(fiber: Fiber) -> None:
                         scheduler.suspects.append(fiber)
                     return
     except StopIteration as stop:
-        fiber.task._resolve(stop.value)
+        fiber._resolve(stop.value)
     except Exception as failure:
         _fail(fiber, failure)
     except BaseException as failure:
@@ -212,26 +238,13 @@ def advance(fiber: Fiber) -> None:
     fiber.finish()
 
 
-def interrupt(fiber: Fiber, error: BaseException) -> None:
-    """Throw `error` into a fiber and all it spawned, parents before children, in spawn order."""
-    stack = [fiber]
-    while stack:
-        fiber = stack.pop()
-        if fiber.task._state == PENDING:
-            if fiber._signal is not None:
-                fiber._signal.set(error)
-            fiber.throw(error)
-        if fiber.children:
-            stack.extend(child for child in reversed(fiber.children) if not child.sheltered)
-
-
 def _fail(fiber: Fiber, error: BaseException) -> None:
-    task = fiber.task
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next  # our own frame helps nobody
-    task._reject(error)
-    if task._waiters is None and not task._watched and error is not fiber.struck:
-        fiber.scheduler.unobserved[task] = None
+    fiber._reject(error)
+    expected = error is getattr(fiber, "struck", None) or hasattr(fiber, "watched")
+    if fiber._waiters is None and not expected:
+        fiber.scheduler.unobserved[fiber] = None
 
 
 def _foreign(yielded: object, fiber: Fiber) -> ForeignAwait:

@@ -149,7 +149,13 @@ class Future(Generic[T_co]):
 
 def notify(future: Future[Any]) -> None:
     """Tell everyone who waits for a future that has just settled, depth first, in registration order."""
-    stack: list[tuple[Future[Any], Waiter]] = [(future, waiter) for waiter in future._take_waiters()]
+    while (waiter := future._waiters) is not None and type(waiter) is not dict:
+        # One waiter, as nearly always: follow the chain without a stack.
+        future._waiters = None
+        if not waiter._fire(future):
+            return
+        future = waiter
+    stack: list[tuple[Future[Any], Waiter]] = [(future, each) for each in future._take_waiters()]
     while stack:
         settled, waiter = stack.pop()
         if waiter._fire(settled):

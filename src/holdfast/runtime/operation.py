@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
+from inspect import CO_COROUTINE, CO_GENERATOR
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from holdfast.runtime.future import Future
 
@@ -27,6 +28,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 Body: TypeAlias = Generator[Any, Any, T] | Coroutine[Any, Any, T]
 BodyFunction: TypeAlias = Callable[P, Coroutine[Any, Any, T]] | Callable[P, Generator[Any, Any, T]]
+
+
+# The code flags of functions whose call makes a fresh body and does nothing else.
+MAKES_BODY: Final = CO_GENERATOR | CO_COROUTINE
 
 
 class Operation(Generic[T_co]):
@@ -44,8 +49,8 @@ class Operation(Generic[T_co]):
 
     def __iter__(self) -> Generator[Any, Any, T_co]:
         body = body_of(self._body())
-        steps: Generator[Any, Any, T_co] = body.__await__() if isinstance(body, CoroutineType) else body
-        return (yield from steps)
+        steps: Any = body.__await__() if isinstance(body, CoroutineType) else body
+        return (yield from cast("Generator[Any, Any, T_co]", steps))
 
     __await__ = __iter__
 

@@ -17,17 +17,17 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Literal, cast
+from types import FunctionType
+from typing import Any, Literal, NoReturn
 
 from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed
 from holdfast.runtime.fiber import Fiber, advance
 from holdfast.runtime.future import PENDING, RESOLVED, Future, notify
-from holdfast.runtime.operation import Operation, body_of
+from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
 from holdfast.runtime.seam import Origin, Report, Trouble, World
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import slot
-from holdfast.runtime.task import Task
 from holdfast.runtime.teardown import take_down
 
 # Every scheduler between start and close. It keeps suspended fibers out of the garbage collector's hands
@@ -66,7 +66,7 @@ class Scheduler:
         self.closed = False
         self.deadlock: Deadlock | None = None
         self.suspects: list[Fiber] = []  # fibers that parked on something that could close a cycle
-        self.unobserved: dict[Task[Any], None] = {}  # failed while nobody waited
+        self.unobserved: dict[Fiber, None] = {}  # failed while nobody waited
         self.locals: dict[object, Any] = {}
         self.attempt = Signal()  # set once, when the fibers are taken down
         self.signal = self.attempt.child()  # replaced at each cancellation
@@ -84,21 +84,20 @@ class Scheduler:
         """Run the root body, and all it spawns, until every fiber waits."""
         if self.root is not None:
             raise RuntimeError("This scheduler was already started; make one per execution.")
-        task = self.spawn(work, args, kwargs)
-        self.root = task._fiber
+        self.root = self.spawn(work, args, kwargs)
         open_schedulers[self] = None
         self._drain()
 
     def resolve(self, promise_id: str, value: Any) -> None:
         """The promise `promise_id` has a value: let the fibers see it and run until they all wait again."""
-        future = self._take(promise_id)
+        future = self._pending.pop(promise_id, None) or self._unknown(promise_id)
         future._state = RESOLVED
         future._value = value
         self._dispatch(future)
 
     def reject(self, promise_id: str, error: Exception) -> None:
         """The promise `promise_id` failed: the same, with an error."""
-        future = self._take(promise_id)
+        future = self._pending.pop(promise_id, None) or self._unknown(promise_id)
         future._reject(error)
         self._dispatch(future)
 
@@ -139,7 +138,7 @@ class Scheduler:
             raise self.deadlock
         if not self.done or self.root is None:
             raise RuntimeError("The execution is not done.")
-        return self.root.task.result()
+        return self.root.result()
 
     def close(self) -> None:
         """Take down all fibers that are left (see teardown.py) and report what nobody saw. Idempotent."""
@@ -148,9 +147,11 @@ class Scheduler:
             return
         self.closed = True
         self.ready.clear()
-        for task in self.unobserved:
-            if task is not (self.root and self.root.task):
-                self._report_unawaited(task)
+        self._pending.clear()
+        for fiber in self.unobserved:
+            if fiber is not self.root:
+                where = diagnosis.raised_at(fiber._trace[0])
+                self.world.report(Report(Trouble.FAILED_UNAWAITED, fiber.path, fiber._value, where))
         self.attempt.set(ExecutionClosed("the execution was closed"))
         previous, slot.scheduler = slot.scheduler, self
         try:
@@ -183,26 +184,26 @@ class Scheduler:
 
     def spawn(
         self,
-        work: object,
+        work: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         parent: Fiber | None = None,
-    ) -> Task[Any]:
+    ) -> Fiber:
         """Queue a new fiber; without `parent` it is the child of the running one."""
         if self.closed:
             raise ExecutionClosed("Fibers cannot be spawned while the execution is being taken down.")
-        name = None
-        if kwargs and not callable(work):
-            kwargs = dict(kwargs)
-            name = kwargs.pop("name", None)
-        body = body_of(work, args, kwargs)
+        if type(work) is FunctionType and work.__code__.co_flags & MAKES_BODY:
+            body = work(*args, **kwargs) if kwargs else work(*args)
+            name = work.__name__
+        else:
+            name = None if kwargs is None or callable(work) else kwargs.pop("name", None)
+            body = body_of(work, args, kwargs)
+            name = name or body.__name__
         self._spawned = number = self._spawned + 1
-        task: Task[Any] = Task()
-        fiber = Fiber(self, body, task, name or body.__name__, number, parent or self.running)
-        task._fiber = fiber
+        fiber = Fiber(self, body, name, number, parent or self.running)
         self.live[fiber] = None
         self.ready.append(fiber)
-        return task
+        return fiber
 
     def root_finished(self) -> None:
         if self.on_root_exit == "abandon":
@@ -211,22 +212,21 @@ class Scheduler:
 
     # The drain.
 
-    def _take(self, promise_id: str) -> Durable:
+    def _unknown(self, promise_id: str) -> NoReturn:
         self._must_be_open()
-        try:
-            return self._pending.pop(promise_id)
-        except KeyError:
-            raise LookupError(
-                f"No pending promise has the promise_id {id!r}: it was completed before or never issued."
-            ) from None
+        raise LookupError(
+            f"No pending promise has the id {promise_id!r}: it was completed before or never issued."
+        )
 
     def _dispatch(self, future: Durable) -> None:
         if self.done:
             return
         waiter = future._waiters
-        if type(waiter) is Fiber:
+        if type(waiter) is Fiber:  # what Fiber._fire does, without the call: this is the busiest line of all
             future._waiters = None
-            waiter._fire(future)
+            waiter.waiting = None
+            waiter.resume = future
+            self.ready.append(waiter)
         elif waiter is not None:
             notify(future)
         self._drain()
@@ -269,11 +269,6 @@ class Scheduler:
             for fiber in fibers:
                 where = str(diagnosis.innermost(fiber) or "")
                 self.world.report(Report(Trouble.LEFT_BEHIND, fiber.path, None, where))
-
-    def _report_unawaited(self, task: Task[Any]) -> None:
-        error = cast(BaseException, task._value)
-        frame = diagnosis.raised_at(task._trace[0])
-        self.world.report(Report(Trouble.FAILED_UNAWAITED, task._fiber.path, error, frame))
 
     def _must_be_open(self) -> None:
         if self.closed or self.root is None:

@@ -19,7 +19,8 @@ from holdfast.runtime.errors import Cancelled, TaskInterrupted
 from holdfast.runtime.future import PENDING, REJECTED, Future, notify
 from holdfast.runtime.operation import Operation, Waitable, delegate
 from holdfast.runtime.slot import current, current_fiber
-from holdfast.runtime.task import Spawn, Task
+from holdfast.runtime.spawn import Spawn
+from holdfast.runtime.task import Task
 
 if TYPE_CHECKING:
     from holdfast.runtime.fiber import Fiber
@@ -42,7 +43,7 @@ class _Emptied(Future[None]):
         return self._scope._open
 
     def _describe(self) -> str:
-        return "the scope's tasks " + ", ".join(task._fiber.path for task in self._scope._open)
+        return "the scope's tasks " + ", ".join(task.path for task in self._scope._open)
 
 
 class Scope:
@@ -105,7 +106,7 @@ class Scope:
     def _fire(self, future: Future[Any], /) -> bool:
         task = cast("Task[Any]", future)
         del self._open[task]
-        if task._state == REJECTED and task._value is not task._fiber.struck:
+        if task._state == REJECTED and task._value is not getattr(task, "struck", None):
             self._failed[task] = None
             if len(self._failed) == 1:
                 self._stop(self._sibling_failed)
@@ -122,7 +123,7 @@ class Scope:
             task.interrupt(self._sibling_failed if error is self._sibling_failed else None)
 
     def _failures(self, error: BaseException | None) -> list[Exception]:
-        failed = sorted(self._failed, key=lambda task: task._fiber.number)
+        failed = sorted(self._failed, key=lambda task: task.number)
         return [task._value for task in failed if task._value is not error]
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.runtime.diagnosis import innermost
 from holdfast.runtime.errors import ExecutionClosed
-from holdfast.runtime.future import PENDING
 from holdfast.runtime.seam import Report, Trouble
 
 if TYPE_CHECKING:
@@ -38,8 +37,9 @@ def take_down(scheduler: Scheduler) -> None:
         fiber, _ = scheduler.live.popitem()
         scheduler.running = fiber
         fiber.context.run(_unwind, fiber)
-        if fiber.task._state == PENDING:
-            fiber.task._reject(ExecutionClosed(f"{fiber.path} was taken down before it ended"))
+        fiber._reject(ExecutionClosed(f"{fiber.path} was taken down before it ended"))
+        fiber.parent = fiber.children = fiber.waiting = None
+        del fiber.context
 
 
 def _unwind(fiber: Fiber) -> None:

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.runtime.fiber import Fiber
 from holdfast.runtime.future import PENDING, Future
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
     from holdfast.runtime.scheduler import Durable
 
 
@@ -85,8 +85,7 @@ def _ring(start: Future[Any]) -> list[Fiber]:
         if future in seen or future._state != PENDING:
             continue
         seen.add(future)
-        fiber: Fiber | None = getattr(future, "_fiber", None)
-        if fiber is not None:
-            fibers[fiber] = None
+        if isinstance(future, Fiber):
+            fibers[future] = None
         stack.extend(future._inputs())
     return sorted(fibers, key=lambda fiber: fiber.number)
