@@ -15,10 +15,11 @@ nothing to hide in: it is thrown at the fiber that waits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from holdfast.runtime.errors import TaskInterrupted
 from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, leave
+from holdfast.runtime.task import Task
 
 T = TypeVar("T")
 
@@ -164,8 +165,7 @@ class Race(Combinator[Any]):
         super()._let_go()
         if self._cancel_losers:
             for member in self._members:
-                if member._state == PENDING:
-                    _call_off(member)
+                _call_off(member)
 
 
 class AnyOf(Combinator[Any]):
@@ -223,8 +223,18 @@ class Select(Combinator[Selected[Any]]):
 
 
 def _call_off(loser: Future[Any]) -> None:
-    """Interrupt a losing task; tell a losing step that its result is not wanted."""
-    operation: Any = getattr(loser, "operation", None)
-    stop = getattr(loser, "interrupt", None) or getattr(operation, "call_off", None)
-    if stop is not None:
-        stop(TaskInterrupted("another input of the race was first"))
+    """Interrupt a losing task, tell a losing step that its result is not wanted, look into combinators."""
+    error = TaskInterrupted("another input of the race was first")
+    stack = [loser]
+    while stack:
+        future = stack.pop()
+        if future._state != PENDING:
+            continue
+        if isinstance(future, Task):
+            future._interrupt(error)
+        elif isinstance(future, Combinator):
+            stack.extend(reversed(future._members))
+        elif future._durable:
+            call_off = getattr(cast(Any, future).operation, "call_off", None)
+            if call_off is not None:
+                call_off(error)

@@ -127,6 +127,7 @@ def select(branches: Mapping[str, Waitable[T]] | None = None, /, **more: Waitabl
     ...         case _:
     ...             return -1
     """
+    current()
     chosen = {**(branches or {}), **more}
     if not chosen:
         raise ValueError("select() needs at least one branch: with none it could never return.")
@@ -147,6 +148,7 @@ def _some(inputs: tuple[Any, ...], name: str) -> list[Future[Any]]:
 
 def _members(inputs: tuple[Any, ...]) -> tuple[list[Future[Any]], type[list[Any]] | type[tuple[Any, ...]]]:
     """The inputs as futures, and the shape of the answer."""
+    current()
     if len(inputs) == 1 and not _is_waitable(inputs[0]):
         return futures_of(inputs[0]), list
     return futures_of(inputs), tuple if inputs else list

@@ -57,7 +57,7 @@ class Fiber(Task[Any]):
     _linked = True
 
     struck: BaseException  # the last error thrown from outside
-    held: BaseException  # thrown while inside a shield, to be raised after it
+    held: tuple[BaseException, int]  # thrown while shielded, and by whom: see throw()
     own_signal: Signal  # above those of the steps this fiber started
     watched: bool  # somebody waited for it once and went away
 
@@ -108,13 +108,16 @@ class Fiber(Task[Any]):
             self.scheduler.ready.append(self)
         return False
 
-    def throw(self, error: BaseException) -> None:
-        """Have `error` raised at this fiber's wait (rule 3). Its children are not touched."""
+    def throw(self, error: BaseException, shields: int = 0) -> None:
+        """Have `error` raised at this fiber's wait (rule 3). Its children are not touched.
+
+        `shields` is how many shields the thrower itself is inside of: those do not stop it.
+        """
         if self.body is None:
             return
         self.struck = error
-        if self.shields:
-            self.held = error
+        if self.shields > shields:
+            self.held = (error, shields)
             return
         self.thrown = error
         waiting = self.waiting
@@ -126,11 +129,25 @@ class Fiber(Task[Any]):
             resume, self.resume = self.resume, None
             resume._unreceived()
 
+    def take_thrown(self) -> BaseException:
+        """The error to raise now. It may be raised in many fibers: in each it starts with no history."""
+        error, self.thrown = cast(BaseException, self.thrown), None
+        error.__traceback__ = error.__context__ = None
+        return error
+
     def unshield(self) -> None:
-        """Leave a shield. What was held back is raised at the next wait outside all shields."""
+        """Leave a shield. What it held back is raised at the next wait."""
         self.shields -= 1
-        if not self.shields and hasattr(self, "held"):
-            self.thrown = self.held
+        error, shields = getattr(self, "held", (None, 0))
+        if error is not None and self.shields <= shields:
+            self.thrown = error
+            del self.held
+
+    def retract(self, error: BaseException) -> None:
+        """Take back an error that was thrown and has not been raised yet."""
+        if self.thrown is error:
+            self.thrown = None
+        if getattr(self, "held", (None, 0))[0] is error:
             del self.held
 
     def finish(self) -> None:
@@ -157,6 +174,9 @@ class Fiber(Task[Any]):
             scheduler.root_finished()
         self.parent = self.children = None
         del self.context
+
+    def _belongs_to(self, scheduler: Scheduler) -> bool:
+        return self.scheduler is scheduler
 
     def _interrupt(self, error: Exception) -> None:
         """Throw `error` into this fiber and all it spawned, parents before children, in spawn order."""
@@ -190,10 +210,10 @@ def advance(fiber: Fiber) -> None:
     future: Any = fiber.resume
     fiber.resume = None
     error: BaseException | None = None
-    if fiber.started:
-        error, fiber.thrown = fiber.thrown, None
-    else:
+    if not fiber.started:
         fiber.started = True  # an error that came early waits in `thrown` for the first yield
+    elif fiber.thrown is not None:
+        error = fiber.take_thrown()
     try:
         while True:
             if error is not None:
@@ -206,8 +226,7 @@ def advance(fiber: Fiber) -> None:
                 yielded = body.throw(future._failure())
             future = error = None
             if fiber.thrown is not None:
-                error, fiber.thrown = fiber.thrown, None
-                error.__traceback__ = None
+                error = fiber.take_thrown()
             elif not isinstance(yielded, Future):
                 error = _foreign(yielded, fiber)
             else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
-from inspect import CO_COROUTINE, CO_GENERATOR
+from inspect import CO_COROUTINE, CO_GENERATOR, iscoroutine
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
@@ -49,7 +49,7 @@ class Operation(Generic[T_co]):
 
     def __iter__(self) -> Generator[Any, Any, T_co]:
         body = body_of(self._body())
-        steps: Any = body.__await__() if isinstance(body, CoroutineType) else body
+        steps: Any = body.__await__() if iscoroutine(body) else body
         return (yield from cast("Generator[Any, Any, T_co]", steps))
 
     __await__ = __iter__

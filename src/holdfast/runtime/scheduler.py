@@ -196,9 +196,9 @@ class Scheduler:
             body = work(*args, **kwargs) if kwargs else work(*args)
             name = work.__name__
         else:
-            name = None if kwargs is None or callable(work) else kwargs.pop("name", None)
+            given: str | None = None if kwargs is None or callable(work) else kwargs.pop("name", None)
             body = body_of(work, args, kwargs)
-            name = name or body.__name__
+            name = given or body.__name__
         self._spawned = number = self._spawned + 1
         fiber = Fiber(self, body, name, number, parent or self.running)
         self.live[fiber] = None

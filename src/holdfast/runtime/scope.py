@@ -49,13 +49,14 @@ class _Emptied(Future[None]):
 class Scope:
     """`async with scope() as s:`, then `s.spawn(...)`. In a generator: `yield from scoped(body)`."""
 
-    __slots__ = ("_emptied", "_failed", "_leaving", "_open", "_owner", "_sibling_failed")
+    __slots__ = ("_emptied", "_failed", "_leaving", "_open", "_owner", "_shields", "_sibling_failed")
 
     def __init__(self) -> None:
         self._owner: Fiber | None = None
         self._open: dict[Task[Any], None] = {}
         self._failed: dict[Task[Any], None] = {}
         self._leaving = False
+        self._shields = 0
         self._emptied: _Emptied | None = None
         self._sibling_failed = TaskInterrupted("another task of the same scope failed")
 
@@ -76,6 +77,7 @@ class Scope:
         if self._owner is not None:
             raise RuntimeError("A scope is used once; call scope() again.")
         self._owner = current_fiber()
+        self._shields = self._owner.shields
         return self
 
     async def __aexit__(
@@ -84,17 +86,18 @@ class Scope:
         if error is not None and not isinstance(error, Exception):
             return False  # the fiber is being taken down, and so are the tasks
         self._leaving = True
+        cast("Fiber", self._owner).retract(self._sibling_failed)
         if error is self._sibling_failed:
             error = None
         if error is not None:
-            self._stop(error)
+            self._stop(TaskInterrupted("the block of the scope was left with an error"))
         while self._open:
             self._emptied = _Emptied(self)
             try:
                 await self._emptied
             except Exception as thrown:
                 error = thrown
-                self._stop(error)
+                self._stop(TaskInterrupted("the owner of the scope was interrupted"))
         failures = self._failures(error)
         if error is not None and (not failures or isinstance(error, Cancelled | TaskInterrupted)):
             raise error
@@ -111,16 +114,16 @@ class Scope:
             if len(self._failed) == 1:
                 self._stop(self._sibling_failed)
                 if not self._leaving:
-                    cast("Fiber", self._owner).throw(self._sibling_failed)
+                    cast("Fiber", self._owner).throw(self._sibling_failed, self._shields)
         if not self._open and self._emptied is not None and self._emptied._state == PENDING:
             self._emptied._resolve(None)
             notify(self._emptied)
         return False
 
-    def _stop(self, error: BaseException) -> None:
-        """Interrupt what is still running. `error` tells them why."""
+    def _stop(self, error: Exception) -> None:
+        """Interrupt what is still running."""
         for task in list(self._open):
-            task.interrupt(self._sibling_failed if error is self._sibling_failed else None)
+            task._interrupt(error)
 
     def _failures(self, error: BaseException | None) -> list[Exception]:
         failed = sorted(self._failed, key=lambda task: task.number)

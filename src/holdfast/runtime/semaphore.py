@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.runtime.future import Future
 from holdfast.runtime.line import Turn
+from holdfast.runtime.slot import current
 
 
 class Semaphore:
@@ -40,7 +41,11 @@ class Semaphore:
         return Turn(self, f"a permit of semaphore {self.name or 'without a name'}")
 
     def release(self) -> None:
-        """Give a permit back."""
+        """Give a permit back. It goes to the fiber that has waited longest."""
+        current()
+        self._pass_on()
+
+    def _pass_on(self) -> None:
         if self._line:
             turn, _ = self._line.popitem(last=False)
             turn.serve(None)
@@ -69,4 +74,4 @@ class Semaphore:
 
     def _give_back(self, turn: Turn[Any], /) -> None:
         turn.reopen()
-        self.release()
+        self._pass_on()

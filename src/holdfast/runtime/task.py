@@ -9,10 +9,14 @@ spawning is the dearest thing a program does often.
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from holdfast.runtime.errors import TaskInterrupted
+from holdfast.runtime.errors import NotInFiber, TaskInterrupted
 from holdfast.runtime.future import Future
+from holdfast.runtime.slot import current
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -42,7 +46,12 @@ class Task(Future[T_co]):
             cast(object, error), Exception
         ):
             raise TypeError(f"A task can only be interrupted with an ordinary exception, not {error!r}.")
+        if not self._belongs_to(current()):
+            raise NotInFiber("A task can only be interrupted by a running fiber of its own execution.")
         self._interrupt(error)
+
+    def _belongs_to(self, scheduler: Scheduler) -> bool:
+        raise NotImplementedError
 
     def _interrupt(self, error: Exception) -> None:
         raise NotImplementedError

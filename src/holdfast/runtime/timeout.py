@@ -28,19 +28,21 @@ T = TypeVar("T")
 class Timeout:
     """An open `async with timeout(...)` block."""
 
-    __slots__ = ("_expiry", "_owner", "_seconds", "_timer", "expired")
+    __slots__ = ("_expiry", "_owner", "_seconds", "_shields", "_timer", "expired")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._expiry = TaskInterrupted(f"the block's {seconds} seconds have passed")
         self._owner: Fiber | None = None
         self._timer: Future[None] | None = None
+        self._shields = 0
         self.expired = False
 
     async def __aenter__(self) -> Timeout:
         if self._owner is not None:
             raise RuntimeError("A timeout is used once; call timeout() again.")
         self._owner = current_fiber()
+        self._shields = self._owner.shields
         self._timer = sleep(self._seconds)
         if self._timer._state == PENDING:
             self._timer._add(self)
@@ -49,18 +51,17 @@ class Timeout:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        owner, timer = self._owner, self._timer
-        if timer is not None:
-            leave(timer, self)
-        if owner is not None and owner.thrown is self._expiry:
-            owner.thrown = None  # it came after the body's last wait: too late to matter
+        if self._timer is not None:
+            leave(self._timer, self)
+        if self._owner is not None:
+            self._owner.retract(self._expiry)  # it came after the body's last wait: too late to matter
         if error is self._expiry:
             raise TimedOut(f"The block did not end within {self._seconds} seconds.") from None
 
     def _fire(self, future: Future[Any], /) -> bool:  # noqa: ARG002
         self.expired = True
         if self._owner is not None:
-            self._owner.throw(self._expiry)
+            self._owner.throw(self._expiry, self._shields)
         return False
 
 
