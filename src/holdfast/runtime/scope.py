@@ -121,9 +121,11 @@ class Scope:
         return False
 
     def _stop(self, error: Exception) -> None:
-        """Interrupt what is still running."""
+        """Interrupt what is still running, except where an error is already on its way: the cancellation
+        or interrupt that reached the owner was thrown at its tasks too, and says more than ours would."""
         for task in list(self._open):
-            task._interrupt(error)
+            if cast("Fiber", task).thrown is None:
+                task._interrupt(error)
 
     def _failures(self, error: BaseException | None) -> list[Exception]:
         failed = sorted(self._failed, key=lambda task: task.number)
