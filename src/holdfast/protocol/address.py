@@ -53,7 +53,13 @@ def _parse_poll(text: str, rest: str) -> Poll:
     return Poll(group, member or None, cast == "uni")
 
 
+def poll_group(text: str) -> str | None:
+    """The group of an address that workers poll; None for a pushed one."""
+    address = parse_address(text)
+    return address.group if isinstance(address, Poll) else None
+
+
 def claim_group(text: str) -> str | None:
-    """The group whose workers may claim a task with this target; None when only a message can reach it."""
+    """The group any of whose workers may claim a task with this target, if there is one."""
     address = parse_address(text)
     return address.group if isinstance(address, Poll) and not address.unicast else None

@@ -1,16 +1,13 @@
-"""A store in one SQLite file. One thread owns the connection; nobody else ever waits for the disk.
+"""A store in one SQLite file.
 
-1. A transaction is durable when `transact` returns: write-ahead log, `synchronous=FULL`.
+1. A transaction is durable when `run` returns: write-ahead log, `synchronous=FULL`.
 2. One statement serves many rows. (Each statement gives up Python's interpreter lock once; one per row
    would let a busy event loop stall a commit row by row.)
 3. The file is readable and writable by its owner alone.
 """
 
-import asyncio
 import os
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,12 +31,13 @@ from holdfast.store.interface import (
     Step,
     StoreError,
     Work,
+    drive,
 )
 from holdfast.store.migrations import migrate
 from holdfast.store.sqlite_scans import find_query
+from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
-Job = Callable[[], None]
 
 rows_per_statement_max: Final = 256
 cache_bytes: Final = 64 * 1024 * 1024
@@ -53,53 +51,18 @@ def connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, cached_statements=512, check_same_thread=False)
 
 
-class SqliteStore:
-    """`connect` makes the connection; tests pass one whose file system can fail."""
+class SqliteFile:
+    """The store itself, without a thread: call it from one thread only.
+
+    `connect` makes the connection; tests pass one whose file system can fail.
+    """
 
     def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
         self._path = str(path)
         self._connect = connect
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="holdfast-sqlite", daemon=True)
         self._transaction: _Transaction | None = None
 
-    async def open(self) -> Millis:
-        self._thread.start()
-        return await self._call(self._open)
-
-    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        return await self._call(lambda: self._transact(work))
-
-    async def close(self) -> None:
-        if self._thread.is_alive():
-            await self._call(self._close)
-            self._jobs.put(None)
-            await asyncio.to_thread(self._thread.join)
-
-    # --- the event loop's side -----------------------------------------------------------------------
-
-    async def _call(self, do: Callable[[], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-
-        def job() -> None:
-            try:
-                result = do()
-            except BaseException as error:
-                _tell(loop, future, None, error)
-            else:
-                _tell(loop, future, result, None)
-
-        self._jobs.put(job)
-        return await future
-
-    # --- the thread's side ---------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    def _open(self) -> Millis:
+    def open(self) -> Millis:
         _create_private(self._path)
         connection = self._connect(self._path)
         try:
@@ -119,51 +82,32 @@ class SqliteStore:
         ((now,),) = connection.execute("SELECT now FROM clock")
         return int(now)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self._transaction is not None:
             self._transaction.connection.close()
             self._transaction = None
 
-    def _transact(self, work: Callable[[], Work[Result]]) -> Result:
+    def run(self, work: Callable[[], Work[Result]]) -> Result:
         transaction = self._transaction
         if transaction is None:
             raise StoreError(f"{self._path} is not open")
         execute = transaction.connection.execute
         execute("BEGIN IMMEDIATE")
         try:
-            steps = work()
-            answer: Any = None
-            while True:
-                try:
-                    step = steps.send(answer)
-                except StopIteration as done:
-                    result: Result = done.value
-                    break
-                answer = transaction.perform(step)
+            result = drive(work(), transaction.perform)
             execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):
+            with suppress(Exception):  # whatever is wrong, the first error is the one to tell
                 execute("ROLLBACK")
             raise
         return result
 
 
-def _tell(
-    loop: asyncio.AbstractEventLoop,
-    future: "asyncio.Future[Result]",
-    result: Any,
-    error: BaseException | None,
-) -> None:
-    def set_outcome() -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+class SqliteStore(ThreadedStore):
+    """A SQLite file behind a thread of its own: what a node is given."""
 
-    with suppress(RuntimeError):  # the loop was closed while the disk was busy: nobody is left to tell
-        loop.call_soon_threadsafe(set_outcome)
+    def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
+        super().__init__(SqliteFile(path, connect=connect), "holdfast-sqlite")
 
 
 def _create_private(path: str) -> None:
@@ -197,7 +141,7 @@ _UPSERT_PROMISES: Final = _upsert(
 _UPSERT_TASKS: Final = _upsert(
     "tasks",
     rows.TASK_COLUMNS,
-    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "claim_group"),
+    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group"),
 )
 _UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
 _INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
@@ -351,7 +295,7 @@ class _Transaction:
         self._write(_INSERT_CALLBACKS, list(ws.added_callbacks))
         self._write(
             _INSERT_LISTENERS,
-            [(key, listener.address, listener.dialect) for key, listener in ws.added_listeners],
+            [(key, address, listener.dialect) for (key, address), listener in ws.added_listeners.items()],
         )
         if ws.discharged:
             self._by_ids(_DROP_CALLBACKS, ws.discharged)
