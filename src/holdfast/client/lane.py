@@ -5,8 +5,8 @@
 2. Requests issued while an array is under way join the next one. Under load arrays grow by themselves, and
    the node makes one commit of each. An array is bounded in envelopes and in bytes.
 3. Requests that were issued together stay together, up to an array's bound: all are repeated or none.
-4. What fails is put back in front, in order, if it may be repeated (`retries`), and else raises. A caller waits
-   no longer than `limit_s`.
+4. What fails is put back in front, in order, if it may be repeated (`retries`), and else raises. A caller
+   waits no longer than `limit_s`.
 5. What waits is bounded; past `waiting_requests_max` a request raises and was not sent.
 """
 
@@ -35,7 +35,7 @@ from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
 
-array_bytes_max: Final = 1_048_576  # a larger submission still goes out, alone
+array_bytes_max: Final = 524_288  # a larger submission still goes out, alone
 waiting_requests_max: Final = 20_000
 retry_after_s_max: Final = 30.0
 
