@@ -19,12 +19,14 @@ from holdfast.engine import Rules
 from holdfast.node.clock import Clock, SteadyClock, wall_clock
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
+from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_pulse
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
+from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Store
+from holdfast.store.interface import Backlog, Store
 
 log = logging.getLogger("holdfast.node")
 
@@ -54,6 +56,7 @@ class Node:
         self, store: Store, *, rules: Rules | None = None, clock: Clock = wall_clock, debug: bool = False
     ) -> None:
         self.office = PostOffice()
+        self.stats = NodeStats()
         self._store = store
         self._rules = rules or Rules()
         self._read_clock = clock
@@ -107,6 +110,23 @@ class Node:
         self._wake()
         return await future
 
+    async def offers(self, group: str, limit: int) -> list[Execute]:
+        """Tasks that wait for a worker of a group, best first, as messages to be sent again."""
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_offers(group, now, limit))
+
+    async def backlog(self) -> Backlog:
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_backlog(now))
+
+    async def check(self) -> None:
+        """Raise if the store cannot be read."""
+        await self._store.transact(read_pulse)
+
+    @property
+    def queued_count(self) -> int:
+        return self._queued
+
     def _admission(self, count: int) -> Refusal | None:
         if self._stopping:
             return Stopping("This node is stopping")
@@ -153,7 +173,12 @@ class Node:
         moment = self._moment(requests)
         try:
             outcome = await self._store.transact(lambda: run_group(requests, moment))
+            self.stats.commits += 1
+            self.stats.committed_requests += len(requests)
+            self.stats.store_healthy = True
         except Exception as error:
+            self.stats.failed_commits += 1
+            self.stats.store_healthy = False
             log.exception("a commit failed", extra={"requests": len(requests)})
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
             outcome = Outcome([unknown] * len(requests), [], None)
@@ -171,6 +196,7 @@ class Node:
         moment = self._moment(())
         try:
             outcome = await self._store.transact(lambda: run_sweep(moment))
+            self.stats.sweeps += 1
         except Exception:
             log.exception("a sweep failed; it will be tried again")
             outcome = Outcome([], [], moment.now + int(store_rest_s * 1000))

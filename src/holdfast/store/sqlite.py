@@ -21,8 +21,11 @@ from holdfast.protocol import tags
 from holdfast.protocol.records import Listener, Millis
 from holdfast.store import rows
 from holdfast.store.interface import (
+    Backlog,
+    CountBacklog,
     Find,
     FindDue,
+    GroupBacklog,
     Load,
     LoadAll,
     NotAStore,
@@ -187,6 +190,8 @@ class _Transaction:
             return self._find(step.scan)
         if isinstance(step, FindDue):
             return self._find_due(step.now, step.limit)
+        if isinstance(step, CountBacklog):
+            return self._count_backlog(step.now, step.groups_max)
         assert isinstance(step, LoadAll)
         return self._load_all(step.ws)
 
@@ -346,6 +351,11 @@ class _Transaction:
         next_at = min((instant for instant in ahead if instant is not None), default=None)
         return Due(due[0], due[1], due[2], next_at)
 
+    def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
+        groups = [GroupBacklog(*row) for row in self._query(_BACKLOG_GROUPS, (groups_max,))]
+        ((offered, leases, pending_or_leased, due),) = self._query(_BACKLOG_TOTALS, (now, now, now))
+        return Backlog(groups, leases, pending_or_leased - offered - leases, due)
+
 
 _OFFERS: Final = (
     "SELECT -priority, created_at, id FROM tasks "
@@ -359,3 +369,15 @@ _DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER B
 _NEXT_PROMISE: Final = f"SELECT min(timeout_at) {_WATCHED} > ?"
 _NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
 _NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
+# Each count is answered by a partial index alone.
+_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND parked = 0 AND claim_group IS NOT NULL"
+_BACKLOG_GROUPS: Final = (
+    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
+    "ORDER BY count(*) DESC, claim_group LIMIT ?"
+)
+_BACKLOG_TOTALS: Final = (
+    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    f"(SELECT count(*) {_WATCHED} <= ?) + (SELECT count(*) FROM tasks WHERE due_at <= ?) "
+    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= ?)"
+)

@@ -67,7 +67,7 @@ async def thrower(ctx: Context, message: str) -> None:
 async def catcher(ctx: Context, message: str, target: str) -> list[str]:
     caught: list[str] = []
     try:
-        await ctx.run(thrower, f"{message} here")
+        await ctx.options(retry_policy=Never()).run(thrower, f"{message} here")
     except ValueError as error:
         caught.append(str(error))
     try:
@@ -124,6 +124,7 @@ async def main(url: str, group: str, ttl_ms: str) -> None:
         task = asyncio.create_task(answer(resonate, json.loads(line)))
         working.add(task)
         task.add_done_callback(working.discard)
+    await resonate.stop()
 
 
 asyncio.run(main(*sys.argv[1:]))
