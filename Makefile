@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model bench bench-engine bench-runtime
+.PHONY: help demo test interop check format lock clean campaign-model bench bench-engine bench-runtime
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -22,6 +22,10 @@ demo: $(STAMP)  ## watch promises and tasks survive a killed process
 
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fetches them; needs npm)
+	@$(BIN)/python -m tests.interop.installation
+	HOLDFAST_INTEROP=1 $(BIN)/python -m pytest tests/interop -n 2 --dist loadgroup --durations 5 $(ARGS)
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

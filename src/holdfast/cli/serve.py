@@ -12,6 +12,7 @@ from holdfast.server.settings import SETTINGS, Setting, load_settings
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
+    parser.usage = f"{parser.prog} [--host HOST] [--port PORT] [--store URL] [--debug] ..."
     parser.epilog = (
         "Each setting is also HOLDFAST_<NAME> in the environment and a line under [server] in holdfast.toml."
     )
@@ -58,8 +59,7 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run_server(flags: dict[str, Any], config: str | None) -> int:
     try:
-        settings = load_settings(flags, os.environ, config)
+        serve(load_settings(flags, os.environ, config))
     except SettingsError as error:
         raise UsageError(str(error)) from None
-    serve(settings)
     return 0
