@@ -31,7 +31,9 @@ class Outcome(Struct, frozen=True):
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours, without what a developer may have set for themselves."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "RESONATE_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "RESONATE_"))
+    }
     return kept | {"PYTHONUNBUFFERED": "1"} | dict(extra or {})
 
 

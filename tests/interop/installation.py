@@ -1,7 +1,7 @@
-"""Where the official SDKs come from. `python -m tests.interop.installation` fetches them (`make interop` does).
+"""Where the official SDKs come from: their registries. `make interop` fetches them with this module.
 
-They are installed from their registries, unchanged, into directories that git ignores. What a machine lacks is said
-in a sentence, and the tests that need it are skipped with that sentence.
+They are installed unchanged into directories that git ignores. What a machine lacks is said in a sentence, and
+the tests that need it are skipped with that sentence.
 """
 
 import os

@@ -23,7 +23,8 @@ const operations = {
     settled(resonate.rpc(id, func, ...args, resonate.options(target ? { target } : {}))),
   get: async ({ id }) => (await resonate.get(id)).result(),
   schedule: async ({ id, cron, func, args }) => {
-    await resonate.schedule(id, cron, func, ...args);
+    // Without a target this SDK sends to the group "default", whatever its own group is.
+    await resonate.schedule(id, cron, func, ...args, resonate.options({ target: group }));
     return id;
   },
   unschedule: async ({ id }) => {
