@@ -1,7 +1,7 @@
 """Where the official SDKs come from: their registries. `make interop` fetches them with this module.
 
-They are installed unchanged into directories that git ignores. What a machine lacks is said in a sentence, and
-the tests that need it are skipped with that sentence.
+They are installed unchanged into directories that git ignores. What a machine lacks is said in a sentence,
+and the tests that need it are skipped with that sentence.
 """
 
 import os
@@ -59,8 +59,8 @@ def _install_python() -> None:
         return
     shutil.rmtree(python_environment, ignore_errors=True)
     subprocess.run([interpreter, "-m", "venv", python_environment], check=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", python_requirements], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-r", str(python_requirements)], check=True)
     stamp.touch()
 
 

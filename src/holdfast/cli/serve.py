@@ -39,7 +39,7 @@ def _default(setting: Setting) -> str:
     default = setting.default
     if isinstance(default, bool) or default in ("", ()):
         return ""
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    shown = ",".join(map(str, default)) if setting.is_list else default
     return f" ({shown})"
 
 

@@ -1,7 +1,9 @@
 """A node in the same process. Nothing can get lost on the way, so there is nothing to repeat."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from typing import Self
 
 from holdfast.client.errors import ClientClosed
 from holdfast.client.interface import MessageStream
@@ -32,12 +34,13 @@ class EmbeddedClient:
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
         self._check_open()
         mailbox = self._node.connect(group, member)
+        stream = _MailboxStream(mailbox)
         self._mailboxes.add(mailbox)
         try:
-            yield _read(mailbox)
+            yield stream
         finally:
             self._mailboxes.discard(mailbox)
-            mailbox.close()
+            stream.close()
 
     async def close(self) -> None:
         self._closed = True
@@ -49,7 +52,26 @@ class EmbeddedClient:
             raise ClientClosed("This client was closed")
 
 
-async def _read(mailbox: Mailbox) -> AsyncIterator[Message]:
-    while messages := await mailbox.receive():
-        for message in messages:
-            yield message
+class _MailboxStream:
+    """Reads a mailbox message by message. A reader may be cancelled and come back; nothing is lost by it."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._arrived: deque[Message] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        if not self._arrived:
+            self._arrived.extend(await self._mailbox.receive())
+        if not self._arrived:
+            raise StopAsyncIteration
+        return self._arrived.popleft()
+
+    def close(self) -> None:
+        """What was not read goes to somebody else."""
+        for message in self._arrived:
+            self._mailbox.put(message)
+        self._arrived.clear()
+        self._mailbox.close()
