@@ -54,10 +54,11 @@ def holdfast(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None
 class Server:
     """`holdfast serve` in a process of its own, on a port of its own. It can be killed and started again."""
 
-    def __init__(self, directory: Path, *flags: str, store: str | None = None) -> None:
+    def __init__(self, directory: Path, *flags: str, command: str = "serve") -> None:
         self._directory = directory
-        self._flags = flags
-        self._store = store or f"sqlite:///{directory / 'holdfast.db'}"
+        self._command = [command, *flags]
+        if command == "serve":
+            self._command += ["--store", f"sqlite:///{directory / 'holdfast.db'}"]
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
         self.url = ""
@@ -72,10 +73,7 @@ class Server:
     def start(self) -> None:
         with (self._directory / "server.log").open("a") as log:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "holdfast", "serve"),
-                    *("--port", str(self.port), "--store", self._store, *self._flags),
-                ],
+                [sys.executable, "-m", "holdfast", *self._command, "--port", str(self.port)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

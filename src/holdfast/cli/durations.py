@@ -7,7 +7,7 @@ from holdfast.protocol.records import Millis
 
 UNITS: Final = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
-_part: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ms|[wdhms])")
+_part: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ms|[wdhms])")
 
 
 def parse_duration(text: str) -> Millis:
@@ -25,7 +25,7 @@ def parse_duration(text: str) -> Millis:
 
 
 def format_duration(span: Millis) -> str:
-    """The two largest units that matter."""
+    """The two largest units that matter, days at most."""
     if span < 0:
         return f"-{format_duration(-span)}"
     if span < 1_000:
@@ -34,9 +34,9 @@ def format_duration(span: Millis) -> str:
         return f"{span / 1000:.3g}s"
     parts: list[str] = []
     rest = span
-    for unit, size in UNITS.items():
-        count, rest = divmod(rest, size)
-        if count and unit != "ms":
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, UNITS[unit])
+        if count:
             parts.append(f"{count}{unit}")
         if len(parts) == 2:
             break
