@@ -1,7 +1,7 @@
 """Requests as a caller writes them, and replies as it reads them."""
 
 import itertools
-import secrets
+import os
 from typing import Final, TypeVar
 
 from holdfast.client.errors import BadReply, Refused
@@ -13,7 +13,7 @@ Data = TypeVar("Data")
 
 # The first name of each kind is today's; the aliases of older dialects follow it.
 _kind_of: Final[dict[type[RequestData], str]] = {data: kind for kind, data in reversed(KINDS.items())}
-_process: Final = secrets.token_hex(8)
+_process: Final = os.urandom(8).hex()
 _counter: Final = itertools.count(1)
 
 
