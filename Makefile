@@ -23,6 +23,11 @@ demo: $(STAMP)  ## watch promises and tasks survive a killed process
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+COUNT ?= 1000000
+BACKENDS ?= memory,sqlite
+campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
+	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
+
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

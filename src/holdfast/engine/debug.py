@@ -1,7 +1,5 @@
 """debug.*: for tests that drive the clock and look at everything."""
 
-from typing import Any
-
 import msgspec
 
 from holdfast.engine.view import show_task
@@ -69,13 +67,16 @@ def snap(request: Request, data: DebugSnap, ws: WorkingSet, now: Millis) -> Repl
                 if task.due_at is not None
             ],
             schedules=schedules,
-            messages=[
-                MessageView(message.address, _built(message))
-                for message in sorted(ws.waiting, key=lambda message: message.key)
-            ],
+            messages=sorted((_show(message) for message in ws.waiting), key=_message_order),
         ),
     )
 
 
-def _built(message: Message) -> Any:
-    return msgspec.json.decode(encode_message(message))
+def _show(message: Message) -> MessageView:
+    return MessageView(message.address, msgspec.json.decode(encode_message(message)))
+
+
+def _message_order(view: MessageView) -> tuple[str, str, str]:
+    """By address, kind, and the id of the task or promise."""
+    [record] = view.message["data"].values()
+    return view.address, view.message["kind"], record["id"]

@@ -116,6 +116,10 @@ def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:
     promise = find_promise(data.id, ws)
     if is_live(promise, now):
         return settle(promise, data.state, data.value, now, data.iku, ws, now)
+    return settled_already(promise, data, now)
+
+
+def settled_already(promise: Promise, data: PromiseSettle, now: Millis) -> Promise:
     if data.iku is not None and promise.iku is not None and promise.iku != data.iku:
         raise KeyConflict(f"The promise {data.id!r} was settled under another idempotency key")
     return view_promise(promise, now)

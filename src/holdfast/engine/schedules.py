@@ -84,10 +84,14 @@ def fire(entry: ScheduleEntry, ws: WorkingSet, now: Millis) -> None:
     most = schedule.catch_up or limits.catch_up
     last_run_at = schedule.last_run_at
     due = due_occurrences(schedule.cron, schedule.timezone, schedule.next_run_at, now, most)
+    ws.need(occurrence_id(schedule, occurrence) for occurrence in due)
     for occurrence in due:
-        if _make_room(schedule, last_run_at, ws, now):
-            _fire_one(entry, occurrence, ws, now)
-            last_run_at = occurrence
+        promise_id = occurrence_id(schedule, occurrence)
+        if ws.promise(promise_id) is None:
+            if not _make_room(schedule, last_run_at, ws, now):
+                continue
+            _fire_one(entry, promise_id, occurrence, ws, now)
+        last_run_at = occurrence
     next_run_at = next_occurrence(schedule.cron, schedule.timezone, now)
     ws.put_schedule(
         schedule.id,
@@ -108,11 +112,8 @@ def _make_room(schedule: Schedule, last_run_at: Millis | None, ws: WorkingSet, n
     return True
 
 
-def _fire_one(entry: ScheduleEntry, occurrence: Millis, ws: WorkingSet, now: Millis) -> None:
+def _fire_one(entry: ScheduleEntry, promise_id: str, occurrence: Millis, ws: WorkingSet, now: Millis) -> None:
     schedule = entry.schedule
-    promise_id = occurrence_id(schedule, occurrence)
-    if ws.promise(promise_id) is not None:
-        return
     entries = dict.fromkeys(tags.LINEAGE, promise_id) | schedule.promise_tags | {tags.SCHEDULE: schedule.id}
     timeout_at = min(occurrence + schedule.promise_timeout, limits.instant_ms_max)
     target = target_of(schedule.promise_tags, entry.dialect)

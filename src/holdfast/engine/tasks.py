@@ -11,6 +11,7 @@ from holdfast.engine.promises import (
     create_promise,
     new_promise,
     settle_promise,
+    settled_already,
     target_of,
 )
 from holdfast.engine.scans import page_of
@@ -137,7 +138,7 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
         return Reply(200, TaskCreateReply(view_promise(promise, now), view_task(task, now), []))
     if task.state != "pending":
         raise ClaimLost(f"The task {task.id!r} is {task.state}")
-    task = grant(task, data.pid, data.ttl, request.corr_id, ws, now)
+    task = grant(task, data.pid, data.ttl, None, ws, now)
     return Reply(200, TaskCreateReply(promise, view_task(task, now), preload(promise, ws, now)))
 
 
@@ -168,7 +169,7 @@ def _is_repeated(request: Request, data: TaskAcquire, task: Task) -> bool:
 def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Reply:
     granted: list[AcquireReply] = []
     for task_id in ws.found[: data.count]:
-        task = grant(find_task(task_id, ws), data.pid, data.ttl, request.corr_id, ws, now)
+        task = grant(find_task(task_id, ws), data.pid, data.ttl, None, ws, now)
         granted.append(acquired_reply(task, ws, now))
     return Reply(200, ClaimReply(granted))
 
@@ -184,7 +185,8 @@ def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Rep
 def release(request: Request, data: TaskRelease, ws: WorkingSet, now: Millis) -> Reply:
     task = held_task(data.id, data.version, ws, now)
     if data.retry is not None:
-        rested = replace(task, started_at=None, bounces=0, retries=task.retries + 1, error=data.retry.error)
+        error = task.error if data.retry.error is None else data.retry.error
+        rested = replace(task, started_at=None, bounces=0, retries=task.retries + 1, error=error)
         offer(rested, ws, now, rest_until=min(now + data.retry.delay, limits.instant_ms_max))
     else:
         bounces = _bounces(task, now)
@@ -201,7 +203,7 @@ def _bounces(task: Task, now: Millis) -> int:
 
 
 def _bounce_rest(bounces: int) -> Millis:
-    """One quick release is ordinary. A task that comes back at once again and again rests longer and longer."""
+    """One quick release is ordinary. A task that comes back again and again rests longer and longer."""
     if bounces < 2:
         return 0
     return min(limits.bounce_ms_max, limits.bounce_base_ms << min(bounces - 2, 20))
@@ -212,7 +214,7 @@ def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) ->
     if request.dialect == "B":
         task = find_task(data.id, ws)
         if not is_open(task, now) and task.version == data.version:
-            return Reply(200, PromiseReply(view_promise(promise_of(task, ws), now)))
+            return Reply(200, PromiseReply(settled_already(promise_of(task, ws), action, now)))
     task = held_task(data.id, data.version, ws, now)
     settled = settle(promise_of(task, ws), action.state, action.value, now, action.iku, ws, now)
     return Reply(200, PromiseReply(settled))

@@ -86,8 +86,11 @@ def send_execute(task: Task, ws: WorkingSet) -> None:
     ws.send(Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None))
 
 
-def grant(task: Task, pid: str, ttl: int, corr_id: str, ws: WorkingSet, now: Millis) -> Task:
-    """Give the task to a process: the one edge on which the version rises."""
+def grant(task: Task, pid: str, ttl: int, corr_id: str | None, ws: WorkingSet, now: Millis) -> Task:
+    """Give the task to a process: the one edge on which the version rises.
+
+    `corr_id` lets a task.acquire whose reply was lost be recognised when it is sent again.
+    """
     acquired = replace(
         task,
         state="acquired",

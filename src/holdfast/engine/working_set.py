@@ -72,7 +72,7 @@ class WorkingSet:
         self.promises: dict[str, Promise | None] = {}
         self.tasks: dict[str, Task | None] = {}
         self.callbacks: dict[str, dict[str, None]] = {}
-        self.listeners: dict[str, dict[Listener, None]] = {}
+        self.listeners: dict[str, dict[str, Listener]] = {}  # by address
         self.schedules: dict[str, ScheduleEntry | None] = {}
         self.branches: dict[str, dict[str, None]] = {}
         # What changed. Dictionaries, because they keep the order of the changes.
@@ -80,7 +80,7 @@ class WorkingSet:
         self.changed_tasks: dict[str, None] = {}
         self.changed_schedules: dict[str, None] = {}
         self.added_callbacks: dict[tuple[str, str], None] = {}
-        self.added_listeners: dict[tuple[str, Listener], None] = {}
+        self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
         self.watched: dict[str, None] = {}  # somebody depends on them now
         self.cleared = False
@@ -118,9 +118,15 @@ class WorkingSet:
 
     def listeners_of(self, promise_id: str) -> list[Listener]:
         try:
-            return sorted(self.listeners[promise_id], key=_listener_order)
+            return [listener for _, listener in sorted(self.listeners[promise_id].items())]
         except KeyError:
             raise Missing(Footprint(obligations={promise_id})) from None
+
+    def need(self, promise_ids: Iterable[str]) -> None:
+        """All of these are about to be read: load them at once, not one by one."""
+        unknown = {promise_id for promise_id in promise_ids if promise_id not in self.promises}
+        if unknown:
+            raise Missing(Footprint(promises=unknown))
 
     def branch(self, name: str) -> list[Promise]:
         """Every promise of a branch, by id."""
@@ -154,16 +160,21 @@ class WorkingSet:
         self._set(self.changed_schedules, schedule_id, None)
 
     def add_callback(self, awaited: str, awaiter: str) -> None:
+        self._watch(awaited)
         if awaited in self.callbacks:
             self._set(self.callbacks[awaited], awaiter, None)
         self._set(self.added_callbacks, (awaited, awaiter), None)
-        self._watch(awaited)
 
     def add_listener(self, promise_id: str, listener: Listener) -> None:
-        if promise_id in self.listeners:
-            self._set(self.listeners[promise_id], listener, None)
-        self._set(self.added_listeners, (promise_id, listener), None)
-        self._watch(promise_id)
+        """An address is told once; registering it again changes nothing."""
+        try:
+            known = self.listeners[promise_id]
+        except KeyError:
+            raise Missing(Footprint(obligations={promise_id})) from None
+        if listener.address not in known:
+            self._watch(promise_id)
+            self._set(known, listener.address, listener)
+            self._set(self.added_listeners, (promise_id, listener.address), listener)
 
     def drop_obligations(self, promise_id: str) -> None:
         """The promise is settled: whoever waited has been told."""
@@ -255,9 +266,8 @@ class WorkingSet:
         if promise_id in self.callbacks:
             return
         added = (awaiter for awaited, awaiter in self.added_callbacks if awaited == promise_id)
-        heard = (listener for promise, listener in self.added_listeners if promise == promise_id)
         self.callbacks[promise_id] = dict.fromkeys([*awaiters, *added])
-        self.listeners[promise_id] = dict.fromkeys([*listeners, *heard])
+        self.listeners[promise_id] = {listener.address: listener for listener in listeners}
 
     def fill_branch(self, name: str, members: Iterable[str]) -> None:
         """The stored members of a branch; all of them are filled or newer here."""
@@ -303,7 +313,3 @@ class WorkingSet:
         ):
             changes.clear()
         self.cleared = False
-
-
-def _listener_order(listener: Listener) -> tuple[str, str]:
-    return (listener.address, listener.dialect)

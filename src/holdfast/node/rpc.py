@@ -1,5 +1,7 @@
 """Bytes in, bytes out: the protocol's front, without a transport."""
 
+from collections.abc import Iterator
+
 from holdfast.node.node import Node
 from holdfast.protocol.replies import Envelope, Reply
 from holdfast.protocol.requests import Request
@@ -19,11 +21,10 @@ async def answer_all(node: Node, items: list[Request | Refused]) -> list[Envelop
     """What could not be read is refused in its place; the rest is applied in one commit."""
     requests = [item for item in items if isinstance(item, Request)]
     replies = iter(await node.request(requests) if requests else ())
-    return [
-        _envelope(item, refuse(item.refusal) if isinstance(item, Refused) else next(replies))
-        for item in items
-    ]
+    return [reply_to(item, replies) for item in items]
 
 
-def _envelope(item: Request | Refused, reply: Reply) -> Envelope:
+def reply_to(item: Request | Refused, replies: Iterator[Reply]) -> Envelope:
+    """The reply to one item: its refusal, or the next of the node's replies."""
+    reply = refuse(item.refusal) if isinstance(item, Refused) else next(replies)
     return to_reply(item.kind, item.corr_id, item.version, reply)

@@ -46,14 +46,20 @@ def parse_address(text: str) -> Address:
 def _parse_poll(text: str, rest: str) -> Poll:
     cast, at, where = rest.partition("@")
     group, slash, member = where.partition("/")
-    if not at or cast not in ("any", "uni") or not group or (slash and not member):
+    if not at or cast not in ("any", "uni") or not group or "@" in group or (slash and not member):
         raise ValueError(f"address {text[:80]!r} is not of the form poll://any@group or poll://uni@group/id")
     if cast == "uni" and not member:
         raise ValueError(f"address {text[:80]!r} names one worker and lacks its id: poll://uni@group/id")
     return Poll(group, member or None, cast == "uni")
 
 
+def poll_group(text: str) -> str | None:
+    """The group of an address that workers poll; None for a pushed one."""
+    address = parse_address(text)
+    return address.group if isinstance(address, Poll) else None
+
+
 def claim_group(text: str) -> str | None:
-    """The group whose workers may claim a task with this target; None when only a message can reach it."""
+    """The group any of whose workers may claim a task with this target, if there is one."""
     address = parse_address(text)
     return address.group if isinstance(address, Poll) and not address.unicast else None

@@ -50,8 +50,9 @@ class MessageEnvelope(Struct, frozen=True):
 def to_envelope(message: Message, server_url: str | None = None) -> MessageEnvelope:
     """`server_url` tells the receiver of an execute where to call back."""
     if isinstance(message, Unblock):
-        kind = "unblock" if message.dialect == "A" else "notify"
-        return MessageEnvelope(kind, {}, {"promise": message.promise})
+        return MessageEnvelope(
+            "unblock" if message.dialect == "A" else "notify", {}, {"promise": message.promise}
+        )
     head = {"serverUrl": server_url} if server_url else {}
     if message.dialect == "A":
         return MessageEnvelope("execute", head, {"task": message.task})

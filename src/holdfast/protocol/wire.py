@@ -78,7 +78,7 @@ def _decode(body: bytes | Raw) -> Request | Refused:
     try:
         dialect, decoder = _check_envelope(envelope)
     except Refusal as refusal:
-        return Refused(envelope.kind or "unknown", head.corr_id, head.version, refusal)
+        return Refused(envelope.kind, head.corr_id, head.version, refusal)
     try:
         data = decoder.decode(envelope.data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -116,7 +116,7 @@ def _salvage(body: bytes | Raw) -> tuple[str, str]:
         return kind, corr_id
     if isinstance(found, dict):
         document = cast("dict[str, Any]", found)
-        if isinstance(document.get("kind"), str) and document["kind"]:
+        if isinstance(document.get("kind"), str):
             kind = document["kind"]
         head = document.get("head")
         if isinstance(head, dict):
@@ -168,7 +168,8 @@ _payload_fields: Final[tuple[Literal["param", "value", "promiseParam"], ...]] = 
 def _fill(node: Any) -> Any:
     """Dialect B: payloads always have headers and data."""
     if isinstance(node, list):
-        return [_fill(item) for item in node]
+        items: list[Any] = node  # pyright: ignore[reportUnknownVariableType]
+        return [_fill(item) for item in items]
     if not isinstance(node, dict):
         return node
     filled = {key: _fill(item) for key, item in cast("dict[str, Any]", node).items()}

@@ -89,6 +89,28 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
+class SyncStore(Protocol):
+    """A store that answers at once, for whoever may wait: a thread of its own, or a test."""
+
+    def open(self) -> Millis: ...
+
+    def run(self, work: Callable[[], Work[Result]]) -> Result: ...
+
+    def close(self) -> None: ...
+
+
+def drive(work: Work[Result], perform: Callable[[Step], Any]) -> Result:
+    """Run work to its end, each step answered by `perform`."""
+    answer: Any = None
+    while True:
+        try:
+            step = work.send(answer)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        answer = perform(step)
+
+
 class StoreError(HoldfastError):
     """The store could not do its work."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
 from holdfast.protocol import tags
-from holdfast.protocol.address import claim_group
+from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
     Backlog,
@@ -24,6 +24,7 @@ from holdfast.store.interface import (
     Save,
     Step,
     Work,
+    drive,
 )
 
 
@@ -36,7 +37,7 @@ class MemoryStore:
         self.promises: dict[str, Promise] = {}
         self.tasks: dict[str, Task] = {}
         self.callbacks: dict[str, dict[str, None]] = {}
-        self.listeners: dict[str, dict[Listener, None]] = {}
+        self.listeners: dict[str, dict[str, Listener]] = {}
         self.schedules: dict[str, ScheduleEntry] = {}
         self.branches: dict[str, dict[str, None]] = {}
         self.watched: set[str] = set()
@@ -48,15 +49,10 @@ class MemoryStore:
         pass
 
     async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        steps = work()
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            answer = self._perform(step)
+        return self.run(work)
+
+    def run(self, work: Callable[[], Work[Result]]) -> Result:
+        return drive(work(), self._perform)
 
     def _perform(self, step: Step) -> Any:
         match step:
@@ -88,7 +84,7 @@ class MemoryStore:
         for promise_id in footprint.obligations:
             awaiters = self.callbacks.get(promise_id, {})
             wanted.update(awaiters)
-            ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}))
+            ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}).values())
         for branch in branches:
             members = self.branches.get(branch, {})
             wanted.update(members)
@@ -117,8 +113,8 @@ class MemoryStore:
                 self.tasks[task_id] = task
         for awaited, awaiter in ws.added_callbacks:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
-        for promise_id, listener in ws.added_listeners:
-            self.listeners.setdefault(promise_id, {})[listener] = None
+        for (promise_id, address), listener in ws.added_listeners.items():
+            self.listeners.setdefault(promise_id, {})[address] = listener
         for promise_id in ws.discharged:
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)
@@ -171,7 +167,7 @@ class MemoryStore:
         return (
             _in_spans(task, scan.spans, scan.now)
             and (scan.target is None or task.target == scan.target)
-            and (scan.group is None or claim_group(task.target) == scan.group)
+            and (scan.group is None or poll_group(task.target) == scan.group)
             and (scan.pid is None or task.pid == scan.pid)
             and _has_tags(self.promises[task.id].tags, scan.tags)
         )

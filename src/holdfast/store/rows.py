@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.protocol import tags
-from holdfast.protocol.address import claim_group
+from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
 
@@ -20,7 +20,7 @@ PROMISE_COLUMNS: Final = (
     "id", "state", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "ikc", "iku",
     "branch", "origin", "watched",
 )  # fmt: skip
-TASK_COLUMNS: Final = (*Task.__struct_fields__, "claim_group")
+TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group")
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -73,7 +73,12 @@ def read_promise(row: Row) -> Promise:
 
 
 def task_row(task: Task) -> Row:
-    return (*(getattr(task, name) for name in Task.__struct_fields__), claim_group(task.target))
+    target = task.target
+    return (
+        *(getattr(task, name) for name in Task.__struct_fields__),
+        poll_group(target),
+        claim_group(target),
+    )
 
 
 def read_task(row: Row) -> Task:

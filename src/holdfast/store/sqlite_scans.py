@@ -64,7 +64,7 @@ def find_query(scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan) -> tuple
             return "SELECT p.id FROM promises p" + rest, parameters
         case TaskScan(page):
             query.spans(scan.spans, scan.now, "t", "t.timer")
-            for column, wish in (("target", scan.target), ("claim_group", scan.group), ("pid", scan.pid)):
+            for column, wish in (("target", scan.target), ("poll_group", scan.group), ("pid", scan.pid)):
                 if wish is not None:
                     query.where(f"t.{column} = ?", wish)
             query.tags(scan.tags, "p.tags")

@@ -41,7 +41,8 @@ CREATE TABLE tasks (
   bounces     INTEGER NOT NULL,
   retries     INTEGER NOT NULL,
   error       TEXT,
-  claim_group TEXT               -- from the target, for claims
+  poll_group  TEXT,              -- from the target: its group, if it is polled
+  claim_group TEXT               -- the same, if any worker of the group may claim it
 );
 CREATE INDEX tasks_due    ON tasks (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX tasks_offers ON tasks (claim_group, priority DESC, created_at, id)
@@ -58,7 +59,7 @@ CREATE TABLE listeners (
   promise TEXT NOT NULL,
   address TEXT NOT NULL,
   dialect TEXT NOT NULL,
-  PRIMARY KEY (promise, address, dialect)
+  PRIMARY KEY (promise, address)
 ) WITHOUT ROWID;
 
 CREATE TABLE schedules (

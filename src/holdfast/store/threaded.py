@@ -1,0 +1,80 @@
+"""A synchronous store in a thread of its own, so that the event loop never waits for a disk.
+
+One hop there and one back per transaction, not per request.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from holdfast.protocol.records import Millis
+from holdfast.store.interface import Result, SyncStore, Work
+
+Job = Callable[[], None]
+
+
+class ThreadedStore:
+    def __init__(self, store: SyncStore, name: str) -> None:
+        self._store = store
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    async def open(self) -> Millis:
+        self._thread.start()
+        try:
+            return await self._call(self._store.open)
+        except BaseException:
+            await self._end()
+            raise
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        return await self._call(lambda: self._store.run(work))
+
+    async def close(self) -> None:
+        if self._thread.is_alive():
+            await self._call(self._store.close)
+            await self._end()
+
+    async def _end(self) -> None:
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    async def _call(self, do: Callable[[], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = do()
+            except BaseException as error:
+                _tell(loop, future, None, error)
+            else:
+                _tell(loop, future, result, None)
+
+        self._jobs.put(job)
+        return await future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    future: "asyncio.Future[Result]",
+    result: Any,
+    error: BaseException | None,
+) -> None:
+    def set_outcome() -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    with suppress(RuntimeError):  # the loop was closed while the disk was busy: nobody is left to tell
+        loop.call_soon_threadsafe(set_outcome)
