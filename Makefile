@@ -27,6 +27,11 @@ interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fe
 	@$(BIN)/python -m tests.interop.installation
 	HOLDFAST_INTEROP=1 $(BIN)/python -m pytest tests/interop -n 2 --dist loadgroup --durations 5 $(ARGS)
 
+COUNT ?= 1000000
+BACKENDS ?= memory,sqlite
+campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
+	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
+
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

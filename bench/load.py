@@ -15,6 +15,8 @@ from itertools import count
 from typing import cast
 from urllib.parse import urlsplit
 
+import msgspec
+import uvloop
 from msgspec import Struct
 
 far_ms = 4_102_444_800_000
@@ -133,8 +135,11 @@ async def load(
     for caller in callers:
         caller.stopped = True
     await asyncio.wait([caller.closed for caller in callers], timeout=5)
-    at = lambda share: seen[min(len(seen) - 1, int(len(seen) * share))] * 1000 if seen else 0.0  # noqa: E731
-    return Outcome(rate, rate * batch, at(0.5), at(0.99), counted)
+    return Outcome(rate, rate * batch, _quantile(seen, 0.5), _quantile(seen, 0.99), counted)
+
+
+def _quantile(seen: list[float], share: float) -> float:
+    return seen[min(len(seen) - 1, int(len(seen) * share))] * 1000 if seen else 0.0
 
 
 def main() -> None:
@@ -146,13 +151,8 @@ def main() -> None:
     parser.add_argument("--token")
     parser.add_argument("--tag", default=f"load-{os.getpid()}-{time.time_ns()}")
     given = parser.parse_args()
-    try:
-        from uvloop import run
-    except ImportError:
-        from asyncio import run
-    outcome = run(load(given.url, given.connections, given.seconds, given.batch, given.token, given.tag))
-    import msgspec
-
+    run = load(given.url, given.connections, given.seconds, given.batch, given.token, given.tag)
+    outcome = uvloop.run(run)
     sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
 
 

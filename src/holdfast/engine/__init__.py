@@ -1,6 +1,6 @@
 """The law: one transition function per request. No I/O, no clock, no randomness."""
 
-from holdfast.engine.apply import apply, footprint
+from holdfast.engine.law import apply, footprint
 from holdfast.engine.rules import Rules
 from holdfast.engine.scans import Scan, scan_of
 from holdfast.engine.sweep import Due, sweep_requests

@@ -84,6 +84,7 @@ def fire(entry: ScheduleEntry, ws: WorkingSet, now: Millis) -> None:
     most = schedule.catch_up or limits.catch_up
     last_run_at = schedule.last_run_at
     due = due_occurrences(schedule.cron, schedule.timezone, schedule.next_run_at, now, most)
+    ws.need(occurrence_id(schedule, occurrence) for occurrence in due)
     for occurrence in due:
         promise_id = occurrence_id(schedule, occurrence)
         if ws.promise(promise_id) is None:

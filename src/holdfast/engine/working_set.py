@@ -122,6 +122,12 @@ class WorkingSet:
         except KeyError:
             raise Missing(Footprint(obligations={promise_id})) from None
 
+    def need(self, promise_ids: Iterable[str]) -> None:
+        """All of these are about to be read: load them at once, not one by one."""
+        unknown = {promise_id for promise_id in promise_ids if promise_id not in self.promises}
+        if unknown:
+            raise Missing(Footprint(promises=unknown))
+
     def branch(self, name: str) -> list[Promise]:
         """Every promise of a branch, by id."""
         try:

@@ -35,7 +35,7 @@ from holdfast.store.interface import Find, FindDue, Load, LoadAll, Save, Work
 log = logging.getLogger("holdfast.node")
 
 sweep_limit: Final = 1_000
-reloads_max: Final = 64
+reloads_max: Final = 1_000
 fault_rest_ms: Final = 1_000
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
@@ -147,11 +147,13 @@ class _Commit:
             self.waiting.clear()
             yield from self.save()
         if isinstance(request.data, DebugTick) and reply.status == 200:
-            yield from self._tick(request.data.time)
+            healthy = yield from self._tick(request.data.time)
+            return reply if healthy else refuse(InternalFault("the sweep failed"))
         return reply
 
-    def _tick(self, time: Millis) -> Work[None]:
+    def _tick(self, time: Millis) -> Work[bool]:
         """One whole sweep, kind by kind, each seeing what the one before it left."""
+        healthy = True
         for kind in ("promises", "tasks", "schedules"):
             done: set[str] = set()
             while True:
@@ -163,7 +165,9 @@ class _Commit:
                 done.update(ids)
                 none: list[str] = []
                 only = {"promises": none, "tasks": none, "schedules": none, kind: ids}
-                yield from self.sweep(Due(**only, next_at=None), time)
+                well = yield from self.sweep(Due(**only, next_at=None), time)
+                healthy = healthy and well
+        return healthy
 
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:

@@ -46,7 +46,7 @@ def parse_address(text: str) -> Address:
 def _parse_poll(text: str, rest: str) -> Poll:
     cast, at, where = rest.partition("@")
     group, slash, member = where.partition("/")
-    if not at or cast not in ("any", "uni") or not group or (slash and not member):
+    if not at or cast not in ("any", "uni") or not group or "@" in group or (slash and not member):
         raise ValueError(f"address {text[:80]!r} is not of the form poll://any@group or poll://uni@group/id")
     if cast == "uni" and not member:
         raise ValueError(f"address {text[:80]!r} names one worker and lacks its id: poll://uni@group/id")

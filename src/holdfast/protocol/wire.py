@@ -168,7 +168,8 @@ _payload_fields: Final[tuple[Literal["param", "value", "promiseParam"], ...]] = 
 def _fill(node: Any) -> Any:
     """Dialect B: payloads always have headers and data."""
     if isinstance(node, list):
-        return [_fill(item) for item in node]
+        items: list[Any] = node  # pyright: ignore[reportUnknownVariableType]
+        return [_fill(item) for item in items]
     if not isinstance(node, dict):
         return node
     filled = {key: _fill(item) for key, item in cast("dict[str, Any]", node).items()}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
-from holdfast.protocol.replies import Envelope
+from holdfast.protocol.replies import Envelope, PromisesReply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseRegisterCallback,
@@ -34,7 +34,6 @@ from holdfast.server.errors import Forbidden
 from holdfast.server.grants import Grant
 
 target_tags: Final = (tags.TARGET, tags.INVOKE)
-record_lists: Final = ("promises", "tasks", "schedules")
 
 
 def restrict(item: Request | Refused, grant: Grant | Refusal) -> Request | Refused:
@@ -151,10 +150,13 @@ def filter_reply(envelope: Envelope, grant: Grant | Refusal) -> Envelope:
     if not envelope.kind.endswith(".search") or isinstance(grant, Refusal) or grant.is_admin:
         return envelope
     data = envelope.data
-    for name in record_lists:
-        records = getattr(data, name, None)
-        if records is not None:
-            covered = [record for record in records if grant.covers(record.id)]
-            filtered = replace(data, **{name: covered}, cursor=grant.continue_after(data.cursor))
-            return replace(envelope, data=filtered)
+    if isinstance(data, PromisesReply):
+        promises = [promise for promise in data.promises if grant.covers(promise.id)]
+        return replace(envelope, data=PromisesReply(promises, grant.continue_after(data.cursor)))
+    if isinstance(data, TasksReply):
+        tasks = [task for task in data.tasks if grant.covers(task.id)]
+        return replace(envelope, data=TasksReply(tasks, grant.continue_after(data.cursor)))
+    if isinstance(data, SchedulesReply):
+        schedules = [schedule for schedule in data.schedules if grant.covers(schedule.id)]
+        return replace(envelope, data=SchedulesReply(schedules, grant.continue_after(data.cursor)))
     return envelope

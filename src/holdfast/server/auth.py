@@ -160,5 +160,5 @@ def _algorithms_for(key: object) -> list[str]:
         if algorithm is not None:
             return [algorithm]
     raise SettingsError(
-        "jwt_key must be an Ed25519 key, an RSA key of at least 2,048 bits, or an EC key (P-256, P-384, P-521)."
+        "jwt_key must be an Ed25519 key, an RSA key of 2,048 bits or more, or an EC key (P-256, 384, 521)."
     )

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from holdfast.protocol.errors import Refusal
 from holdfast.server.asgi import json_type, refusal_body, refusal_headers
 from holdfast.server.errors import BadHttp, HeadTooLarge, TooMany, TooSlow
+from holdfast.server.joined import JoinedTransport
 
 extension: Final = "holdfast.connection"
 dead_peer_ms: Final = 30_000
@@ -51,7 +52,7 @@ class Connection(HttpToolsProtocol):
         self._extensions = {extension: self}
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(cast("Any", JoinedTransport(transport, self.loop)))
         self._reading_since = self.loop.time()
         _notice_dead_peers(transport)
         if len(self.connections) > self.bounds.connections_max:
@@ -87,7 +88,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.bounds.on_refusal(refusal)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        cycle = cast("Any", self.cycle)  # None before the first request
+        if cycle is None or cycle.response_complete or not cycle.response_started:
             self.transport.write(_raw_answer(refusal))
         self.transport.close()
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ log = logging.getLogger("holdfast.server")
 
 pace_check_s: Final = 1.0
 accept_backlog: Final = 4_096
+# The store's thread needs the interpreter for moments only; the default of 5 ms makes it wait for them.
+switch_interval_s: Final = 0.000_5
 
 
 class Running(uvicorn.Server):
@@ -48,7 +50,7 @@ class Running(uvicorn.Server):
         self._asked_to_stop = asyncio.Event()
 
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         yield  # whoever runs the server decides about signals
 
     async def main_loop(self) -> None:
@@ -73,7 +75,7 @@ class Running(uvicorn.Server):
 
 
 @asynccontextmanager
-async def running(settings: Settings, store: Store | None = None) -> AsyncIterator[Running]:
+async def running(settings: Settings, store: Store | None = None) -> AsyncGenerator[Running]:
     """A server for the time of a block.
 
     async with running(Settings(port=0, store="memory:")) as server:
@@ -114,6 +116,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncIterat
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
     write_logs(settings.log_level)
+    sys.setswitchinterval(switch_interval_s)
     _runner()(_serve(settings))
 
 
@@ -149,7 +152,7 @@ def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn
     bounds = Bounds(settings.connections_max, settings.header_bytes_max, settings.read_timeout_s)
     bounds.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=type("BoundedConnection", (Connection,), {"bounds": bounds}),
         ws="none",
         lifespan="off",

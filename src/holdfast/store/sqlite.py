@@ -20,6 +20,7 @@ from holdfast.engine.scans import ClaimScan
 from holdfast.protocol import tags
 from holdfast.protocol.records import Listener, Millis
 from holdfast.store import rows
+from holdfast.store import sqlite_statements as sql
 from holdfast.store.interface import (
     Backlog,
     CountBacklog,
@@ -122,54 +123,6 @@ def _create_private(path: str) -> None:
             raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
 
 
-def _columns(names: Iterable[str], table: str = "") -> str:
-    return ", ".join(f"{table}.{name}" if table else name for name in names)
-
-
-def _upsert(table: str, columns: Sequence[str], fixed: Sequence[str]) -> tuple[str, str, str]:
-    """An insert that replaces, in three parts, so that it can be made for any number of rows."""
-    changing = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in fixed)
-    return (
-        f"INSERT INTO {table} ({_columns(columns)}) VALUES ",
-        "(" + ", ".join("?" * len(columns)) + ")",
-        f" ON CONFLICT (id) DO UPDATE SET {changing}",
-    )
-
-
-_UPSERT_PROMISES: Final = _upsert(
-    "promises",
-    rows.PROMISE_COLUMNS,
-    ("id", "param", "tags", "timeout_at", "created_at", "ikc", "branch", "origin"),
-)
-_UPSERT_TASKS: Final = _upsert(
-    "tasks",
-    rows.TASK_COLUMNS,
-    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group"),
-)
-_UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
-_INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
-_INSERT_LISTENERS: Final = ("INSERT INTO listeners VALUES ", "(?, ?, ?)", " ON CONFLICT DO NOTHING")
-
-_SELECT_RECORDS: Final = (
-    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
-    "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
-)
-_RECORDS_ONE: Final = _SELECT_RECORDS + "p.id = ?"
-_RECORDS_BY_ID: Final = _SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
-_RECORDS_BY_BRANCH: Final = _SELECT_RECORDS + "p.branch IN (SELECT value FROM json_each(?))"
-_RECORDS_ALL: Final = _SELECT_RECORDS + "true"
-_CALLBACKS: Final = "SELECT awaited, awaiter FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
-_LISTENERS: Final = (
-    "SELECT promise, address, dialect FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
-)
-_SCHEDULES: Final = (
-    f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
-)
-_DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
-_DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
-_DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
-_SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
-
 _task_at: Final = len(rows.PROMISE_COLUMNS)
 _watched_at: Final = rows.PROMISE_COLUMNS.index("watched")
 
@@ -195,12 +148,12 @@ class _Transaction:
         assert isinstance(step, LoadAll)
         return self._load_all(step.ws)
 
-    def _query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        found: list[Any] = self.connection.execute(sql, parameters).fetchall()
+    def _query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        found: list[Any] = self.connection.execute(statement, parameters).fetchall()
         return found
 
-    def _by_ids(self, sql: str, ids: Iterable[str]) -> list[Any]:
-        return self._query(sql, (_encode(list(ids)).decode(),))
+    def _by_ids(self, statement: str, ids: Iterable[str]) -> list[Any]:
+        return self._query(statement, (_encode(list(ids)).decode(),))
 
     # --- load ----------------------------------------------------------------------------------------
 
@@ -216,7 +169,7 @@ class _Transaction:
             woken = (task.woken_by for key in footprint.branches_of if (task := ws.tasks[key]) is not None)
             self._load_records(ws, {key for key in woken if key is not None}, set())
         if footprint.schedules:
-            for row in self._by_ids(_SCHEDULES, footprint.schedules):
+            for row in self._by_ids(sql.SCHEDULES, footprint.schedules):
                 ws.fill_schedule(row[0], rows.read_schedule(row))
             for schedule_id in footprint.schedules:
                 ws.fill_schedule(schedule_id, None)
@@ -227,9 +180,9 @@ class _Transaction:
         if not wanted:
             return
         if len(wanted) == 1:
-            found = self._query(_RECORDS_ONE, tuple(wanted))
+            found = self._query(sql.RECORDS_ONE, tuple(wanted))
         else:
-            found = self._by_ids(_RECORDS_BY_ID, wanted)
+            found = self._by_ids(sql.RECORDS_BY_ID, wanted)
         for row in found:
             self._fill(ws, row)
             if owing and not row[_watched_at]:
@@ -254,9 +207,9 @@ class _Transaction:
     def _load_obligations(self, ws: WorkingSet, owing: set[str]) -> None:
         awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
         listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
-        for awaited, awaiter in self._by_ids(_CALLBACKS, owing):
+        for awaited, awaiter in self._by_ids(sql.CALLBACKS, owing):
             awaiters[awaited].append(awaiter)
-        for promise_id, address, dialect in self._by_ids(_LISTENERS, owing):
+        for promise_id, address, dialect in self._by_ids(sql.LISTENERS, owing):
             listeners[promise_id].append(Listener(address, dialect))
         for promise_id in owing:
             ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
@@ -269,14 +222,14 @@ class _Transaction:
     def _load_branches(self, ws: WorkingSet, branches: set[str]) -> None:
         members: dict[str, list[str]] = {branch: [] for branch in branches}
         branch_at = rows.PROMISE_COLUMNS.index("branch")
-        for row in self._by_ids(_RECORDS_BY_BRANCH, branches):
+        for row in self._by_ids(sql.RECORDS_BY_BRANCH, branches):
             self._fill(ws, row)
             members[row[branch_at]].append(row[0])
         for branch, ids in members.items():
             ws.fill_branch(branch, ids)
 
     def _load_all(self, ws: WorkingSet) -> None:
-        for row in self._query(_RECORDS_ALL):
+        for row in self._query(sql.RECORDS_ALL):
             self._fill(ws, row)
         if ws.promises:
             self._load_obligations(ws, set(ws.promises))
@@ -294,25 +247,26 @@ class _Transaction:
             for key in ws.changed_promises
             if (promise := ws.promises[key]) is not None
         ]
-        self._write(_UPSERT_PROMISES, promises)
+        self._write(sql.UPSERT_PROMISES, promises)
         tasks = [rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None]
-        self._write(_UPSERT_TASKS, tasks)
-        self._write(_INSERT_CALLBACKS, list(ws.added_callbacks))
+        self._write(sql.UPSERT_TASKS, tasks)
+        self._write(sql.INSERT_CALLBACKS, list(ws.added_callbacks))
         self._write(
-            _INSERT_LISTENERS,
+            sql.INSERT_LISTENERS,
             [(key, address, listener.dialect) for (key, address), listener in ws.added_listeners.items()],
         )
         if ws.discharged:
-            self._by_ids(_DROP_CALLBACKS, ws.discharged)
-            self._by_ids(_DROP_LISTENERS, ws.discharged)
+            self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
+            self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]
             self._write(
-                _UPSERT_SCHEDULES, [rows.schedule_row(entry) for entry in entries if entry is not None]
+                sql.UPSERT_SCHEDULES, [rows.schedule_row(entry) for entry in entries if entry is not None]
             )
-            self._by_ids(_DROP_SCHEDULES, (key for key in ws.changed_schedules if ws.schedules[key] is None))
+            gone = [key for key in ws.changed_schedules if ws.schedules[key] is None]
+            self._by_ids(sql.DROP_SCHEDULES, gone)
         if clock is not None:
-            self.connection.execute(_SET_CLOCK, (clock, clock))
+            self.connection.execute(sql.SET_CLOCK, (clock, clock))
         ws.saved()
 
     def _write(self, statement: tuple[str, str, str], records: Sequence[rows.Row]) -> None:
@@ -320,9 +274,8 @@ class _Transaction:
         start = 0
         while (left := len(records) - start) > 0:
             size = min(1 << (left.bit_length() - 1), rows_per_statement_max)
-            head, one, tail = statement
-            sql = head + ", ".join([one] * size) + tail
-            self.connection.execute(sql, [field for row in records[start : start + size] for field in row])
+            chunk = records[start : start + size]
+            self.connection.execute(sql.for_rows(statement, size), [field for row in chunk for field in row])
             start += size
 
     # --- find ----------------------------------------------------------------------------------------
@@ -330,54 +283,25 @@ class _Transaction:
     def _find(self, scan: Scan) -> list[str]:
         if isinstance(scan, ClaimScan):
             return self._find_offers(scan)
-        sql, parameters = find_query(scan)
-        return [row[0] for row in self._query(sql, parameters)]
+        statement, parameters = find_query(scan)
+        return [row[0] for row in self._query(statement, parameters)]
 
     def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter."""
         best: list[Any] = []
         for group in scan.groups:
-            best += self._query(_OFFERS, (group, scan.now, scan.limit))
+            best += self._query(sql.OFFERS, (group, scan.now, scan.limit))
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
 
     def _find_due(self, now: Millis, limit: int) -> Due:
-        due = [
-            [row[0] for row in self._query(sql, (now, limit))]
-            for sql in (_DUE_PROMISES, _DUE_TASKS, _DUE_SCHEDULES)
-        ]
+        due = [[row[0] for row in self._query(statement, (now, limit))] for statement in sql.DUE]
         if any(len(kind) == limit for kind in due):
             return Due(due[0], due[1], due[2], next_at=now)
-        ahead = [self._query(sql, (now,))[0][0] for sql in (_NEXT_PROMISE, _NEXT_TASK, _NEXT_SCHEDULE)]
+        ahead = [self._query(statement, (now,))[0][0] for statement in sql.NEXT]
         next_at = min((instant for instant in ahead if instant is not None), default=None)
         return Due(due[0], due[1], due[2], next_at)
 
     def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
-        groups = [GroupBacklog(*row) for row in self._query(_BACKLOG_GROUPS, (groups_max,))]
-        ((offered, leases, pending_or_leased, due),) = self._query(_BACKLOG_TOTALS, (now, now, now))
+        groups = [GroupBacklog(*row) for row in self._query(sql.BACKLOG_GROUPS, (groups_max,))]
+        ((offered, leases, pending_or_leased, due),) = self._query(sql.BACKLOG_TOTALS, (now, now, now))
         return Backlog(groups, leases, pending_or_leased - offered - leases, due)
-
-
-_OFFERS: Final = (
-    "SELECT -priority, created_at, id FROM tasks "
-    "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? "
-    "ORDER BY priority DESC, created_at, id LIMIT ?"
-)
-_WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched = 1 AND timeout_at"
-_DUE_PROMISES: Final = f"SELECT id {_WATCHED} <= ? ORDER BY timeout_at, id LIMIT ?"
-_DUE_TASKS: Final = "SELECT id FROM tasks WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
-_DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER BY next_run_at, id LIMIT ?"
-_NEXT_PROMISE: Final = f"SELECT min(timeout_at) {_WATCHED} > ?"
-_NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
-_NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
-# Each count is answered by a partial index alone.
-_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND parked = 0 AND claim_group IS NOT NULL"
-_BACKLOG_GROUPS: Final = (
-    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
-    "ORDER BY count(*) DESC, claim_group LIMIT ?"
-)
-_BACKLOG_TOTALS: Final = (
-    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
-    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
-    f"(SELECT count(*) {_WATCHED} <= ?) + (SELECT count(*) FROM tasks WHERE due_at <= ?) "
-    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= ?)"
-)

@@ -1,0 +1,126 @@
+"""What can be asked: the data of every kind of request, checked as it is built.
+
+A request that exists is well formed: `__post_init__` checks what types cannot say, whether the request was
+decoded from the wire or built by a caller in the same process. What depends on stored state is the
+engine's business. `KINDS` maps every name on the wire, aliases included, to its data.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.requests.checks import RequestData
+from holdfast.protocol.requests.debug import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick
+from holdfast.protocol.requests.promises import (
+    CreateAction,
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSearch,
+    PromiseSettle,
+    RegisterAction,
+    SettleAction,
+)
+from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
+from holdfast.protocol.requests.tasks import (
+    Retry,
+    TaskAcquire,
+    TaskClaim,
+    TaskContinue,
+    TaskCreate,
+    TaskFence,
+    TaskFulfill,
+    TaskGet,
+    TaskHalt,
+    TaskHeartbeat,
+    TaskRelease,
+    TaskSearch,
+    TaskStart,
+    TaskSuspend,
+)
+
+KINDS: Final[dict[str, type[RequestData]]] = {
+    "promise.get": PromiseGet,
+    "promise.create": PromiseCreate,
+    "promise.settle": PromiseSettle,
+    "promise.register_callback": PromiseRegisterCallback,
+    "promise.register": PromiseRegisterCallback,
+    "promise.register_listener": PromiseRegisterListener,
+    "promise.subscribe": PromiseRegisterListener,
+    "promise.search": PromiseSearch,
+    "task.get": TaskGet,
+    "task.create": TaskCreate,
+    "task.acquire": TaskAcquire,
+    "task.claim": TaskClaim,
+    "task.start": TaskStart,
+    "task.release": TaskRelease,
+    "task.fulfill": TaskFulfill,
+    "task.suspend": TaskSuspend,
+    "task.fence": TaskFence,
+    "task.heartbeat": TaskHeartbeat,
+    "task.halt": TaskHalt,
+    "task.continue": TaskContinue,
+    "task.search": TaskSearch,
+    "schedule.get": ScheduleGet,
+    "schedule.create": ScheduleCreate,
+    "schedule.delete": ScheduleDelete,
+    "schedule.search": ScheduleSearch,
+    "debug.start": DebugStart,
+    "debug.stop": DebugStop,
+    "debug.reset": DebugReset,
+    "debug.snap": DebugSnap,
+    "debug.tick": DebugTick,
+}
+
+
+class Request(Struct, frozen=True):
+    """One request on its way to the engine: what is asked, by whom, in which dialect."""
+
+    kind: str
+    corr_id: str
+    version: str
+    dialect: Dialect
+    data: RequestData
+    debug_time: int | None = None
+    auth: str | None = None
+
+
+__all__ = [
+    "KINDS",
+    "CreateAction",
+    "DebugReset",
+    "DebugSnap",
+    "DebugStart",
+    "DebugStop",
+    "DebugTick",
+    "PromiseCreate",
+    "PromiseGet",
+    "PromiseRegisterCallback",
+    "PromiseRegisterListener",
+    "PromiseSearch",
+    "PromiseSettle",
+    "RegisterAction",
+    "Request",
+    "RequestData",
+    "Retry",
+    "ScheduleCreate",
+    "ScheduleDelete",
+    "ScheduleGet",
+    "ScheduleSearch",
+    "SettleAction",
+    "TaskAcquire",
+    "TaskClaim",
+    "TaskContinue",
+    "TaskCreate",
+    "TaskFence",
+    "TaskFulfill",
+    "TaskGet",
+    "TaskHalt",
+    "TaskHeartbeat",
+    "TaskRelease",
+    "TaskSearch",
+    "TaskStart",
+    "TaskSuspend",
+]

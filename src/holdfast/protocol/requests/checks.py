@@ -1,0 +1,47 @@
+"""Checks that several kinds of requests share. All raise ValueError with a sentence."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.protocol import limits, tags
+from holdfast.protocol.address import parse_address
+from holdfast.protocol.records import Value
+from holdfast.protocol.text import check_entries, check_integer, check_text
+
+
+class RequestData(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The data of one request."""
+
+
+def check_value(name: str, value: Value) -> None:
+    if value.headers:
+        check_entries(f"{name}.headers", value.headers)
+    if value.data:
+        check_text(f"{name}.data", value.data, limits.data_bytes_max)
+
+
+def check_claim(pid: str, ttl: int) -> None:
+    check_text("pid", pid)
+    check_integer("ttl", ttl, 1, limits.ttl_ms_max)
+
+
+def check_tags(entries: dict[str, str]) -> None:
+    check_entries("tags", entries)
+    target = entries.get(tags.TARGET)
+    if target is not None:
+        parse_address(target)
+    tags.priority_of(entries)
+
+
+def check_page(limit: int | None, cursor: str | None, prefix: str | None) -> None:
+    if limit is not None:
+        check_integer("limit", limit, 1, limits.page_size_max)
+    for name, text in (("cursor", cursor), ("prefix", prefix)):
+        if text is not None:
+            check_text(name, text, empty=True)
+
+
+def check_ref(task_id: str, version: int) -> None:
+    check_text("id", task_id)
+    check_integer("version", version, 0, limits.version_max)

@@ -1,0 +1,102 @@
+"""promise.*, and the actions that carry them inside other requests."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from holdfast.protocol import tags
+from holdfast.protocol.address import parse_address
+from holdfast.protocol.records import PromiseState, Settlement, Value
+from holdfast.protocol.requests.checks import RequestData, check_page, check_tags, check_value
+from holdfast.protocol.text import check_entries, check_integer, check_text
+
+
+class PromiseGet(RequestData, frozen=True):
+    id: str
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+
+
+class PromiseCreate(RequestData, frozen=True):
+    id: str
+    timeout_at: int
+    param: Value = field(default_factory=Value)
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    ikc: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        check_integer("timeoutAt", self.timeout_at, 0)
+        check_value("param", self.param)
+        if self.ikc is not None:
+            check_text("ikc", self.ikc)
+        if self.tags:
+            check_tags(self.tags)
+            delay = tags.delay_of(self.tags)
+            if delay is not None and delay >= self.timeout_at:
+                raise ValueError("tag resonate:delay must lie before timeoutAt, or the task could never run")
+
+
+class PromiseSettle(RequestData, frozen=True):
+    id: str
+    state: Settlement
+    value: Value = field(default_factory=Value)
+    iku: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        check_value("value", self.value)
+        if self.iku is not None:
+            check_text("iku", self.iku)
+
+
+class PromiseRegisterCallback(RequestData, frozen=True):
+    awaited: str
+    awaiter: str
+
+    def __post_init__(self) -> None:
+        check_text("awaited", self.awaited)
+        check_text("awaiter", self.awaiter)
+        if self.awaited == self.awaiter:
+            raise ValueError("a promise cannot await itself")
+
+
+class PromiseRegisterListener(RequestData, frozen=True):
+    awaited: str
+    address: str
+
+    def __post_init__(self) -> None:
+        check_text("awaited", self.awaited)
+        parse_address(self.address)
+
+
+class PromiseSearch(RequestData, frozen=True):
+    state: PromiseState | None = None
+    tags: dict[str, str] | None = None
+    prefix: str | None = None
+    limit: int | None = None
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        check_page(self.limit, self.cursor, self.prefix)
+        if self.tags is not None:
+            check_entries("tags", self.tags)
+
+
+class CreateAction(Struct, frozen=True, tag_field="kind", tag="promise.create"):
+    data: PromiseCreate
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class SettleAction(Struct, frozen=True, tag_field="kind", tag="promise.settle"):
+    data: PromiseSettle
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class RegisterAction(Struct, frozen=True):
+    kind: Literal["promise.register_callback", "promise.register"]
+    data: PromiseRegisterCallback
+    head: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -1,0 +1,172 @@
+"""task.*"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.protocol import limits, tags
+from holdfast.protocol.records import TaskRef, TaskState
+from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref
+from holdfast.protocol.requests.promises import CreateAction, RegisterAction, SettleAction
+from holdfast.protocol.text import check_entries, check_integer, check_text
+
+
+class TaskGet(RequestData, frozen=True):
+    id: str
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+
+
+class TaskCreate(RequestData, frozen=True):
+    pid: str
+    ttl: int
+    action: CreateAction
+
+    def __post_init__(self) -> None:
+        check_claim(self.pid, self.ttl)
+        if tags.DELAY in self.action.data.tags:
+            raise ValueError("task.create claims the task at once, so resonate:delay makes no sense with it")
+
+
+class TaskAcquire(RequestData, frozen=True):
+    id: str
+    version: int
+    pid: str
+    ttl: int
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        check_claim(self.pid, self.ttl)
+
+
+class Retry(Struct, frozen=True):
+    """Why a task is given back, and how long it shall rest."""
+
+    delay: int
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("retry.delay", self.delay, 0)
+        if self.error is not None:
+            check_text("retry.error", self.error, limits.error_bytes_max, empty=True)
+
+
+class TaskRelease(RequestData, frozen=True):
+    id: str
+    version: int
+    retry: Retry | None = None
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+
+
+class TaskStart(RequestData, frozen=True):
+    id: str
+    version: int
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+
+
+class TaskFulfill(RequestData, frozen=True):
+    id: str
+    version: int
+    action: SettleAction
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        if self.action.data.id != self.id:
+            raise ValueError("the action of task.fulfill must settle the task's own promise")
+
+
+class TaskSuspend(RequestData, frozen=True):
+    id: str
+    version: int
+    actions: list[RegisterAction]
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        if not self.actions:
+            raise ValueError("task.suspend needs at least one promise to wait for")
+        if len(self.actions) > limits.actions_max:
+            raise ValueError(
+                f"task.suspend has {len(self.actions)} actions, the most is {limits.actions_max}"
+            )
+        for action in self.actions:
+            if action.data.awaiter != self.id:
+                raise ValueError("every action of task.suspend must have the task itself as its awaiter")
+
+
+class TaskFence(RequestData, frozen=True):
+    id: str
+    version: int
+    action: CreateAction | SettleAction
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        if self.action.data.id == self.id:
+            raise ValueError("task.fence cannot act on the task's own promise; use task.fulfill")
+
+
+class TaskHeartbeat(RequestData, frozen=True):
+    pid: str
+    tasks: list[TaskRef]
+
+    def __post_init__(self) -> None:
+        check_text("pid", self.pid)
+        if len(self.tasks) > limits.heartbeat_tasks_max:
+            raise ValueError(
+                f"{len(self.tasks)} tasks in one heartbeat, the most is {limits.heartbeat_tasks_max}"
+            )
+        for ref in self.tasks:
+            check_ref(ref.id, ref.version)
+
+
+class TaskHalt(RequestData, frozen=True):
+    id: str
+    version: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version or 0)
+
+
+class TaskContinue(RequestData, frozen=True):
+    id: str
+    version: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version or 0)
+
+
+class TaskClaim(RequestData, frozen=True):
+    groups: list[str]
+    count: int
+    pid: str
+    ttl: int
+
+    def __post_init__(self) -> None:
+        check_integer("the number of groups", len(self.groups), 1, limits.claim_groups_max)
+        for group in self.groups:
+            check_text("group", group)
+        check_integer("count", self.count, 1, limits.claim_count_max)
+        check_claim(self.pid, self.ttl)
+
+
+class TaskSearch(RequestData, frozen=True):
+    state: TaskState | None = None
+    target: str | None = None
+    group: str | None = None
+    pid: str | None = None
+    tags: dict[str, str] | None = None
+    prefix: str | None = None
+    limit: int | None = None
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        check_page(self.limit, self.cursor, self.prefix)
+        if self.tags is not None:
+            check_entries("tags", self.tags)
+        for name, text in (("target", self.target), ("group", self.group), ("pid", self.pid)):
+            if text is not None:
+                check_text(name, text)

@@ -1,0 +1,93 @@
+"""The statements of the SQLite store, in named blocks. One statement serves any number of rows."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final
+
+from holdfast.store import rows
+
+
+def _columns(names: Iterable[str], table: str = "") -> str:
+    return ", ".join(f"{table}.{name}" if table else name for name in names)
+
+
+def _upsert(table: str, columns: Sequence[str], fixed: Sequence[str]) -> tuple[str, str, str]:
+    """An insert that replaces, in three parts, so that it can be made for any number of rows."""
+    changing = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in fixed)
+    return (
+        f"INSERT INTO {table} ({_columns(columns)}) VALUES ",
+        "(" + ", ".join("?" * len(columns)) + ")",
+        f" ON CONFLICT (id) DO UPDATE SET {changing}",
+    )
+
+
+@cache
+def for_rows(statement: tuple[str, str, str], count: int) -> str:
+    head, one, tail = statement
+    return head + ", ".join([one] * count) + tail
+
+
+UPSERT_PROMISES: Final = _upsert(
+    "promises",
+    rows.PROMISE_COLUMNS,
+    ("id", "param", "tags", "timeout_at", "created_at", "ikc", "branch", "origin"),
+)
+UPSERT_TASKS: Final = _upsert(
+    "tasks",
+    rows.TASK_COLUMNS,
+    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group"),
+)
+UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
+INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
+INSERT_LISTENERS: Final = ("INSERT INTO listeners VALUES ", "(?, ?, ?)", " ON CONFLICT DO NOTHING")
+
+SELECT_RECORDS: Final = (
+    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
+    "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
+)
+RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
+RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
+RECORDS_BY_BRANCH: Final = SELECT_RECORDS + "p.branch IN (SELECT value FROM json_each(?))"
+RECORDS_ALL: Final = SELECT_RECORDS + "true"
+CALLBACKS: Final = "SELECT awaited, awaiter FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
+LISTENERS: Final = (
+    "SELECT promise, address, dialect FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+)
+SCHEDULES: Final = (
+    f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
+)
+DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
+DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
+SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
+
+OFFERS: Final = (
+    "SELECT -priority, created_at, id FROM tasks "
+    "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? "
+    "ORDER BY priority DESC, created_at, id LIMIT ?"
+)
+WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched = 1 AND timeout_at"
+DUE_PROMISES: Final = f"SELECT id {WATCHED} <= ? ORDER BY timeout_at, id LIMIT ?"
+DUE_TASKS: Final = "SELECT id FROM tasks WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER BY next_run_at, id LIMIT ?"
+NEXT_PROMISE: Final = f"SELECT min(timeout_at) {WATCHED} > ?"
+NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
+NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
+
+# In the order of `Due`.
+DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
+NEXT: Final = (NEXT_PROMISE, NEXT_TASK, NEXT_SCHEDULE)
+
+# --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
+
+_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND parked = 0 AND claim_group IS NOT NULL"
+BACKLOG_GROUPS: Final = (
+    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
+    "ORDER BY count(*) DESC, claim_group LIMIT ?"
+)
+BACKLOG_TOTALS: Final = (
+    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    f"(SELECT count(*) {WATCHED} <= ?) + (SELECT count(*) FROM tasks WHERE due_at <= ?) "
+    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= ?)"
+)

@@ -1,0 +1,50 @@
+"""A valid request of every kind, and the world in which each of them succeeds."""
+
+from __future__ import annotations
+
+from tests.conformance.wire import CLIENT, T0, WORKERS, Json, Wire, creation, schedule_of, sub, suspension
+
+EVERY_KIND: dict[str, Json] = {
+    "promise.get": {"id": "p"},
+    "promise.create": creation("new"),
+    "promise.settle": {"id": "p", "state": "resolved"},
+    "promise.register": {"awaited": "p", "awaiter": "t"},
+    "promise.register_callback": {"awaited": "p", "awaiter": "t"},
+    "promise.subscribe": {"awaited": "p", "address": CLIENT},
+    "promise.register_listener": {"awaited": "p", "address": CLIENT},
+    "promise.search": {},
+    "task.get": {"id": "t"},
+    "task.create": {"pid": "p", "ttl": 1, "action": sub("promise.create", creation("new", target=WORKERS))},
+    "task.acquire": {"id": "u", "version": 0, "pid": "p", "ttl": 1},
+    "task.claim": {"groups": ["workers"], "count": 5, "pid": "p", "ttl": 1},
+    "task.start": {"id": "t", "version": 1},
+    "task.release": {"id": "t", "version": 1},
+    "task.fulfill": {
+        "id": "t",
+        "version": 1,
+        "action": sub("promise.settle", {"id": "t", "state": "resolved"}),
+    },
+    "task.suspend": suspension("t", "p"),
+    "task.fence": {"id": "t", "version": 1, "action": sub("promise.create", creation("new"))},
+    "task.heartbeat": {"pid": "p", "tasks": [{"id": "t", "version": 1}]},
+    "task.halt": {"id": "t"},
+    "task.continue": {"id": "h"},
+    "task.search": {},
+    "schedule.get": {"id": "s"},
+    "schedule.create": schedule_of("new"),
+    "schedule.delete": {"id": "s"},
+    "schedule.search": {},
+    "debug.start": {},
+    "debug.reset": {},
+    "debug.snap": {},
+    "debug.tick": {"time": T0},
+}
+
+
+def furnish(wire: Wire) -> None:
+    wire.create("p")
+    wire.acquired("t")
+    wire.create("u", target=WORKERS)
+    wire.create("h", target=WORKERS)
+    wire.halt("h")
+    wire.schedule("s")

@@ -1,0 +1,525 @@
+"""The guided random generator: mostly requests that make sense in the oracle's state, some that do not.
+
+About 85 of 100 requests are guided: the oracle's state chooses a fitting operation, the ids and the right
+versions. The rest are blind. The clock stands still, creeps, or jumps to an instant at which something is
+due, one millisecond before it or after it, or past several. A small set of ids in both styles keeps requests
+meeting each other; everything is forgotten after `EPOCH` operations, or earlier when nothing is left alive.
+
+The same seed gives the same steps as long as the oracle gives the same state. A step is one envelope, or a
+list of envelopes that belong in one array.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tests.model.machine import Promise
+from tests.model.oracle import Oracle
+from tests.model.spoil import spoil
+
+Json = dict[str, Any]
+Step = Json | list[Any]
+
+EPOCH = 200
+IDS = ("a", "a:1", "a:1.2", "a:2", "b", "b.1", "b.1.1", "B", "c", "c:d", "é.1", "z%_")
+GHOST = "ghost"  # never created
+SCHEDULE_IDS = ("s", "s.1", "t")
+PIDS = ("p1", "p2", "p3")
+GROUPS = ("g", "h", "two words")
+TARGETS = (
+    "poll://any@g",
+    "poll://any@g",
+    "poll://any@g/p1",
+    "poll://any@h",
+    "poll://any@two words/p2",
+    "poll://uni@g/p1",
+    "http://worker.test/run",
+    "https://worker.test",
+)
+LISTENERS = ("poll://uni@g/p1", "poll://uni@h/p2", "poll://any@g", "http://listener.test/x")
+VERSIONS = ("2026-04-01",) * 7 + ("2025-01-15", "2025-01-15", "2026-03-31")
+CLIENT_STATES = ("resolved", "resolved", "rejected", "rejected_canceled")
+CRONS = (
+    "* * * * *",
+    "*/2 * * * *",
+    "*/20 * * * * *",
+    "0 9 * * 1-5",
+    "30 2 * * *",
+    "0 0 13 * 5",
+    "15 3 29 2 sun",
+)
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC")
+TEMPLATES = ("{{.id}}.{{.timestamp}}",) * 5 + ("{{.id}}:{{.timestamp}}", "a:2", "{{.id}}.run")
+HALTABLE = (
+    ("pending", "acquired"),
+    ("pending",),
+    ("pending", "acquired", "suspended"),
+    ("halted",),
+    ("fulfilled",),
+)
+NO_ENVELOPES: tuple[Any, ...] = (5, None, "x", [], {})
+START = 1_774_742_400_000  # 2026-03-29T00:00Z: an hour before the clocks change in Berlin
+
+
+class Generator:
+    """Yields steps; reads the oracle, never writes it."""
+
+    def __init__(self, rng: random.Random, oracle: Oracle) -> None:
+        self.rng = rng
+        self.oracle = oracle
+        self.now = START
+        self.in_epoch = 0
+        self.sent = 0
+        self.blind = False
+        self.last_acquire: Json | None = None
+        self.operations = self._operations()
+        self.weights = [weight for _, weight, _ in self.operations]
+
+    def _operations(self) -> list[tuple[Callable[[], tuple[str, Json]], float, str | None]]:
+        """What can be asked for, how often, and what must be there for it to make sense (see `is_there`)."""
+        return [
+            (self.promise_get, 1.5, None),
+            (self.promise_create, 12, "free"),
+            (self.promise_settle, 5.5, None),
+            (self.promise_register_callback, 4, None),
+            (self.promise_register_listener, 3, None),
+            (self.promise_search, 2, None),
+            (self.task_get, 1.5, None),
+            (self.task_create, 6, "free"),
+            (self.task_acquire, 11, "pending"),
+            (self.task_claim, 5, "pending"),
+            (self.task_start, 3, "acquired"),
+            (self.task_release, 9, "acquired"),
+            (self.task_fulfill, 3, "acquired"),
+            (self.task_suspend, 19, "acquired"),
+            (self.task_fence, 6, "acquired"),
+            (self.task_heartbeat, 4, "acquired"),
+            (self.task_halt, 4, None),
+            (self.task_continue, 5, "halted"),
+            (self.task_search, 2, None),
+            (self.schedule_get, 1, None),
+            (self.schedule_create, 2.2, None),
+            (self.schedule_delete, 1, None),
+            (self.schedule_search, 1.2, None),
+            (self.debug_tick, 11, None),
+        ]
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def step(self) -> Step:
+        """The next step, to be answered by the oracle before another is asked for."""
+        if self.in_epoch >= EPOCH or (self.exhausted() and self.chance(0.2)):
+            self.in_epoch = 0
+            self.last_acquire = None
+            self.now += self.rng.randrange(3_600_000)
+            return self.envelope("debug.reset", {})
+        self.advance()
+        if self.rng.random() < 0.05:
+            return [self.one(in_array=True) for _ in range(self.rng.randint(2, 6))]
+        single: Json = self.one(in_array=False)
+        return single
+
+    def exhausted(self) -> bool:
+        promises = self.oracle.promises
+        return len(promises) >= len(IDS) and not any(self.live(promise) for promise in promises.values())
+
+    def one(self, *, in_array: bool) -> Any:
+        """One request; inside an array there is no sweep, and now and then something that is no envelope."""
+        self.in_epoch += 1
+        self.blind = self.rng.random() < 0.15
+        if in_array and self.rng.random() < 0.01:
+            return self.rng.choice(NO_ENVELOPES)
+        if self.last_acquire is not None and self.rng.random() < 0.01:
+            repeated = self.last_acquire
+            return {**repeated, "head": {**repeated["head"], "resonate:debug_time": self.now}}
+        kind, data = self.choose()()
+        while in_array and kind == "debug.tick":
+            kind, data = self.choose()()
+        envelope = self.envelope(kind, data)
+        if kind == "task.acquire":
+            self.last_acquire = envelope
+        return spoil(self.rng, envelope) if self.rng.random() < 0.07 else envelope
+
+    def choose(self) -> Callable[[], tuple[str, Json]]:
+        for operation, _, needed in self.rng.choices(self.operations, self.weights, k=8):
+            if self.blind or needed is None or self.chance(0.1) or self.is_there(needed):
+                return operation
+        return self.promise_create
+
+    def is_there(self, needed: str) -> bool:
+        """Is there a free id, or a live task in that state?"""
+        promises = self.oracle.promises
+        if needed == "free":
+            return any(promise_id not in promises for promise_id in IDS)
+        return any(t.state == needed and self.live(promises[t.id]) for t in self.oracle.tasks.values())
+
+    def envelope(self, kind: str, data: Json) -> Json:
+        self.sent += 1
+        version = self.rng.choice(VERSIONS)
+        head = {"corrId": f"c{self.sent}", "version": version, "resonate:debug_time": self.now}
+        return {"kind": kind, "head": head, "data": data}
+
+    # ------------------------------------------------------------------------------------------ the clock
+
+    def advance(self) -> None:
+        """Move the clock: usually not at all, often to an instant at which something is due."""
+        luck = self.rng.random()
+        if luck < 0.50:
+            return
+        if luck < 0.62:
+            self.now += 1
+        elif luck < 0.77:
+            self.now += self.rng.randrange(1, 1_200)
+        elif luck < 0.97:
+            self.advance_to_due(self.rng.choice((0, 0, 0, -1, 1)))
+        elif luck < 0.99:
+            self.now += self.rng.choice((30_000, 45_000, 61_000))
+        else:
+            self.now += self.rng.randrange(200_000)
+
+    def advance_to_due(self, offset: int) -> None:
+        due = sorted(instant for instant in self.due_instants() if instant + offset > self.now)
+        near = [instant for instant in due if instant <= self.now + 120_000]
+        if near:
+            further = self.rng.random() < 0.15
+            self.now = (near[min(3, len(near) - 1)] if further else near[0]) + offset
+
+    def due_instants(self) -> list[int]:
+        found = [p.timeout_at for p in self.oracle.promises.values() if p.state == "pending"]
+        for task in self.oracle.tasks.values():
+            found += [instant for instant in (task.lease_at, task.retry_at) if instant is not None]
+        if self.rng.random() < 0.5:
+            found += [schedule.next_run_at for schedule in self.oracle.schedules.values()]
+        return found
+
+    # ------------------------------------------------------------------------------------------- choosing
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def any_id(self) -> str:
+        return GHOST if self.chance(0.04) else self.rng.choice(IDS)
+
+    def promise_id(self, wanted: Callable[[Promise], bool] = lambda promise: True) -> str:
+        """The id of a promise that is as wanted, if guided and there is one."""
+        if self.blind or self.chance(0.05):
+            return self.any_id()
+        found = [promise.id for promise in self.oracle.promises.values() if wanted(promise)]
+        return self.rng.choice(found) if found else self.any_id()
+
+    def live(self, promise: Promise) -> bool:
+        return promise.state == "pending" and self.now < promise.timeout_at
+
+    def task_id(self, *states: str, bounced: bool = False) -> str:
+        """The id of a live task in one of the states, if guided and there is one; a bounced one if asked."""
+        if self.blind or self.chance(0.04):
+            return self.any_id()
+        tasks, promises = self.oracle.tasks, self.oracle.promises
+        found = [t.id for t in tasks.values() if t.state in states and self.live(promises[t.id])]
+        if bounced:
+            found = [task_id for task_id in found if tasks[task_id].bounces] or found
+        if not found or self.chance(0.03):
+            found = [task.id for task in tasks.values() if task.state in states] or list(tasks)
+        return self.rng.choice(found) if found else self.any_id()
+
+    def awaited_id(self, awaiter: str) -> str:
+        """A promise worth waiting for: live, and often one whose deadline is near."""
+        if self.chance(0.1):
+            return self.promise_id()
+        near = self.now + 35_000
+        if not self.chance(0.5) or not any(
+            self.live(p) and p.timeout_at < near for p in self.oracle.promises.values()
+        ):
+            near = 2**53
+        return self.promise_id(lambda p: p.id != awaiter and self.live(p) and p.timeout_at < near)
+
+    def version_of(self, task_id: str) -> int:
+        task = self.oracle.tasks.get(task_id)
+        right = task.version if task is not None else 0
+        if self.chance(0.5 if self.blind else 0.06):
+            return max(0, right + self.rng.choice((-1, -1, 1, 2)))
+        return right
+
+    def pid_of(self, task_id: str) -> str:
+        task = self.oracle.tasks.get(task_id)
+        if task is not None and task.pid is not None and not self.chance(0.1):
+            return task.pid
+        return self.rng.choice(PIDS)
+
+    def ttl(self) -> int:
+        return self.rng.choice((1, 10, 500, 1_000, 1_500, 10_000, 60_000, 86_400_000))
+
+    def timeout_at(self) -> int:
+        if self.chance(0.06):
+            return self.now + self.rng.choice((0, -1, -5_000, -self.now))
+        near = (1, 100, 1_000, 5_000, 30_000, 31_000)
+        far = (90_000, 600_000, 10_000_000, 2**53 - 1 - self.now)
+        return self.now + self.rng.choice(near if self.chance(0.4) else far)
+
+    def payload(self) -> Json:
+        payload: Json = {}
+        if self.chance(0.6):
+            payload["data"] = self.rng.choice(("eyJ4IjogMX0=", "", "ä\n", None))
+        if self.chance(0.3):
+            payload["headers"] = self.rng.choice(({}, {"content-type": "json"}))
+        return payload
+
+    def tags(self, timeout_at: int, *, target: bool) -> dict[str, str]:
+        tags: dict[str, str] = {}
+        if target:
+            tags["resonate:target"] = self.rng.choice(TARGETS)
+        if self.chance(0.03):
+            tags["resonate:invoke"] = self.rng.choice(TARGETS)
+        if self.chance(0.12):
+            tags["resonate:timer"] = self.rng.choice(("true", "true", "true", "false"))
+        if target and self.chance(0.18):
+            delay = self.now + self.rng.choice((-10, 0, 1, 50, 300, 1_000, 20_000))
+            tags["resonate:delay"] = str(min(delay, timeout_at - 1) if self.chance(0.9) else timeout_at)
+        if self.chance(0.15):
+            tags["resonate:external"] = self.rng.choice(("true", "false"))
+        if self.chance(0.4):
+            tags["resonate:branch"] = self.rng.choice(("a", "b"))
+        if self.chance(0.2):
+            tags["holdfast:priority"] = str(self.rng.choice((-1_000_000, -1, 0, 1, 10, 9, 1_000_000)))
+        if self.chance(0.1):
+            tags["colour"] = self.rng.choice(("red", "blue"))
+        return tags
+
+    def create_data(self, promise_id: str, *, target: bool, plain: bool = False) -> Json:
+        timeout_at = self.timeout_at()
+        data: Json = {"id": promise_id, "timeoutAt": timeout_at}
+        tags = self.tags(timeout_at, target=target)
+        if plain and self.chance(0.97):
+            tags.pop("resonate:delay", None)
+        if tags or self.chance(0.5):
+            data["tags"] = tags
+        if self.chance(0.5):
+            data["param"] = self.payload()
+        if self.chance(0.3):
+            data["ikc"] = self.rng.choice(("k1", "k2"))
+        return data
+
+    def settle_data(self, promise_id: str) -> Json:
+        data: Json = {"id": promise_id, "state": self.rng.choice(CLIENT_STATES)}
+        if self.chance(0.5):
+            data["value"] = self.payload()
+        if self.chance(0.5):
+            data["iku"] = self.rng.choice(("k1", "k2"))
+        return data
+
+    def new_id(self) -> str:
+        """An id that is not taken, if there is one."""
+        free = [promise_id for promise_id in IDS if promise_id not in self.oracle.promises]
+        return self.rng.choice(free) if free and self.chance(0.9) else self.rng.choice(IDS)
+
+    def action(self, kind: str, data: Json) -> Json:
+        head: Json = {"corrId": f"inner{self.sent}", "version": "2026-04-01"} if self.chance(0.5) else {}
+        return {"kind": kind, "head": head, "data": data}
+
+    # ------------------------------------------------------------------------------------------- promises
+
+    def promise_get(self) -> tuple[str, Json]:
+        return "promise.get", {"id": self.promise_id()}
+
+    def promise_create(self) -> tuple[str, Json]:
+        return "promise.create", self.create_data(self.new_id(), target=self.chance(0.6))
+
+    def promise_settle(self) -> tuple[str, Json]:
+        if self.chance(0.15):
+            return "promise.settle", self.settle_data(self.promise_id(lambda p: not self.live(p)))
+        if self.chance(0.6):
+            return "promise.settle", self.settle_data(self.promise_id(self.wakes_somebody))
+        return "promise.settle", self.settle_data(self.promise_id(self.live))
+
+    def wakes_somebody(self, promise: Promise) -> bool:
+        tasks = self.oracle.tasks
+        return self.live(promise) and any(
+            tasks[awaiter].state == "suspended" for awaiter in promise.callbacks
+        )
+
+    def promise_register_callback(self) -> tuple[str, Json]:
+        awaiter = self.task_id("pending", "acquired", "suspended", "halted")
+        if self.chance(0.12):
+            awaiter = self.promise_id(lambda promise: promise.id not in self.oracle.tasks)
+        awaited = self.awaited_id(awaiter)
+        kind = self.rng.choice(("promise.register_callback", "promise.register"))
+        return kind, {"awaiter": awaiter, "awaited": awaited}
+
+    def promise_register_listener(self) -> tuple[str, Json]:
+        awaited = self.promise_id(self.live) if self.chance(0.85) else self.promise_id()
+        kind = self.rng.choice(("promise.register_listener", "promise.subscribe"))
+        return kind, {"awaited": awaited, "address": self.rng.choice(LISTENERS)}
+
+    def search(self, data: Json) -> Json:
+        if self.chance(0.5):
+            data["limit"] = self.rng.choice((1, 2, 3, 5, 1_000))
+        if self.chance(0.3):
+            data["cursor"] = self.rng.choice((*IDS, "", "zz"))
+        if self.chance(0.3):
+            data["prefix"] = self.rng.choice(("a", "a:", "b.", "B", "z%", "é", "_", ""))
+        return data
+
+    def promise_search(self) -> tuple[str, Json]:
+        data: Json = {}
+        if self.chance(0.5):
+            data["state"] = self.rng.choice((*CLIENT_STATES, "pending", "pending", "rejected_timedout"))
+        if self.chance(0.3):
+            data["tags"] = self.rng.choice(
+                ({}, {"colour": "red"}, {"resonate:branch": "a", "colour": "blue"})
+            )
+        return "promise.search", self.search(data)
+
+    # ---------------------------------------------------------------------------------------------- tasks
+
+    def task_get(self) -> tuple[str, Json]:
+        return "task.get", {"id": self.task_id("pending", "acquired", "suspended", "halted", "fulfilled")}
+
+    def task_create(self) -> tuple[str, Json]:
+        promise_id = self.new_id()
+        if self.chance(0.25):
+            promise_id = self.task_id("pending")
+        elif self.chance(0.15):
+            promise_id = self.task_id("acquired", "suspended", "halted", "fulfilled")
+        elif self.chance(0.1):
+            promise_id = self.promise_id(lambda promise: promise.id not in self.oracle.tasks)
+        create = self.create_data(promise_id, target=self.chance(0.97), plain=True)
+        action = self.action("promise.create", create)
+        return "task.create", {"pid": self.rng.choice(PIDS), "ttl": self.ttl(), "action": action}
+
+    def task_acquire(self) -> tuple[str, Json]:
+        task_id = self.task_id("pending", bounced=self.chance(0.5))
+        data = {"id": task_id, "version": self.version_of(task_id)}
+        return "task.acquire", {**data, "pid": self.rng.choice(PIDS), "ttl": self.ttl()}
+
+    def task_claim(self) -> tuple[str, Json]:
+        groups = self.rng.sample(GROUPS, self.rng.randint(1, 3))
+        count = self.rng.choice((1, 2, 3, 1_000))
+        return "task.claim", {
+            "groups": groups,
+            "count": count,
+            "pid": self.rng.choice(PIDS),
+            "ttl": self.ttl(),
+        }
+
+    def held(self, *, bounced: bool = False) -> Json:
+        task_id = self.task_id("acquired", bounced=bounced)
+        return {"id": task_id, "version": self.version_of(task_id)}
+
+    def task_start(self) -> tuple[str, Json]:
+        return "task.start", self.held()
+
+    def task_release(self) -> tuple[str, Json]:
+        bounced = self.chance(0.5)
+        data = self.held(bounced=bounced)
+        if not bounced and self.chance(0.6):
+            retry: Json = {"delay": self.rng.choice((0, 1, 100, 5_000, 30_000, 2**53 - 1))}
+            if self.chance(0.6):
+                retry["error"] = self.rng.choice(("boom", "", "out of memory"))
+            data["retry"] = retry
+        return "task.release", data
+
+    def task_fulfill(self) -> tuple[str, Json]:
+        data = self.held()
+        if self.chance(0.2):
+            data["id"] = self.task_id("fulfilled")
+            data["version"] = self.version_of(data["id"])
+        settled = data["id"] if not self.chance(0.03) else self.any_id()
+        return "task.fulfill", {**data, "action": self.action("promise.settle", self.settle_data(settled))}
+
+    def task_suspend(self) -> tuple[str, Json]:
+        data = self.held()
+        settled_too = self.chance(0.3)
+        actions: list[Json] = []
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            awaited = (
+                self.promise_id(lambda p: p.id != data["id"]) if settled_too else self.awaited_id(data["id"])
+            )
+            awaiter = data["id"] if not self.chance(0.01) else self.any_id()
+            kind = self.rng.choice(("promise.register_callback", "promise.register"))
+            actions.append(self.action(kind, {"awaiter": awaiter, "awaited": awaited}))
+        return "task.suspend", {**data, "actions": actions}
+
+    def task_fence(self) -> tuple[str, Json]:
+        data = self.held()
+        if self.chance(0.5):
+            inner = self.create_data(self.new_id(), target=self.chance(0.3))
+            return "task.fence", {**data, "action": self.action("promise.create", inner)}
+        inner = self.settle_data(self.promise_id(lambda p: self.live(p) and p.id != data["id"]))
+        return "task.fence", {**data, "action": self.action("promise.settle", inner)}
+
+    def task_heartbeat(self) -> tuple[str, Json]:
+        first = self.task_id("acquired")
+        ids = [first] + [self.task_id("acquired", "pending") for _ in range(self.rng.randrange(3))]
+        pairs = [{"id": task_id, "version": self.version_of(task_id)} for task_id in ids]
+        return "task.heartbeat", {"pid": self.pid_of(first), "tasks": [] if self.chance(0.3) else pairs}
+
+    def with_version(self, task_id: str) -> Json:
+        return {"id": task_id, "version": self.version_of(task_id)} if self.chance(0.3) else {"id": task_id}
+
+    def task_halt(self) -> tuple[str, Json]:
+        states = self.rng.choice(HALTABLE)
+        return "task.halt", self.with_version(self.task_id(*states))
+
+    def task_continue(self) -> tuple[str, Json]:
+        return "task.continue", self.with_version(self.task_id("halted"))
+
+    def task_search(self) -> tuple[str, Json]:
+        data: Json = {}
+        if self.chance(0.5):
+            data["state"] = self.rng.choice(("pending", "acquired", "suspended", "halted", "fulfilled"))
+        if self.chance(0.2):
+            data["target"] = self.rng.choice(TARGETS)
+        if self.chance(0.2):
+            data["group"] = self.rng.choice(GROUPS)
+        if self.chance(0.2):
+            data["pid"] = self.rng.choice(PIDS)
+        if self.chance(0.2):
+            data["tags"] = {"resonate:branch": "a"}
+        return "task.search", self.search(data)
+
+    # ------------------------------------------------------------------------------------------ schedules
+
+    def schedule_id(self) -> str:
+        known = list(self.oracle.schedules)
+        if known and not self.blind and self.chance(0.8):
+            return self.rng.choice(known)
+        return self.rng.choice(SCHEDULE_IDS)
+
+    def schedule_get(self) -> tuple[str, Json]:
+        return "schedule.get", {"id": self.schedule_id()}
+
+    def schedule_create(self) -> tuple[str, Json]:
+        data: Json = {
+            "id": self.rng.choice(SCHEDULE_IDS),
+            "cron": self.rng.choice(CRONS),
+            "promiseId": self.rng.choice(TEMPLATES),
+            "promiseTimeout": self.rng.choice((0, 1_000, 60_000, 1_000_000, 2**53 - 1)),
+            "catchUp": self.rng.choice((1, 2, 3)),
+        }
+        if self.chance(0.03):
+            del data["catchUp"]
+        if self.chance(0.6):
+            data["overlap"] = self.rng.choice(("allow", "skip", "replace", "replace"))
+        if self.chance(0.3):
+            data["timezone"] = self.rng.choice(ZONES)
+        if self.chance(0.5):
+            data["promiseParam"] = self.payload()
+        if self.chance(0.6):
+            data["promiseTags"] = self.tags(2**53, target=self.chance(0.7))
+            if self.chance(0.95):
+                data["promiseTags"].pop("resonate:delay", None)
+        return "schedule.create", data
+
+    def schedule_delete(self) -> tuple[str, Json]:
+        return "schedule.delete", {"id": self.schedule_id()}
+
+    def schedule_search(self) -> tuple[str, Json]:
+        data: Json = {"tags": {"colour": "red"}} if self.chance(0.2) else {}
+        return "schedule.search", self.search(data)
+
+    # ---------------------------------------------------------------------------------------------- debug
+
+    def debug_tick(self) -> tuple[str, Json]:
+        return "debug.tick", {"time": self.now if not self.chance(0.02) else self.now + 1}

@@ -1,0 +1,342 @@
+"""The oracle's memory: what is stored, how it looks at an instant, and the steps that change it.
+
+Owns the records, the view (a passed deadline counts before it is written down), the transitions that several
+requests share, the sweep, and the snapshot. Which request may take which step is oracle.py's matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from tests.model import fields
+from tests.model.fields import INSTANT_MAX, Json
+
+CATCH_UP_DEFAULT = 100
+LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")
+
+
+@dataclass(slots=True)
+class Promise:
+    id: str
+    param: Json
+    tags: dict[str, str]
+    timeout_at: int
+    created_at: int
+    ikc: str | None = None
+    state: str = "pending"
+    value: Json = field(default_factory=dict[str, Any])
+    settled_at: int | None = None
+    iku: str | None = None
+    callbacks: list[str] = field(default_factory=list[str])  # awaiters
+    listeners: dict[str, str] = field(default_factory=dict[str, str])  # address -> dialect
+
+    @property
+    def timer(self) -> bool:
+        return self.tags.get("resonate:timer") == "true"
+
+    @property
+    def verdict(self) -> str:
+        """What it becomes when nobody settles it in time."""
+        return "resolved" if self.timer else "rejected_timedout"
+
+
+@dataclass(slots=True)
+class Task:
+    id: str
+    target: str
+    dialect: str
+    state: str = "pending"
+    version: int = 0
+    resumes: int = 0
+    pid: str | None = None
+    ttl: int | None = None
+    lease_at: int | None = None
+    retry_at: int | None = None
+    parked: bool = False
+    bounces: int = 0
+    acquired_at: int = 0
+    acquired_by: tuple[str, str, int] | None = None  # corrId, pid, version of the task.acquire of this lease
+    woken_by: str | None = None
+    started_at: int | None = None
+    retries: int | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Schedule:
+    id: str
+    cron: str
+    promise_id: str
+    promise_timeout: int
+    promise_param: Json
+    promise_tags: dict[str, str]
+    created_at: int
+    next_run_at: int
+    dialect: str
+    timezone: str | None
+    overlap: str | None
+    catch_up: int | None
+    last_run_at: int | None = None
+
+    def promise_id_at(self, instant: int) -> str:
+        return self.promise_id.replace("{{.id}}", self.id).replace("{{.timestamp}}", str(instant))
+
+
+class Machine:
+    """The state of a whole server, and everything that can happen to it."""
+
+    def __init__(self, *, retry_ms: int) -> None:
+        self.retry_ms = retry_ms
+        self.promises: dict[str, Promise] = {}
+        self.tasks: dict[str, Task] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.messages: dict[tuple[str, ...], Json] = {}
+
+    # ------------------------------------------------------------------------------------------ the view
+
+    def live(self, promise_id: str, now: int) -> bool:
+        """Is the promise pending at this instant, whatever is stored?"""
+        promise = self.promises[promise_id]
+        return promise.state == "pending" and now < promise.timeout_at
+
+    def show_promise(self, promise: Promise, dialect: str, now: int | None) -> Json:
+        """A promise record at `now`, or as it is stored if `now` is None."""
+        state, settled_at = promise.state, promise.settled_at
+        if now is not None and state == "pending" and promise.timeout_at <= now:
+            state, settled_at = promise.verdict, promise.timeout_at
+        record: Json = {
+            "id": promise.id,
+            "state": state,
+            "param": show_payload(promise.param, dialect),
+            "value": show_payload(promise.value, dialect),
+            "tags": promise.tags,
+            "timeoutAt": promise.timeout_at,
+            "createdAt": promise.created_at,
+        }
+        if settled_at is not None:
+            record["settledAt"] = settled_at
+        if promise.ikc is not None:
+            record["ikc"] = promise.ikc
+        if promise.iku is not None:
+            record["iku"] = promise.iku
+        return record
+
+    def show_task(self, task: Task, now: int | None) -> Json:
+        """A task record at `now`, or as it is stored if `now` is None."""
+        if now is not None and not self.live(task.id, now):
+            record: Json = {"id": task.id, "state": "fulfilled", "version": task.version, "resumes": 0}
+        else:
+            record = {"id": task.id, "state": task.state, "version": task.version, "resumes": task.resumes}
+            if task.state == "acquired":
+                record["pid"], record["ttl"] = task.pid, task.ttl
+        if task.started_at is not None:
+            record["startedAt"] = task.started_at
+        if task.retries is not None:
+            record["retries"] = task.retries
+        if task.error is not None:
+            record["error"] = task.error
+        return record
+
+    def show_schedule(self, schedule: Schedule, dialect: str) -> Json:
+        record: Json = {
+            "id": schedule.id,
+            "cron": schedule.cron,
+            "promiseId": schedule.promise_id,
+            "promiseTimeout": schedule.promise_timeout,
+            "promiseParam": show_payload(schedule.promise_param, dialect),
+            "promiseTags": schedule.promise_tags,
+            "createdAt": schedule.created_at,
+            "nextRunAt": schedule.next_run_at,
+        }
+        optional = {
+            "lastRunAt": schedule.last_run_at,
+            "timezone": schedule.timezone,
+            "overlap": schedule.overlap,
+            "catchUp": schedule.catch_up,
+        }
+        record.update({name: value for name, value in optional.items() if value is not None})
+        return record
+
+    # --------------------------------------------------------------------------------------- transitions
+
+    def offer(self, task: Task) -> None:
+        """Queue the message that asks a worker to take the task; it replaces an older one."""
+        kind = "execute"
+        if task.dialect == "B":
+            kind = "invoke" if task.woken_by is None else "resume"
+        body = {"kind": kind, "head": {}, "data": {"task": {"id": task.id, "version": task.version}}}
+        self.messages["execute", task.id] = {"address": task.target, "message": body}
+
+    def enter_pending(self, task: Task, now: int, park_until: int | None = None) -> None:
+        """The one way into pending: offered at once, or parked."""
+        promise = self.promises[task.id]
+        leave_lease(task)
+        task.state = "pending"
+        if promise.timer:
+            park_until = promise.timeout_at
+        task.parked = park_until is not None
+        if park_until is not None:
+            task.retry_at = min(park_until, INSTANT_MAX)
+        else:
+            task.retry_at = min(now + self.retry_ms, INSTANT_MAX)
+            self.offer(task)
+
+    def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
+        leave_lease(task)
+        task.state = "acquired"
+        task.version += 1
+        task.resumes = 0
+        task.pid, task.ttl = pid, ttl
+        task.lease_at = min(now + ttl, INSTANT_MAX)
+        task.acquired_at = now
+
+    def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
+        """Settle a pending promise: its task, then its callbacks, then its listeners."""
+        promise.state, promise.value, promise.settled_at = state, value, settled_at
+        if promise.id in self.tasks:
+            task = self.tasks[promise.id]
+            leave_lease(task)
+            task.state = "fulfilled"
+            task.resumes = 0
+        for awaiter in promise.callbacks:
+            self.resume(self.tasks[awaiter], promise.id, now)
+        promise.callbacks = []
+        for address, dialect in promise.listeners.items():
+            record = self.show_promise(promise, dialect, None)
+            kind = "notify" if dialect == "B" else "unblock"
+            body = {"kind": kind, "head": {}, "data": {"promise": record}}
+            self.messages["unblock", promise.id, address] = {"address": address, "message": body}
+        promise.listeners = {}
+
+    def resume(self, task: Task, awaited: str, now: int) -> None:
+        """Tell an awaiter that `awaited` settled."""
+        if not self.live(task.id, now) or task.state == "fulfilled":
+            return
+        if task.state == "suspended":
+            task.resumes = 1
+            task.woken_by = awaited  # Open: only a wake counts, not a resume that is buffered.
+            self.enter_pending(task, now)
+        else:
+            task.resumes += 1
+
+    def sweep(self, now: int) -> None:
+        """Everything that is due at `now`. Open: each of the four in the order of (instant, id)."""
+        due = [p for p in self.promises.values() if p.state == "pending" and p.timeout_at <= now]
+        for promise in sorted(due, key=lambda promise: (promise.timeout_at, promise.id)):
+            if self.somebody_depends_on(promise):
+                self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
+        leases = [
+            (t.lease_at, t.id) for t in self.tasks.values() if t.lease_at is not None and t.lease_at <= now
+        ]
+        for _, task_id in sorted(leases):
+            self.tasks[task_id].started_at = None
+            self.enter_pending(self.tasks[task_id], now)
+        retries = [
+            (t.retry_at, t.id) for t in self.tasks.values() if t.retry_at is not None and t.retry_at <= now
+        ]
+        for _, task_id in sorted(retries):
+            task = self.tasks[task_id]
+            task.parked = False
+            task.retry_at = min(now + self.retry_ms, INSTANT_MAX)
+            self.offer(task)
+        schedules = [(s.next_run_at, s.id) for s in self.schedules.values() if s.next_run_at <= now]
+        for _, schedule_id in sorted(schedules):
+            self.run_schedule(self.schedules[schedule_id], now)
+
+    def somebody_depends_on(self, promise: Promise) -> bool:
+        if promise.id in self.tasks or promise.callbacks or promise.listeners:
+            return True
+        return promise.timer or promise.tags.get("resonate:external") == "true"
+
+    def run_schedule(self, schedule: Schedule, now: int) -> None:
+        """Fire the newest due occurrences, oldest first."""
+        occurrences: list[int] = []
+        instant: int | None = schedule.next_run_at
+        while instant is not None and instant <= now:
+            occurrences.append(instant)
+            instant = fields.next_occurrence(schedule.cron, schedule.timezone, instant)
+        schedule.next_run_at = INSTANT_MAX if instant is None else instant
+        for occurrence in occurrences[-(schedule.catch_up or CATCH_UP_DEFAULT) :]:
+            self.fire(schedule, occurrence, now)
+
+    def fire(self, schedule: Schedule, occurrence: int, now: int) -> None:
+        """One occurrence. Open: an id that exists comes before the overlap rule."""
+        promise_id = schedule.promise_id_at(occurrence)
+        if promise_id in self.promises:
+            schedule.last_run_at = occurrence
+            return
+        if schedule.last_run_at is not None:
+            last = self.promises[schedule.promise_id_at(schedule.last_run_at)]
+            if self.live(last.id, now) and schedule.overlap == "skip":
+                return
+            if self.live(last.id, now) and schedule.overlap == "replace":
+                self.settle(last, "rejected_canceled", {}, now, now)
+        schedule.last_run_at = occurrence
+        tags = dict.fromkeys(LINEAGE, promise_id) | schedule.promise_tags | {"resonate:schedule": schedule.id}
+        timeout_at = min(occurrence + schedule.promise_timeout, INSTANT_MAX)
+        promise = Promise(promise_id, schedule.promise_param, tags, timeout_at, created_at=occurrence)
+        self.add(promise, schedule.dialect, now)
+
+    def add(self, promise: Promise, dialect: str, now: int, delay: int | None = None) -> None:
+        """A new promise, and its task if it has a target; born settled if its deadline has passed."""
+        self.promises[promise.id] = promise
+        target = fields.target_of(promise.tags, dialect)
+        if target is not None:
+            self.tasks[promise.id] = Task(promise.id, target, dialect)
+        if promise.timeout_at <= now:
+            self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
+        elif target is not None:
+            self.enter_pending(
+                self.tasks[promise.id], now, delay if delay is not None and delay > now else None
+            )
+
+    def snap(self, dialect: str = "A") -> Json:
+        """What is stored, each list sorted."""
+        promises = sorted(self.promises.values(), key=attrgetter("id"))
+        tasks = sorted(self.tasks.values(), key=attrgetter("id"))
+        return {
+            "promises": [self.show_promise(promise, dialect, None) for promise in promises],
+            "promiseTimeouts": [
+                {"id": promise.id, "timeout": promise.timeout_at}
+                for promise in promises
+                if promise.state == "pending" and self.somebody_depends_on(promise)
+            ],
+            "callbacks": [
+                {"awaiter": awaiter, "awaited": awaited}
+                for awaiter, awaited in sorted((awaiter, p.id) for p in promises for awaiter in p.callbacks)
+            ],
+            "listeners": [
+                {"id": promise.id, "address": address}
+                for promise in promises
+                for address in sorted(promise.listeners)
+            ],
+            "tasks": [self.show_task(task, None) for task in tasks],
+            "taskTimeouts": [
+                {"id": task.id, "type": kind, "timeout": instant}
+                for task in tasks
+                for kind, instant in ((0, task.retry_at), (1, task.lease_at))
+                if instant is not None
+            ],
+            "messages": sorted(self.messages.values(), key=message_order),
+            "schedules": [self.show_schedule(s, dialect) for _, s in sorted(self.schedules.items())],
+        }
+
+
+def show_payload(payload: Json, dialect: str) -> Json:
+    nothing: Json = {"headers": {}, "data": ""}
+    return nothing | payload if dialect == "B" else payload
+
+
+def leave_lease(task: Task) -> None:
+    """Clear what only a pending or an acquired task has."""
+    task.pid = task.ttl = task.lease_at = task.retry_at = task.acquired_by = None
+    task.parked = False
+
+
+def message_order(entry: Json) -> tuple[str, str, str]:
+    """Open: by address, then kind, then the id of the task or promise."""
+    message = entry["message"]
+    (record,) = message["data"].values()
+    return entry["address"], message["kind"], record["id"]

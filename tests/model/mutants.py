@@ -1,0 +1,251 @@
+"""Planted faults: oracles that are wrong in one way each. The differential runner must catch every one.
+
+Several are faults that published servers of this protocol are known to have.
+"""
+
+from __future__ import annotations
+
+from tests.model import fields
+from tests.model.fields import Json, Refused
+from tests.model.machine import Promise, Schedule, Task
+from tests.model.oracle import Answer, Call, Oracle
+
+
+class SkipsTheVersionCheck(Oracle):
+    def held_task(self, data: Json, call: Call) -> Task:
+        task = self.task_or_404(fields.identifier(data, "id"))
+        if task.state != "acquired" or not self.live(task.id, call.now):
+            raise Refused(409, "not held")
+        return task
+
+
+class WakesAnAwaiterPastItsOwnDeadline(Oracle):
+    def resume(self, task: Task, awaited: str, now: int) -> None:
+        if task.state == "suspended" and not self.live(task.id, now):
+            task.resumes = 1
+            self.enter_pending(task, now)
+        else:
+            super().resume(task, awaited, now)
+
+
+class LosesAListener(Oracle):
+    def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
+        for address in list(promise.listeners)[1:]:
+            del promise.listeners[address]
+        super().settle(promise, state, value, settled_at, now)
+
+
+class RaisesTheVersionOnRelease(Oracle):
+    def task_release(self, data: Json, call: Call) -> Answer:
+        answer = super().task_release(data, call)
+        self.tasks[data["id"]].version += 1
+        return answer
+
+
+class KeepsResumesThroughAnAcquire(Oracle):
+    def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
+        resumes = task.resumes
+        super().acquire(task, pid, ttl, now)
+        task.resumes = resumes
+
+
+class RegistersCallbacksOnA300(Oracle):
+    def task_suspend(self, data: Json, call: Call) -> Answer:
+        status, answer = super().task_suspend(data, call)
+        for action in data["actions"] if status == 300 else ():
+            awaited = self.promises[action["data"]["awaited"]]
+            if self.live(awaited.id, call.now) and data["id"] not in awaited.callbacks:
+                awaited.callbacks.append(data["id"])
+        return status, answer
+
+
+class RefreshesLeasesOfOthers(Oracle):
+    def task_heartbeat(self, data: Json, call: Call) -> Answer:
+        fields.identifier(data, "pid")
+        holders = [task.pid for task in self.tasks.values() if task.pid is not None]
+        return super().task_heartbeat({**data, "pid": holders[0]} if holders else data, call)
+
+
+class HeartbeatsTheDead(Oracle):
+    """Refreshes the lease of a task whose promise is past its deadline."""
+
+    def task_heartbeat(self, data: Json, call: Call) -> Answer:
+        status, answer = super().task_heartbeat(data, call)
+        for task in self.tasks.values():
+            if task.pid == data["pid"] and task.ttl is not None and not self.live(task.id, call.now):
+                task.lease_at = call.now + task.ttl
+        return status, answer
+
+
+class OffersATimer(Oracle):
+    def enter_pending(self, task: Task, now: int, park_until: int | None = None) -> None:
+        super().enter_pending(task, now, park_until)
+        if self.promises[task.id].timer:
+            self.offer(task)
+
+
+class IgnoresTheDelay(Oracle):
+    def add(self, promise: Promise, dialect: str, now: int, delay: int | None = None) -> None:
+        super().add(promise, dialect, now, None)
+
+
+class StoresALateSettlement(Oracle):
+    def live(self, promise_id: str, now: int) -> bool:
+        return self.promises[promise_id].state == "pending"
+
+
+class ContinuesInSilence(Oracle):
+    def task_continue(self, data: Json, call: Call) -> Answer:
+        message = self.messages.get(("execute", str(data.get("id"))))
+        answer = super().task_continue(data, call)
+        if message is not None:
+            self.messages["execute", data["id"]] = message
+        else:
+            self.messages.pop(("execute", data["id"]), None)
+        return answer
+
+
+class ClaimsTheOldestFirst(Oracle):
+    def task_claim(self, data: Json, call: Call) -> Answer:
+        kept = {promise.id: promise.tags for promise in self.promises.values()}
+        for promise in self.promises.values():
+            promise.tags = {tag: text for tag, text in promise.tags.items() if tag != fields.PRIORITY}
+        try:
+            _, answer = super().task_claim(data, call)
+        finally:
+            for promise in self.promises.values():
+                promise.tags = kept[promise.id]
+        return 200, {
+            "tasks": [self.acquired_answer(self.tasks[t["task"]["id"]], call) for t in answer["tasks"]]
+        }
+
+
+class ClaimsParkedTasks(Oracle):
+    def task_claim(self, data: Json, call: Call) -> Answer:
+        for task in self.tasks.values():
+            task.parked = False
+        return super().task_claim(data, call)
+
+
+class NeverParksABounce(Oracle):
+    def task_release(self, data: Json, call: Call) -> Answer:
+        task = self.tasks.get(str(data.get("id")))
+        if task is not None:
+            task.bounces = 0
+        return super().task_release(data, call)
+
+
+class SweepsOnlyTargets(Oracle):
+    def somebody_depends_on(self, promise: Promise) -> bool:
+        return promise.id in self.tasks
+
+
+class ForgetsTheCreateKey(Oracle):
+    def existing(self, new: Promise) -> Promise | None:
+        return self.promises.get(new.id)
+
+
+class SchedulesOverlap(Oracle):
+    def fire(self, schedule: Schedule, occurrence: int, now: int) -> None:
+        overlap, schedule.overlap = schedule.overlap, None
+        super().fire(schedule, occurrence, now)
+        schedule.overlap = overlap
+
+
+class SkipsNoMissedRun(Oracle):
+    def run_schedule(self, schedule: Schedule, now: int) -> None:
+        catch_up, schedule.catch_up = schedule.catch_up, None
+        super().run_schedule(schedule, now)
+        schedule.catch_up = catch_up
+
+
+class SearchesWhatIsStored(Oracle):
+    def promise_search(self, data: Json, call: Call) -> Answer:
+        return super().promise_search(data, Call(0, call.dialect, call.version, call.corr_id, None))
+
+
+class RefusesARepeatedAcquire(Oracle):
+    def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
+        if task.state == "acquired":
+            raise Refused(409, "taken")
+        super().acquire(task, pid, ttl, now)
+
+    def task_acquire(self, data: Json, call: Call) -> Answer:
+        task = self.tasks.get(str(data.get("id")))
+        if task is not None:
+            task.acquired_by = None
+        return super().task_acquire(data, call)
+
+
+class StartsAgain(Oracle):
+    def task_start(self, data: Json, call: Call) -> Answer:
+        task = self.tasks.get(str(data.get("id")))
+        started_at = task.started_at if task is not None else None
+        status, _ = super().task_start(data, call)
+        held = self.tasks[data["id"]]
+        held.started_at = call.now if started_at is not None else held.started_at
+        return status, {"task": self.show_task(held, call.now)}
+
+
+class DropsRegistrationsOfTheSettled(Oracle):
+    """A settled awaiter's callbacks on other promises are removed at once."""
+
+    def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
+        super().settle(promise, state, value, settled_at, now)
+        for other in self.promises.values():
+            if promise.id in other.callbacks:
+                other.callbacks.remove(promise.id)
+
+
+class SpeaksOneDialect(Oracle):
+    def offer(self, task: Task) -> None:
+        dialect, task.dialect = task.dialect, "A"
+        super().offer(task)
+        task.dialect = dialect
+
+
+class LosesBufferedResumes(Oracle):
+    def resume(self, task: Task, awaited: str, now: int) -> None:
+        if task.state != "halted":
+            super().resume(task, awaited, now)
+
+
+class LapsesADeadTask(Oracle):
+    """The lease of a task is lapsed before its promise's deadline is looked at."""
+
+    def sweep(self, now: int) -> None:
+        for task in list(self.tasks.values()):
+            if task.lease_at is not None and task.lease_at <= now:
+                task.started_at = None
+                self.enter_pending(task, now)
+        super().sweep(now)
+
+
+MUTANTS: tuple[type[Oracle], ...] = (
+    SkipsTheVersionCheck,
+    WakesAnAwaiterPastItsOwnDeadline,
+    LosesAListener,
+    RaisesTheVersionOnRelease,
+    KeepsResumesThroughAnAcquire,
+    RegistersCallbacksOnA300,
+    RefreshesLeasesOfOthers,
+    HeartbeatsTheDead,
+    OffersATimer,
+    IgnoresTheDelay,
+    StoresALateSettlement,
+    ContinuesInSilence,
+    ClaimsTheOldestFirst,
+    ClaimsParkedTasks,
+    NeverParksABounce,
+    SweepsOnlyTargets,
+    ForgetsTheCreateKey,
+    SchedulesOverlap,
+    SkipsNoMissedRun,
+    SearchesWhatIsStored,
+    RefusesARepeatedAcquire,
+    StartsAgain,
+    DropsRegistrationsOfTheSettled,
+    SpeaksOneDialect,
+    LosesBufferedResumes,
+    LapsesADeadTask,
+)

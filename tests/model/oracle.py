@@ -1,0 +1,582 @@
+"""The oracle: the protocol of docs/protocol.md as a naive machine over dictionaries.
+
+One request envelope in, one reply envelope out. It was written from the texts alone, imports nothing from
+`src/`, and is meant to be read next to the specification. Nothing here is fast on purpose, nothing is clever.
+Messages are never delivered: they wait in `messages` until `debug.reset`.
+
+1. Fields are checked before anything is looked up, and everything is looked up before anything is written,
+   so a refused request changes nothing.
+2. No request writes a passed deadline down; every guard and reply asks `live()` or shows the view. Only
+   `sweep()` writes it.
+3. A task exists exactly when its promise was created with a target, and is fulfilled in the same step in
+   which its promise settles.
+
+What the texts leave open is decided here in the simplest way, and marked with "Open:".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.model import fields
+from tests.model.fields import INSTANT_MAX, Json, Refused, bad
+from tests.model.machine import Machine, Promise, Schedule, Task, leave_lease
+
+CLIENT_STATES = ("resolved", "rejected", "rejected_canceled")
+PROMISE_STATES = ("pending", *CLIENT_STATES, "rejected_timedout")
+TASK_STATES = ("pending", "acquired", "suspended", "halted", "fulfilled")
+REGISTER_KINDS = ("promise.register_callback", "promise.register")
+
+BOUNCE_WITHIN_MS = 1_000
+BOUNCE_FIRST_MS = 100
+BOUNCE_LONGEST_MS = 60_000
+
+# The kind of a request -> the method of Oracle that answers it.
+OPERATIONS = {
+    "promise.get": "promise_get",
+    "promise.create": "promise_create",
+    "promise.settle": "promise_settle",
+    "promise.register_callback": "promise_register_callback",
+    "promise.register": "promise_register_callback",
+    "promise.register_listener": "promise_register_listener",
+    "promise.subscribe": "promise_register_listener",
+    "promise.search": "promise_search",
+    "task.get": "task_get",
+    "task.create": "task_create",
+    "task.acquire": "task_acquire",
+    "task.claim": "task_claim",
+    "task.start": "task_start",
+    "task.release": "task_release",
+    "task.fulfill": "task_fulfill",
+    "task.suspend": "task_suspend",
+    "task.fence": "task_fence",
+    "task.heartbeat": "task_heartbeat",
+    "task.halt": "task_halt",
+    "task.continue": "task_continue",
+    "task.search": "task_search",
+    "schedule.get": "schedule_get",
+    "schedule.create": "schedule_create",
+    "schedule.delete": "schedule_delete",
+    "schedule.search": "schedule_search",
+    "debug.start": "debug_nothing",
+    "debug.stop": "debug_nothing",
+    "debug.reset": "debug_reset",
+    "debug.tick": "debug_tick",
+    "debug.snap": "debug_snap",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a request brings along besides its data."""
+
+    now: int
+    dialect: str
+    version: str
+    corr_id: str
+    debug_time: int | None
+
+
+Answer = tuple[int, Any]
+
+
+class Oracle(Machine):
+    """The whole server as one object; `handle` is its only door."""
+
+    def __init__(self, *, retry_ms: int = 30_000, debug: bool = True) -> None:
+        super().__init__(retry_ms=retry_ms)
+        self.debug = debug
+        self.now = 0  # used when a request carries no debug time
+
+    # ---------------------------------------------------------------------------------------- envelopes
+
+    def handle(self, envelope: Any) -> Json:
+        kind, corr_id, version = "unknown", "0", fields.DIALECT_A
+        try:
+            envelope = fields.check_object(envelope, "the envelope")
+            if isinstance(envelope.get("kind"), str):
+                kind = envelope["kind"]
+            head = fields.check_object(envelope.get("head"), "head")
+            if isinstance(head.get("corrId"), str):
+                corr_id = head["corrId"]
+            if kind in ("unknown", "") or not isinstance(head.get("version"), str):
+                raise bad("kind and head.version must be strings, kind not empty")
+            fields.check_text(head.get("corrId"), "head.corrId", fields.NAME_BYTES_MAX)
+            data = fields.check_object(envelope.get("data"), "data")
+            dialect = fields.dialect_of(head["version"])
+            version = head["version"]
+            if kind not in OPERATIONS:
+                raise bad("unknown kind")
+            if kind.startswith("debug.") and not self.debug:
+                raise Refused(403, "debug mode is off")
+            debug_time = fields.optional_integer(head, "resonate:debug_time") if self.debug else None
+            if debug_time is not None:
+                self.now = debug_time
+            operation: Callable[[Json, Call], Answer] = getattr(self, OPERATIONS[kind])
+            status, answer = operation(data, Call(self.now, dialect, version, corr_id, debug_time))
+        except Refused as refused:
+            status, answer = refused.status, refused.why
+        return {
+            "kind": kind,
+            "head": {"corrId": corr_id, "status": status, "version": version},
+            "data": answer,
+        }
+
+    def preload(self, task_id: str, call: Call) -> list[Json]:
+        """Every other promise of the same branch, by id."""
+        branch = self.promises[task_id].tags.get("resonate:branch")
+        if branch is None:
+            return []
+        return [
+            self.show_promise(promise, call.dialect, call.now)
+            for _, promise in sorted(self.promises.items())
+            if promise.id != task_id and promise.tags.get("resonate:branch") == branch
+        ]
+
+    def acquired_answer(self, task: Task, call: Call) -> Json:
+        """The union of both dialects' replies to an acquire."""
+        promise = self.show_promise(self.promises[task.id], call.dialect, call.now)
+        data: Json = {"invoked": promise}
+        if task.woken_by is not None:
+            data["awaited"] = self.show_promise(self.promises[task.woken_by], call.dialect, call.now)
+        return {
+            "task": self.show_task(task, call.now),
+            "promise": promise,
+            "preload": self.preload(task.id, call),
+            "kind": "invoke" if task.woken_by is None else "resume",
+            "data": data,
+        }
+
+    # ------------------------------------------------------------------------------------------ promises
+
+    def promise_or_404(self, promise_id: str) -> Promise:
+        if promise_id not in self.promises:
+            raise Refused(404, "no such promise")
+        return self.promises[promise_id]
+
+    def promise_answer(self, promise: Promise, call: Call) -> Answer:
+        return 200, {"promise": self.show_promise(promise, call.dialect, call.now)}
+
+    def promise_get(self, data: Json, call: Call) -> Answer:
+        return self.promise_answer(self.promise_or_404(fields.identifier(data, "id")), call)
+
+    def promise_create(self, data: Json, call: Call) -> Answer:
+        new, delay = self.read_create(data, call)
+        existing = self.existing(new)
+        if existing is None:
+            self.add(new, call.dialect, call.now, delay)
+        return self.promise_answer(existing or new, call)
+
+    def read_create(self, data: Json, call: Call) -> tuple[Promise, int | None]:
+        """The promise a promise.create asks for, and its delay."""
+        timeout_at = fields.integer(data, "timeoutAt")
+        promise = Promise(
+            id=fields.identifier(data, "id"),
+            param=fields.payload(data, "param"),
+            tags=fields.tags(data, "tags", call.dialect),
+            timeout_at=timeout_at,
+            created_at=min(call.now, timeout_at),
+            ikc=fields.optional_text(data, "ikc"),
+        )
+        delay = fields.delay_of(promise.tags)
+        if delay is not None and fields.target_of(promise.tags, call.dialect) is None:
+            raise bad("a delay needs a target")
+        if delay is not None and delay >= timeout_at:
+            raise bad("the delay must end before timeoutAt")
+        return promise, delay
+
+    def existing(self, new: Promise) -> Promise | None:
+        """The promise already stored under that id; 409 if it was created under another key."""
+        promise = self.promises.get(new.id)
+        if promise is not None and differ(promise.ikc, new.ikc):
+            raise Refused(409, "the promise was created with another ikc")
+        return promise
+
+    def promise_settle(self, data: Json, call: Call) -> Answer:
+        promise_id, state, value, iku = read_settle(data)
+        promise = self.promise_or_404(promise_id)
+        if differ(promise.iku, iku):
+            raise Refused(409, "the promise was settled with another iku")
+        if self.live(promise_id, call.now):
+            promise.iku = iku
+            self.settle(promise, state, value, call.now, call.now)
+        return self.promise_answer(promise, call)
+
+    def promise_register_callback(self, data: Json, call: Call) -> Answer:
+        awaited, awaiter = fields.identifier(data, "awaited"), fields.identifier(data, "awaiter")
+        if awaited == awaiter:
+            raise bad("a promise cannot await itself")
+        promise = self.promise_or_404(awaited)
+        if awaiter not in self.tasks:
+            raise Refused(422, "the awaiter does not exist or has no target")
+        if self.live(awaited, call.now) and self.live(awaiter, call.now) and awaiter not in promise.callbacks:
+            promise.callbacks.append(awaiter)
+        return self.promise_answer(promise, call)
+
+    def promise_register_listener(self, data: Json, call: Call) -> Answer:
+        awaited = fields.identifier(data, "awaited")
+        address = fields.check_address(data.get("address"), "address")
+        promise = self.promise_or_404(awaited)
+        if self.live(awaited, call.now):
+            promise.listeners.setdefault(
+                address, call.dialect
+            )  # Open: the first registration's dialect stays.
+        return self.promise_answer(promise, call)
+
+    def promise_search(self, data: Json, call: Call) -> Answer:
+        state = fields.optional_one_of(data, "state", PROMISE_STATES)
+        tags = fields.optional_map(data, "tags")
+        views = (self.show_promise(promise, call.dialect, call.now) for promise in self.promises.values())
+        found = (v for v in views if state in (None, v["state"]) and carries(v["tags"], tags))
+        return 200, page("promises", found, data, limit_default=100)
+
+    # --------------------------------------------------------------------------------------------- tasks
+
+    def task_or_404(self, task_id: str) -> Task:
+        if task_id not in self.tasks:
+            raise Refused(404, "no such task")
+        return self.tasks[task_id]
+
+    def held_task(self, data: Json, call: Call) -> Task:
+        """The task that the caller holds at the version it presents."""
+        task = self.task_or_404(fields.identifier(data, "id"))
+        if task.state != "acquired" or task.version != data["version"] or not self.live(task.id, call.now):
+            raise Refused(409, "the task is not held at that version")
+        return task
+
+    def task_get(self, data: Json, call: Call) -> Answer:
+        return 200, {"task": self.show_task(self.task_or_404(fields.identifier(data, "id")), call.now)}
+
+    def task_create(self, data: Json, call: Call) -> Answer:
+        pid, ttl = read_lease(data)
+        new, delay = self.read_create(read_action(data.get("action"), ("promise.create",)), call)
+        if delay is not None:
+            raise bad("a task that is acquired at once cannot be delayed")
+        target = fields.target_of(new.tags, call.dialect)
+        if target is None:
+            raise bad("the promise has no target")
+        promise = self.existing(new)
+        if promise is None:
+            return self.create_acquired(new, target, pid, ttl, call)
+        if promise.id not in self.tasks:
+            raise Refused(422, "the promise exists without a target")
+        if call.dialect == "B":
+            return self.promise_answer(promise, call)
+        task, live = self.tasks[promise.id], self.live(promise.id, call.now)
+        if live and task.state != "pending":
+            raise Refused(409, "the task is taken")
+        if live:
+            self.acquire(task, pid, ttl, call.now)
+        return self.created_answer(task, call, acquired=live)
+
+    def create_acquired(self, new: Promise, target: str, pid: str, ttl: int, call: Call) -> Answer:
+        task = Task(new.id, target, call.dialect)
+        live = call.now < new.timeout_at
+        self.promises[new.id], self.tasks[new.id] = new, task
+        if live:
+            self.acquire(task, pid, ttl, call.now)
+        else:
+            self.settle(new, new.verdict, new.value, new.timeout_at, call.now)
+        return self.created_answer(task, call, acquired=live)
+
+    def created_answer(self, task: Task, call: Call, *, acquired: bool) -> Answer:
+        return 200, {
+            "task": self.show_task(task, call.now),
+            "promise": self.show_promise(self.promises[task.id], call.dialect, call.now),
+            "preload": self.preload(task.id, call) if acquired else [],
+        }
+
+    def task_acquire(self, data: Json, call: Call) -> Answer:
+        task_id, version = fields.identifier(data, "id"), fields.integer(data, "version")
+        pid, ttl = read_lease(data)
+        task = self.task_or_404(task_id)
+        if not self.live(task_id, call.now):
+            raise Refused(409, "the promise is settled")
+        repeated = (call.corr_id, pid, version)
+        if task.state == "acquired" and task.acquired_by == repeated:
+            return 200, self.acquired_answer(task, call)
+        if task.state != "pending" or task.version != version:
+            raise Refused(409, "the task is not pending at that version")
+        self.acquire(task, pid, ttl, call.now)
+        task.acquired_by = repeated
+        return 200, self.acquired_answer(task, call)
+
+    def task_claim(self, data: Json, call: Call) -> Answer:
+        groups = fields.items(data, "groups", 1, 64)
+        for group in groups:
+            if not fields.check_text(group, "a group", fields.NAME_BYTES_MAX):
+                raise bad("a group is empty")
+        count = fields.integer(data, "count", 1, 1_000)
+        pid, ttl = read_lease(data)
+
+        def rank(task: Task) -> tuple[int, int, str]:
+            promise = self.promises[task.id]
+            return -int(promise.tags.get(fields.PRIORITY, "0")), promise.created_at, task.id
+
+        claimable = [
+            task
+            for task in self.tasks.values()
+            if task.state == "pending"
+            and not task.parked  # Open: parking ends with the sweep, not when its instant passes.
+            and self.live(task.id, call.now)
+            and fields.group_of(task.target, casts=("any",)) in groups
+        ]
+        claimed = sorted(claimable, key=rank)[:count]
+        for task in claimed:
+            self.acquire(task, pid, ttl, call.now)
+        return 200, {"tasks": [self.acquired_answer(task, call) for task in claimed]}
+
+    def task_start(self, data: Json, call: Call) -> Answer:
+        fields.integer(data, "version")
+        task = self.held_task(data, call)
+        if task.started_at is None:
+            task.started_at = call.now
+        return 200, {"task": self.show_task(task, call.now)}
+
+    def task_release(self, data: Json, call: Call) -> Answer:
+        fields.integer(data, "version")
+        delay, error = None, None
+        if data.get("retry") is not None:
+            retry = fields.check_object(data["retry"], "retry")
+            delay = fields.integer(retry, "delay")
+            error = fields.optional_text(retry, "error", 4_096)
+        task = self.held_task(data, call)
+        task.started_at = None
+        if delay is None:
+            task.bounces = task.bounces + 1 if call.now - task.acquired_at < BOUNCE_WITHIN_MS else 0
+            delay = bounce_delay(task.bounces)
+        else:
+            task.bounces = 0
+            task.retries = (task.retries or 0) + 1
+            task.error = error if error is not None else task.error  # Open: no error leaves the last one.
+        self.enter_pending(task, call.now, call.now + delay if delay else None)
+        return 200, {}
+
+    def task_fulfill(self, data: Json, call: Call) -> Answer:
+        task_id, version = fields.identifier(data, "id"), fields.integer(data, "version")
+        action = read_action(data.get("action"), ("promise.settle",))
+        promise_id, _, _, _ = read_settle(action)
+        if promise_id != task_id:
+            raise bad("the action settles another promise")
+        task = self.task_or_404(task_id)
+        settled = not self.live(task_id, call.now)
+        if settled and not (call.dialect == "B" and task.version == version):
+            raise Refused(409, "the promise is settled, or another version holds the task")
+        if not settled:
+            self.held_task(data, call)
+        return self.promise_settle(action, call)
+
+    def task_suspend(self, data: Json, call: Call) -> Answer:
+        task_id = fields.identifier(data, "id")
+        fields.integer(data, "version")
+        awaiteds: list[str] = []
+        for item in fields.items(data, "actions", 1, 10_000):
+            action = read_action(item, REGISTER_KINDS)
+            awaited = fields.identifier(action, "awaited")
+            if fields.identifier(action, "awaiter") != task_id or awaited == task_id:
+                raise bad("the awaiter must be the task, and the awaited another promise")
+            awaiteds.append(awaited)
+        task = self.held_task(data, call)
+        if any(awaited not in self.promises for awaited in awaiteds):
+            raise Refused(422, "an awaited promise does not exist")
+        task.resumes = 0
+        if any(not self.live(awaited, call.now) for awaited in awaiteds):
+            return 300, {"preload": self.preload(task_id, call)}
+        for awaited in awaiteds:
+            callbacks = self.promises[awaited].callbacks
+            if task_id not in callbacks:
+                callbacks.append(task_id)
+        leave_lease(task)
+        task.state = "suspended"
+        task.bounces = 0
+        return 200, {}
+
+    def task_fence(self, data: Json, call: Call) -> Answer:
+        task_id = fields.identifier(data, "id")
+        fields.integer(data, "version")
+        action = read_action(data.get("action"), ("promise.create", "promise.settle"))
+        kind: str = data["action"]["kind"]
+        inner_id = (
+            self.read_create(action, call)[0].id if kind == "promise.create" else read_settle(action)[0]
+        )
+        if inner_id == task_id:
+            raise bad("a task cannot fence its own promise")
+        self.held_task(data, call)
+        try:
+            if kind == "promise.create":
+                status, answer = self.promise_create(action, call)
+            else:
+                status, answer = self.promise_settle(action, call)
+        except Refused as refused:
+            status, answer = refused.status, refused.why
+        corr_id = data["action"].get("head", {}).get("corrId", call.corr_id)
+        head = {"corrId": corr_id, "status": status, "version": call.version}
+        return 200, {"action": {"kind": kind, "head": head, "data": answer}, "preload": []}
+
+    def task_heartbeat(self, data: Json, call: Call) -> Answer:
+        pid = fields.identifier(data, "pid")
+        pairs = [
+            (fields.identifier(item, "id"), fields.integer(item, "version"))
+            for item in (fields.check_object(raw, "a pair") for raw in fields.items(data, "tasks", 0, 10_000))
+        ]
+        held = {t.id: t for t in self.tasks.values() if t.pid == pid and self.live(t.id, call.now)}
+        lost: list[Json] = []
+        for task_id, version in pairs or [(task.id, task.version) for task in held.values()]:
+            task = held.get(task_id)
+            if task is None or task.version != version or task.ttl is None:
+                lost.append({"id": task_id, "version": version})
+            else:
+                task.lease_at = min(call.now + task.ttl, INSTANT_MAX)
+        return 200, {"lost": lost} if lost else {}
+
+    def task_halt(self, data: Json, call: Call) -> Answer:
+        task_id, version = fields.identifier(data, "id"), fields.optional_integer(data, "version")
+        task = self.task_or_404(task_id)
+        if not self.live(task_id, call.now) or differ(task.version, version):
+            raise Refused(409, "the task is fulfilled, or its version differs")
+        if task.state != "halted":
+            leave_lease(task)
+            task.state = "halted"
+        return 200, {}
+
+    def task_continue(self, data: Json, call: Call) -> Answer:
+        task_id, version = fields.identifier(data, "id"), fields.optional_integer(data, "version")
+        task = self.task_or_404(task_id)
+        if task.state != "halted" or not self.live(task_id, call.now) or differ(task.version, version):
+            raise Refused(409, "the task is not halted, or its version differs")
+        task.bounces = 0
+        self.enter_pending(task, call.now)
+        return 200, {}
+
+    def task_search(self, data: Json, call: Call) -> Answer:
+        state = fields.optional_one_of(data, "state", TASK_STATES)
+        tags = fields.optional_map(data, "tags")
+        target = fields.optional_text(data, "target")
+        group = fields.optional_text(data, "group")  # Open: matches uni addresses of that group too.
+        pid = fields.optional_text(data, "pid")
+        found = (
+            view
+            for view in (self.show_task(task, call.now) for task in self.tasks.values())
+            if state in (None, view["state"])
+            and pid in (None, view.get("pid"))
+            and target in (None, self.tasks[view["id"]].target)
+            and group in (None, fields.group_of(self.tasks[view["id"]].target))
+            and carries(self.promises[view["id"]].tags, tags)
+        )
+        return 200, page("tasks", found, data, limit_default=100)
+
+    # ----------------------------------------------------------------------------------------- schedules
+
+    def schedule_or_404(self, data: Json) -> Schedule:
+        schedule_id = fields.identifier(data, "id")
+        if schedule_id not in self.schedules:
+            raise Refused(404, "no such schedule")
+        return self.schedules[schedule_id]
+
+    def schedule_get(self, data: Json, call: Call) -> Answer:
+        return 200, {"schedule": self.show_schedule(self.schedule_or_404(data), call.dialect)}
+
+    def schedule_create(self, data: Json, call: Call) -> Answer:
+        cron, timezone = fields.cron(data), fields.timezone(data)
+        schedule = Schedule(
+            id=fields.identifier(data, "id"),
+            cron=cron,
+            promise_id=fields.identifier(data, "promiseId"),
+            promise_timeout=fields.integer(data, "promiseTimeout"),
+            promise_param=fields.payload(data, "promiseParam"),
+            promise_tags=fields.tags(data, "promiseTags", call.dialect),
+            created_at=call.now,
+            next_run_at=fields.next_occurrence(cron, timezone, call.now) or INSTANT_MAX,
+            dialect=call.dialect,
+            timezone=timezone,
+            overlap=fields.optional_one_of(data, "overlap", ("allow", "skip", "replace")),
+            catch_up=fields.optional_integer(data, "catchUp", 1, 1_000),
+        )
+        if fields.DELAY in schedule.promise_tags:
+            raise bad("a scheduled promise cannot be delayed")
+        schedule = self.schedules.setdefault(schedule.id, schedule)
+        return 200, {"schedule": self.show_schedule(schedule, call.dialect)}
+
+    def schedule_delete(self, data: Json, call: Call) -> Answer:
+        del self.schedules[self.schedule_or_404(data).id]
+        return 200, {}
+
+    def schedule_search(self, data: Json, call: Call) -> Answer:
+        tags = fields.optional_map(data, "tags")
+        views = (self.show_schedule(schedule, call.dialect) for schedule in self.schedules.values())
+        found = (view for view in views if carries(view["promiseTags"], tags))
+        return 200, page("schedules", found, data, limit_default=10)
+
+    # --------------------------------------------------------------------------------------------- debug
+
+    def debug_nothing(self, data: Json, call: Call) -> Answer:
+        """debug.start and debug.stop: there is no background here."""
+        return 200, {}
+
+    def debug_reset(self, data: Json, call: Call) -> Answer:
+        for store in (self.promises, self.tasks, self.schedules, self.messages):
+            store.clear()
+        return 200, {}
+
+    def debug_tick(self, data: Json, call: Call) -> Answer:
+        time = fields.integer(data, "time")
+        if call.debug_time not in (None, time):
+            raise bad("time differs from the debug time of the request")
+        self.now = time
+        self.sweep(time)
+        return 200, []
+
+    def debug_snap(self, data: Json, call: Call) -> Answer:
+        return 200, self.snap(call.dialect)
+
+
+# --------------------------------------------------------------------------------------- small functions
+
+
+def bounce_delay(bounces: int) -> int:
+    return min(BOUNCE_LONGEST_MS, BOUNCE_FIRST_MS * 2 ** (bounces - 2)) if bounces >= 2 else 0
+
+
+def differ(stored: object, presented: object) -> bool:
+    return stored is not None and presented is not None and stored != presented
+
+
+def carries(tags: Json, wanted: Json) -> bool:
+    return all(tags.get(key) == value for key, value in wanted.items())
+
+
+def page(name: str, found: Iterable[Json], data: Json, *, limit_default: int) -> Json:
+    """One page of records, by id; the cursor is there only if more follow."""
+    limit = fields.optional_integer(data, "limit", 1, 1_000) or limit_default
+    cursor = fields.optional_text(data, "cursor") or ""
+    prefix = fields.optional_text(data, "prefix") or ""
+    rest = sorted(
+        (record for record in found if record["id"] > cursor and record["id"].startswith(prefix)),
+        key=lambda record: record["id"],
+    )
+    answer: Json = {name: rest[:limit]}
+    if len(rest) > limit:
+        answer["cursor"] = rest[limit - 1]["id"]
+    return answer
+
+
+def read_action(action: object, kinds: tuple[str, ...]) -> Json:
+    """The data of an action inside a task operation. Open: its kind must fit, its head may be left out."""
+    action = fields.check_object(action, "action")
+    fields.one_of(action, "kind", kinds)
+    head = fields.check_object(action.get("head", {}), "action.head")
+    if "corrId" in head:
+        fields.check_text(head["corrId"], "action.head.corrId", fields.NAME_BYTES_MAX)
+    return fields.check_object(action.get("data"), "action.data")
+
+
+def read_settle(data: Json) -> tuple[str, str, Json, str | None]:
+    state = fields.one_of(data, "state", CLIENT_STATES)
+    iku = fields.optional_text(data, "iku")
+    return fields.identifier(data, "id"), state, fields.payload(data, "value"), iku
+
+
+def read_lease(data: Json) -> tuple[str, int]:
+    return fields.identifier(data, "pid"), fields.integer(data, "ttl", 1, fields.TTL_MAX)

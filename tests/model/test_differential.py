@@ -1,0 +1,67 @@
+"""The back ends do what the oracle does; and the runner would notice if they did not.
+
+`HOLDFAST_SEED` chooses the seed, `HOLDFAST_MODEL_OPS` the number of operations, `HOLDFAST_MODEL_SNAP_EVERY`
+how many steps lie between two comparisons of snapshots (replies are compared at every step).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+
+import pytest
+
+from tests.model.differential import Difference, OracleBackend, open_named, run, shrink
+from tests.model.generator import Generator
+from tests.model.machine import Machine, Task
+from tests.model.mutants import MUTANTS
+from tests.model.oracle import Oracle
+
+PARTS = 6
+HAS_BACKENDS = importlib.util.find_spec("tests.backends") is not None
+BACKENDS = ("memory", "sqlite") if HAS_BACKENDS else ("oracle",)
+OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000" if HAS_BACKENDS else "60000"))
+SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "3"))
+
+
+def seed() -> int:
+    chosen = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"HOLDFAST_SEED={chosen}")
+    return chosen
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
+    backends = {name: open_named(name) for name in BACKENDS}
+    run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_planted_fault_is_found_and_shrunk(mutant: type[Oracle]) -> None:
+    with pytest.raises(Difference, match="the fewest steps") as found:
+        run(count=30_000, seed=11, backends={"mutant": OracleBackend(mutant())}, invariants=False)
+    assert "--seed 11" in str(found.value)
+
+
+def test_a_fault_that_everybody_shares_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(self: Machine, task: Task, awaited: str, now: int) -> None:
+        """Nobody is ever woken."""
+
+    monkeypatch.setattr(Machine, "resume", forget)
+    with pytest.raises(Difference, match="broken invariants\n  69"):
+        run(count=30_000, seed=12, backends={})
+
+
+def test_a_run_that_never_suspends_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Generator, "task_suspend", Generator.task_get)
+    with pytest.raises(Difference, match="suspend 200: 0 seen"):
+        run(count=10_000, seed=13, backends={})
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert run(count=6_000, seed=14, backends={}).seen == run(count=6_000, seed=14, backends={}).seen
+
+
+def test_steps_that_show_no_difference_are_not_shrunk() -> None:
+    assert shrink(OracleBackend(Oracle()), []) is None

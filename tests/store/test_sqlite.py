@@ -1,0 +1,261 @@
+"""The SQLite file: private, durable, checked, set-based, and never slower because it is full."""
+
+import asyncio
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.engine import Rules
+from holdfast.node import Node
+from holdfast.node.group import Moment, Outcome, run_group
+from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.store import sqlite
+from holdfast.store import sqlite_statements as sql
+from holdfast.store.interface import CorruptRecord, NewerSchema, NotAStore
+from holdfast.store.migrations import migrate, migrations
+from holdfast.store.sqlite import SqliteFile, SqliteStore
+from tests.requests import acquire, ask, create, get, settle
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "holdfast.db"
+
+
+def commit(file: SqliteFile, *requests: Request, now: int = 1_000) -> Outcome:
+    return file.run(lambda: run_group(requests, Moment(now, Rules(), debug=False)))
+
+
+def opened(path: Path, **options: Any) -> SqliteFile:
+    file = SqliteFile(path, **options)
+    file.open()
+    return file
+
+
+def test_the_file_and_its_log_belong_to_their_owner_alone(path: Path) -> None:
+    file = opened(path)
+    commit(file, create("a"))
+    modes = {stat.S_IMODE(found.stat().st_mode) for found in path.parent.iterdir()}
+    assert modes == {0o600}
+    file.close()
+
+
+def test_a_commit_is_synced_in_full(path: Path) -> None:
+    seen: list[sqlite3.Connection] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        seen.append(sqlite.connect(name))
+        return seen[-1]
+
+    file = opened(path, connect=connect)
+    assert seen[0].execute("PRAGMA synchronous").fetchone() == (2,)
+    assert seen[0].execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    file.close()
+
+
+def test_what_was_committed_is_there_after_reopening(path: Path) -> None:
+    file = opened(path)
+    before = commit(file, create("a", target="poll://any@g"), acquire("a"), create("b"), settle("b", "x"))
+    file.close()
+    again = opened(path)
+    after = commit(again, get("a"), get("b"))
+    assert after.replies[0].data == before.replies[0].data
+    assert after.replies[1].data == before.replies[3].data
+    again.close()
+
+
+def test_the_latest_instant_survives(path: Path) -> None:
+    file = opened(path)
+    commit(file, create("a"), now=777_000)
+    commit(file, create("b"), now=5)
+    file.close()
+    again = SqliteFile(path)
+    assert again.open() == 777_000
+    again.close()
+
+
+@pytest.mark.parametrize("size", [1, 64, 500])
+def test_a_group_takes_a_handful_of_statements_whatever_its_size(path: Path, size: int) -> None:
+    statements: list[str] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        connection = sqlite.connect(name)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    file = opened(path, connect=connect)
+    requests = [create(f"p{index}", target="poll://any@g") for index in range(size)]
+    statements.clear()
+    commit(file, *requests)
+    assert len(statements) <= 20
+    statements.clear()
+    commit(file, *(acquire(f"p{index}") for index in range(size)))
+    assert len(statements) <= 20
+    file.close()
+
+
+def test_a_failed_transaction_leaves_no_trace(path: Path) -> None:
+    file = opened(path)
+
+    def broken() -> Any:
+        yield from run_group([create("a")], Moment(1, Rules(), debug=False))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        file.run(broken)
+    assert commit(file, get("a")).replies[0].status == 404
+    file.close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    opened(path).close()
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE schema_version SET version = 9999")
+    raw.commit()
+    with pytest.raises(NewerSchema, match="9999"):
+        SqliteFile(path).open()
+    assert raw.execute("SELECT version FROM schema_version").fetchone() == (9999,)
+    raw.close()
+
+
+def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_text("Dear diary, today I was opened as a database. " * 100)
+    with pytest.raises(NotAStore):
+        SqliteFile(path).open()
+
+
+def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
+    raw = sqlite3.connect(path)
+    raw.execute("CREATE TABLE customers (name TEXT)")
+    raw.commit()
+    with pytest.raises(NotAStore, match="something else"):
+        SqliteFile(path).open()
+    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+    raw.close()
+
+
+def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore, match="cannot be created"):
+        SqliteFile(tmp_path / "nowhere" / "holdfast.db").open()
+
+
+async def test_a_store_that_cannot_open_ends_its_thread(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore):
+        await Node(SqliteStore(tmp_path / "nowhere" / "holdfast.db")).start()
+    assert "holdfast-sqlite" not in {thread.name for thread in threading.enumerate()}
+
+
+def schema(path: Path) -> list[Any]:
+    raw = sqlite3.connect(path)
+    try:
+        return sorted(raw.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall(), key=str)
+    finally:
+        raw.close()
+
+
+def test_an_upgraded_schema_equals_a_fresh_one(tmp_path: Path) -> None:
+    opened(tmp_path / "fresh.db").close()
+    for number, _ in migrations("sqlite"):
+        raw = sqlite3.connect(tmp_path / "upgraded.db", isolation_level=None)
+        migrate(raw, "sqlite", up_to=number)
+        raw.close()
+    assert schema(tmp_path / "upgraded.db") == schema(tmp_path / "fresh.db")
+
+
+def test_opening_twice_changes_nothing(path: Path) -> None:
+    opened(path).close()
+    before = schema(path)
+    opened(path).close()
+    assert schema(path) == before
+
+
+CORRUPTIONS = {
+    "an unknown state": "UPDATE promises SET state = 'maybe'",
+    "settled without an instant": "UPDATE promises SET state = 'resolved'",
+    "pending with an instant": "UPDATE promises SET settled_at = 5",
+    "a value that is no JSON": "UPDATE promises SET value = '{'",
+    "tags of the wrong kind": "UPDATE promises SET tags = '{\"a\": 1}'",
+    "a task without its deadline": "UPDATE tasks SET due_at = NULL",
+    "a task held by nobody": "UPDATE tasks SET state = 'acquired'",
+    "a task in no state": "UPDATE tasks SET state = 'lost'",
+    "a version that is no number": "UPDATE tasks SET version = 'two'",
+}
+
+
+@pytest.mark.parametrize("harm", CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
+def test_what_cannot_have_been_written_is_an_error_that_names_it(path: Path, harm: str) -> None:
+    file = opened(path)
+    commit(file, create("the-one", target="poll://any@g"))
+    file.close()
+    raw = sqlite3.connect(path)
+    raw.execute(harm)
+    raw.commit()
+    raw.close()
+    again = opened(path)
+    with pytest.raises(CorruptRecord, match="the-one"):
+        commit(again, get("the-one"))
+    again.close()
+
+
+def plan(path: Path, statement: str) -> str:
+    raw = sqlite3.connect(path)
+    places = statement.count("?")
+    rows = raw.execute(f"EXPLAIN QUERY PLAN {statement}", ["1"] * places).fetchall()
+    raw.close()
+    return "; ".join(row[3] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (sql.DUE_PROMISES, "promises_due"),
+        (sql.NEXT_PROMISE, "promises_due"),
+        (sql.DUE_TASKS, "tasks_due"),
+        (sql.NEXT_TASK, "tasks_due"),
+        (sql.DUE_SCHEDULES, "schedules_due"),
+        (sql.OFFERS, "tasks_offers"),
+        (sql.RECORDS_BY_BRANCH, "promises_branch"),
+        (sql.RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
+    ],
+)
+def test_what_runs_often_goes_by_an_index_and_sorts_nothing(path: Path, statement: str, index: str) -> None:
+    opened(path).close()
+    found = plan(path, statement)
+    assert index in found
+    assert "SCAN p" not in found
+    assert "SCAN tasks" not in found
+    assert "USE TEMP B-TREE FOR ORDER BY" not in found
+
+
+async def test_the_event_loop_turns_while_the_disk_is_busy(path: Path) -> None:
+    async with Node(SqliteStore(path)) as node:
+        turns = 0
+        asked = asyncio.ensure_future(node.request([create(f"p{index}") for index in range(500)]))
+        while not asked.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 3
+
+
+def test_a_claim_reads_only_what_it_takes(path: Path) -> None:
+    """However long the backlog, the number of steps of the virtual machine stays about the same."""
+    steps = {"count": 0}
+
+    def connect(name: str) -> sqlite3.Connection:
+        connection = sqlite.connect(name)
+        connection.set_progress_handler(lambda: steps.update(count=steps["count"] + 1) or 0, 100)
+        return connection
+
+    file = opened(path, connect=connect)
+    costs: list[int] = []
+    for wave in range(4):
+        commit(file, *(create(f"w{wave}-{index}", target="poll://any@g") for index in range(400)))
+        steps["count"] = 0
+        commit(file, ask(TaskClaim(["g"], 1, "p", 1_000)))
+        costs.append(steps["count"])
+    assert max(costs) <= min(costs) + 5
+    file.close()

@@ -1,0 +1,52 @@
+"""House style, checked by machine."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+LINES_MAX = 420
+VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in listed.stdout.splitlines()] if listed.returncode == 0 else SOURCES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_a_module_says_what_it_owns_and_is_one_idea_long(path: Path) -> None:
+    text = path.read_text("utf-8")
+    if text.strip():
+        assert ast.get_docstring(ast.parse(text)), "a module opens with a docstring"
+    assert text.count("\n") <= LINES_MAX, "look for the second idea in this file"
+
+
+def test_no_module_has_a_vague_name() -> None:
+    assert not [path for path in SOURCES if path.stem in VAGUE]
+
+
+def test_nothing_durable_is_pickled_or_evaluated() -> None:
+    forbidden = re.compile(r"\b(pickle|marshal|shelve|dill)\b|\beval\(|\bexec\(")
+    for path in SOURCES:
+        tree = ast.parse(path.read_text("utf-8"))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & {"pickle", "marshal", "eval", "exec"}, path
+        imported = {
+            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        }
+        assert not [name for name in imported if forbidden.search(name)], path
+
+
+def test_no_path_of_a_development_machine_is_committed() -> None:
+    private = re.compile(rb"/(root|home|work)/[a-z.]")
+    for path in tracked():
+        if (
+            path.suffix in {".py", ".md", ".toml", ".sql", ".yml", ".yaml", ".in", ".lock", ".sh", ""}
+            and path.is_file()
+        ):
+            assert not private.search(path.read_bytes()), path
