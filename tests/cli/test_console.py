@@ -188,12 +188,21 @@ def test_a_tree_is_drawn(run: Run, data: Data) -> None:
 
 
 def test_the_status_counts(run: Run, data: Data) -> None:
-    data("promises", "create", "counted")
+    group = 'of "all" sorts'
+    data("invoke", "counted", "--func", "f", "--target", f"poll://any@{group}")
     status = data("status")
     assert status["healthy"]
     assert status["ready"]
-    assert status["promises"]["pending"] >= 1
-    assert "pending" in run("status").out
+    assert status["counts"]["connections"] >= 1
+    assert [(found["group"], found["pending"]) for found in status["groups"] if found["group"] == group] == [
+        (group, 1)
+    ]
+    assert group in run("status").out
+
+
+def test_the_status_needs_no_metrics(tmp_path: Path) -> None:
+    with Server(tmp_path, "--no-metrics") as server:
+        assert "groups" not in server.console("status", "--json").json
 
 
 # --- what goes wrong -----------------------------------------------------------------------------------

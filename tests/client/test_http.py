@@ -10,6 +10,7 @@ from holdfast.client import ask, expect
 from holdfast.client.errors import (
     BadReply,
     ClientClosed,
+    InvalidToken,
     InvalidUrl,
     OutcomeUnknown,
     Refused,
@@ -28,6 +29,7 @@ from holdfast.protocol.requests import (
     PromiseSettle,
     SettleAction,
     TaskAcquire,
+    TaskContinue,
     TaskFulfill,
     TaskGet,
 )
@@ -138,6 +140,16 @@ async def test_a_node_without_room_is_asked_again(client: HttpClient, sky: Weath
     assert sky.posts == 3
 
 
+async def test_what_a_failing_store_left_open_is_asked_again(client: HttpClient, sky: Weather) -> None:
+    open_ = refusal(503, "The store failed. [HF1904]")
+    sky.answers = [reply(503, open_)]
+    [found] = await client.request([ask(create("p", target))])
+    assert found.status == 200
+    sky.answers = [reply(503, open_)]
+    [found] = await client.request([ask(TaskContinue("p"))])
+    assert found.status == 503
+
+
 async def test_a_refusal_of_the_whole_array_is_the_reply_to_each(client: HttpClient, sky: Weather) -> None:
     large = refusal(413, "Too large.")
     sky.answers = [reply(413, large)]
@@ -212,8 +224,25 @@ async def test_a_token_opens_the_door() -> None:
                 expect(found, PromiseReply)
 
 
+@pytest.mark.parametrize("token", ["", "two words", "line\r\nHost: other", "schlüssel"])
+def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
+    with pytest.raises(InvalidToken, match="HF2009"):
+        HttpClient(["http://127.0.0.1:1"], token=token)
+
+
 @pytest.mark.parametrize(
-    "url", ["", "ftp://host", "http://", "http://h:99999", "http://h/?q", "http://u@h", "h:80"]
+    "url",
+    [
+        "http://h/a b",
+        "http://h/ä",
+        "",
+        "ftp://host",
+        "http://",
+        "http://h:99999",
+        "http://h/?q",
+        "http://u@h",
+        "h:80",
+    ],
 )
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(InvalidUrl, match="HF2007"):

@@ -1,24 +1,51 @@
-"""`holdfast status`: is a node well, and how much does it hold."""
+"""`holdfast status`: is a node well, who is connected, and what waits."""
 
 import argparse
 import asyncio
+import re
 import time
 from typing import Any, Final
 
+from msgspec import Struct
+
+from holdfast.cli.durations import format_duration
 from holdfast.cli.failures import NO_ANSWER
 from holdfast.cli.options import add_connection
-from holdfast.cli.output import print_block, print_json
-from holdfast.cli.promises import states as promise_states
-from holdfast.cli.session import Session, open_client, server_urls
-from holdfast.cli.tasks import states as task_states
-from holdfast.client.connection import Connection
+from holdfast.cli.output import print_block, print_json, print_line, print_table
+from holdfast.cli.session import server_urls
+from holdfast.client.connection import Connection, Response
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import Unreachable
-from holdfast.protocol.limits import page_size_max
-from holdfast.protocol.replies import PromisesReply, SchedulesReply, TasksReply
-from holdfast.protocol.requests import PromiseSearch, ScheduleSearch, TaskSearch
 
-count_max: Final = page_size_max  # counting goes through a search, so it is bounded like one
+_metric: Final = re.compile(
+    r'^(\w+)(?:\{group="((?:[^"\\]|\\.)*)"(?:,state="(\w+)")?\})? ([0-9.e+-]+)$', re.MULTILINE
+)
+_single: Final = {
+    "streams": "holdfast_streams",
+    "connections": "holdfast_http_connections",
+    "requestsWaiting": "holdfast_queue_length",
+    "leases": "holdfast_leases",
+    "timersDue": "holdfast_timers_due",
+}
+
+
+class GroupStatus(Struct, frozen=True, rename="camel"):
+    """What waits for the workers of one group."""
+
+    group: str
+    pending: int
+    oldest_pending_ms: int
+
+
+class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Without metrics, which a server may have turned off, it ends with `round_trip_ms`."""
+
+    server: str
+    healthy: bool
+    ready: bool
+    round_trip_ms: float
+    counts: dict[str, int] | None = None
+    groups: list[GroupStatus] | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,66 +54,67 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    found = asyncio.run(_look(arguments))
+    status = asyncio.run(_look(server_urls(arguments.server)[0], arguments))
     if arguments.json:
-        print_json(found)
+        print_json(status)
     else:
-        print_block((name, _shown(entry)) for name, entry in found.items())
-    return 0 if found["ready"] else NO_ANSWER
+        _print(status)
+    return 0 if status.ready else NO_ANSWER
 
 
-async def _look(arguments: argparse.Namespace) -> dict[str, Any]:
-    url = server_urls(arguments.server)[0]
-    found: dict[str, Any] = {
-        "server": url,
-        "healthy": await _answers(url, "/health", arguments),
-        "ready": await _answers(url, "/ready", arguments),
-    }
-    if not found["ready"]:
-        return found
-    async with open_client(arguments) as client:
-        session = Session(client)
-        before = time.perf_counter()
-        await session.ask(PromiseSearch(limit=1), PromisesReply)
-        found["roundTripMs"] = round((time.perf_counter() - before) * 1000, 1)
-        found["promises"] = {state: await _count_promises(session, state) for state in promise_states}
-        found["tasks"] = {state: await _count_tasks(session, state) for state in task_states}
-        schedules = await session.ask(ScheduleSearch(limit=count_max), SchedulesReply)
-        found["schedules"] = _counted(len(schedules.schedules), schedules.cursor)
-    return found
-
-
-async def _answers(url: str, path: str, arguments: argparse.Namespace) -> bool:
+async def _look(url: str, arguments: argparse.Namespace) -> Status:
     endpoint = parse_endpoint(url)
     try:
         async with asyncio.timeout(arguments.limit_ms / 1000):
             connection = await Connection.open(endpoint, arguments.token, None)
-            response = await connection.get(path)
+            health = await connection.get("/health")
+            started = time.perf_counter()
+            ready = await connection.get("/ready")
+            took_ms = round((time.perf_counter() - started) * 1000, 1)
+            metrics = await connection.get("/metrics")
             await connection.close()
     except OSError as error:
-        raise Unreachable(f"{endpoint} could not be reached: {error or 'it took too long'}") from error
-    return response.status == 200
+        reason = str(error) or "it took too long"
+        raise Unreachable(f"{endpoint} could not be reached: {reason}") from error
+    return Status(url, health.status == 200, ready.status == 200, took_ms, *_read_metrics(metrics))
 
 
-async def _count_promises(session: Session, state: Any) -> int | str:
-    found = await session.ask(PromiseSearch(state=state, limit=count_max), PromisesReply)
-    return _counted(len(found.promises), found.cursor)
+def _read_metrics(response: Response) -> tuple[dict[str, int] | None, list[GroupStatus] | None]:
+    if response.status != 200:
+        return None, None
+    found: dict[tuple[str, str, str], float] = {
+        (name, group, state): float(number)
+        for name, group, state, number in _metric.findall(response.body.decode())
+    }
+    counts = {name: int(found.get((metric, "", ""), 0)) for name, metric in _single.items()}
+    groups = [
+        GroupStatus(
+            re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], group),
+            int(number),
+            int(found.get(("holdfast_oldest_pending_seconds", group, ""), 0) * 1000),
+        )
+        for (name, group, state), number in found.items()
+        if name == "holdfast_backlog" and state == "pending" and group
+    ]
+    return counts, groups
 
 
-async def _count_tasks(session: Session, state: Any) -> int | str:
-    found = await session.ask(TaskSearch(state=state, limit=count_max), TasksReply)
-    return _counted(len(found.tasks), found.cursor)
-
-
-def _counted(count: int, cursor: str | None) -> int | str:
-    return count if cursor is None else f"{count} or more"
-
-
-def _shown(entry: Any) -> str:
-    match entry:
-        case bool():
-            return "yes" if entry else "no"
-        case dict():
-            return ", ".join(f"{count} {name}" for name, count in entry.items() if count) or "none"  # pyright: ignore[reportUnknownVariableType]
-        case _:
-            return str(entry)
+def _print(status: Status) -> None:
+    entries: list[tuple[str, Any]] = [
+        ("server", status.server),
+        ("healthy", "yes" if status.healthy else "no"),
+        ("ready", f"yes, in {status.round_trip_ms} ms" if status.ready else "no"),
+    ]
+    counts = status.counts or {}
+    words = {"requestsWaiting": "requests waiting", "timersDue": "timers due"}
+    entries += [(words.get(name, name), str(count)) for name, count in counts.items()]
+    print_block(entries)
+    if status.groups:
+        print_line()
+        print_table(
+            ["group", "pending", "oldest"],
+            [
+                [group.group, str(group.pending), format_duration(group.oldest_pending_ms)]
+                for group in status.groups
+            ],
+        )

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.client.endpoints import Endpoint
 
+close_s_max: Final = 1.0  # TLS says goodbye, and the other side may not answer
 read_bytes: Final = 262_144
 reply_bytes_max: Final = 256 * 1024 * 1024
 idle_s_max: Final = 20.0  # a server may close an idle connection just when it is used again
@@ -150,7 +151,8 @@ class Connection:
     async def close(self) -> None:
         self._writer.close()
         with suppress(OSError):  # it may be broken already, which is why it is closed
-            await self._writer.wait_closed()
+            async with asyncio.timeout(close_s_max):
+                await self._writer.wait_closed()
 
     def abort(self) -> None:
         """Close at once; for a connection whose state is unknown."""

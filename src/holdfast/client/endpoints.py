@@ -39,6 +39,8 @@ def parse_endpoint(url: str) -> Endpoint:
         raise InvalidUrl(f"{url!r} is not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
         raise InvalidUrl(f"{url!r} is not the address of a server")
+    if not parts.path.isascii() or any(character.isspace() for character in url):
+        raise InvalidUrl(f"{url!r} holds characters that a URL cannot have")
     tls = parts.scheme == "https"
     return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
 

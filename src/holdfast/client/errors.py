@@ -64,6 +64,11 @@ class InvalidUrl(ClientError):
     hint = "Write it like http://127.0.0.1:8001 or https://holdfast.example.org."
 
 
+class InvalidToken(ClientError):
+    code = "HF2009"
+    hint = "A token is printable ASCII without spaces or line breaks."
+
+
 class Refused(ClientError):
     """The node's answer was a refusal. `status` and the code in the sentence say which."""
 

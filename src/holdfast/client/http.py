@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.client.endpoints import parse_endpoint
-from holdfast.client.errors import ClientClosed, InvalidUrl
+from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
 from holdfast.client.interface import MessageStream
 from holdfast.client.lane import Lane, Manner
 from holdfast.client.stream import HttpMessageStream
@@ -43,6 +43,8 @@ class HttpClient:
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise InvalidUrl(f"{urls!r} is not a list of URLs")
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            raise InvalidToken("The token cannot be sent")
         self._endpoints = [parse_endpoint(url) for url in urls]
         self._manner = Manner(token, tls, limit_s, attempt_s, persistent)
         self._lane = Lane(self._endpoints, self._manner)

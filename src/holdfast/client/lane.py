@@ -11,6 +11,7 @@
 """
 
 import asyncio
+import logging
 import ssl
 from collections import deque
 from collections.abc import Sequence
@@ -29,11 +30,13 @@ from holdfast.client.errors import (
     TooManyWaiting,
     Unreachable,
 )
-from holdfast.client.retries import is_repeatable, is_turned_away
+from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_replies, encode_request
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+
+log = logging.getLogger("holdfast.client")
 
 array_bytes_max: Final = 524_288  # a larger submission still goes out, alone
 waiting_requests_max: Final = 20_000
@@ -127,10 +130,15 @@ class Lane:
             batch = self._take()
             try:
                 await self._carry(batch)
-            except BaseException:
+            except asyncio.CancelledError:
                 for submission in batch:
                     submission.fail(ClientClosed("This client was closed"))
                 raise
+            except Exception as error:  # a defect: let it hurt those it concerns, and nobody after them
+                log.exception("an array of requests could not be handled")
+                self._abort()
+                for submission in batch:
+                    submission.fail(OutcomeUnknown(f"The client failed: {_reason(error)}"))
 
     def _take(self) -> list[_Submission]:
         batch: list[_Submission] = []
@@ -167,7 +175,7 @@ class Lane:
                     b"[" + b",".join(submission.body for submission in batch) + b"]"
                 )
         except OSError as error:
-            connection.abort()
+            self._abort()
             await self._unanswered(batch, error)
             return
         self._route.succeeded()
@@ -181,6 +189,11 @@ class Lane:
                     self._route.current, self._manner.token, self._manner.tls
                 )
         return self._connection
+
+    def _abort(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
 
     async def _disconnect(self) -> None:
         if self._connection is not None:
@@ -225,7 +238,7 @@ class Lane:
             start = end
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
-            if self._manner.persistent and all(map(is_turned_away, share)):
+            if self._manner.persistent and _may_come_again(submission, share):
                 again.append(submission)
             else:
                 submission.future.set_result(share)
@@ -242,6 +255,12 @@ class Lane:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
         await asyncio.sleep(max(asked_s, growing_rest(self._turned_away)))
+
+
+def _may_come_again(submission: _Submission, replies: Sequence[Reply]) -> bool:
+    if all(map(is_turned_away, replies)):
+        return True
+    return all(map(is_undecided, replies)) and is_repeatable(submission.requests)
 
 
 def _reason(error: BaseException) -> str:

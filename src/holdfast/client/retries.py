@@ -2,7 +2,7 @@
 
 A request is repeated only where the second one changes nothing that the first one has not, *and* is answered
 as the first one was. What never left this process may always be sent again, and so may what the node refused
-with 429 or 503 and a code that says that nothing was changed.
+with 429, or with 503 because it was stopping: then nothing was changed.
 
 | kind | repeated | because |
 |---|---|---|
@@ -23,7 +23,7 @@ with 429 or 503 and a code that says that nothing was changed.
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.protocol.errors import Overloaded, Stopping
+from holdfast.protocol.errors import Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
 
@@ -51,8 +51,6 @@ repeatable_kinds: Final = frozenset(
     }
 )
 
-_changed_nothing: Final = tuple(f"[{refusal.code}]" for refusal in (Overloaded, Stopping))
-
 
 def is_repeatable(requests: Sequence[Request]) -> bool:
     """All of them: requests that were issued together are repeated together or not at all."""
@@ -61,9 +59,18 @@ def is_repeatable(requests: Sequence[Request]) -> bool:
 
 def is_turned_away(reply: Reply) -> bool:
     """The node had no room or was on its way out, and says that it changed nothing."""
+    return reply.status == 429 or _is(reply, Stopping)
+
+
+def is_undecided(reply: Reply) -> bool:
+    """The store failed, and the node does not know whether the commit took place."""
+    return _is(reply, StoreUnavailable)
+
+
+def _is(reply: Reply, refusal: type[Refusal]) -> bool:
     sentence = reply.data
     return (
-        reply.status in (429, 503)
+        reply.status == refusal.status
         and isinstance(sentence, str)
-        and sentence.rstrip().endswith(_changed_nothing)
+        and sentence.endswith(f"[{refusal.code}]")
     )

@@ -25,6 +25,7 @@ from holdfast.protocol.messages import Message
 log = logging.getLogger("holdfast.client")
 
 silence_s_max: Final = 60.0
+short_s: Final = 1.0
 event_bytes_max: Final = 16 * 1024 * 1024
 
 
@@ -41,6 +42,7 @@ class HttpMessageStream:
         self._connection: Connection | None = None
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
+        self._connected_at = 0.0
 
     def __aiter__(self) -> Self:
         return self
@@ -77,7 +79,9 @@ class HttpMessageStream:
             await asyncio.sleep(self._route.failed())
             return
         if events is None:
-            self._drop()  # the node ended it in good order
+            self._drop()  # the node ended it in good order; if it does so at once, something is wrong
+            if asyncio.get_running_loop().time() - self._connected_at < short_s:
+                await asyncio.sleep(self._route.failed())
             return
         self._route.succeeded()
         try:
@@ -92,6 +96,7 @@ class HttpMessageStream:
                 self._route.current, self._manner.token, self._manner.tls
             )
             status, body = await self._connection.listen(self._path, silence_s_max)
+        self._connected_at = asyncio.get_running_loop().time()
         if status in (429, 500, 502, 503, 504):
             raise Broken(f"{self._route.current} answered {status}")
         if status != 200:
