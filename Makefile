@@ -48,4 +48,4 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 		pyproject.toml requirements-dev.in -o requirements-dev.lock
 
 clean:  ## remove everything that make created
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/interop/.cache tests/interop/ts/node_modules

@@ -47,7 +47,9 @@ SDKS = [
 class Program:
     """A running program. `start` gives a future, so that a test can act while it works."""
 
-    def __init__(self, sdk: Sdk, url: str, group: str, log: Path, ttl_ms: int = 60_000) -> None:
+    def __init__(
+        self, sdk: Sdk, url: str, group: str, log: Path, ttl_ms: int = 60_000, token: str | None = None
+    ) -> None:
         self.group = group
         self._numbers = itertools.count()
         self._answers: dict[int, Future[Any]] = {}
@@ -60,7 +62,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=environment(),
+                env=environment({"RESONATE_TOKEN": token} if token else None),
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

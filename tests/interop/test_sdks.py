@@ -135,6 +135,13 @@ def test_programs_go_on_when_the_server_is_killed_and_comes_back(sdk: Sdk, tmp_p
         assert program.ask("get", id="before") == 3
 
 
+def test_a_token_is_asked_for_and_shown(sdk: Sdk, tmp_path: Path) -> None:
+    with Server(tmp_path, "--tokens", "open-sesame") as server:
+        assert server.console("promises", "search").code == 1
+        with Program(sdk, server.url, "trusted", tmp_path / "log", token="open-sesame") as program:
+            assert program.ask("rpc", id="guarded", func="add", args=[1, 2], target="trusted") == 3
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [(SDKS[0], SDKS[1]), (SDKS[2], SDKS[0])], ids=["py-ts", "ts-py"])
 def test_languages_call_each_other(ours: Sdk, theirs: Sdk, server: Server, log: Path) -> None:
     for sdk in (ours, theirs):
