@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -89,6 +89,13 @@ async def connected(url: str, **options: Any) -> AsyncGenerator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that announces itself to nobody."""
+    async with asyncio.timeout(patience_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 async def get(url: str, path: str, headers: dict[str, str] | None = None) -> Answer:

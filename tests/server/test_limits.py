@@ -5,21 +5,8 @@ import json
 from typing import Any
 
 from holdfast.server import Settings, running
-from holdfast.store.memory import MemoryStore
-from tests.server.http import call, connected, create, envelope, get, post
-
-
-class _Gated(MemoryStore):
-    """A store that commits only while its gate is open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def transact(self, work: Any) -> Any:
-        await self.gate.wait()
-        return await super().transact(work)
+from tests.server.http import Connection, call, connected, create, envelope, get, post, until
+from tests.server.stores import GatedStore
 
 
 async def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_413() -> None:
@@ -63,7 +50,7 @@ async def test_a_head_past_the_limit_is_431_however_it_arrives() -> None:
 async def test_a_client_that_dawdles_over_its_request_is_dropped() -> None:
     settings = Settings(port=0, store="memory:", read_timeout_s=0.2)
     async with running(settings) as server:
-        silent, head, body, good = [await _open(server.url) for _ in range(4)]
+        silent, head, body, good = [await Connection.open(server.url) for _ in range(4)]
         await head.send(b"POST / HTTP/1.1\r\nhost: loc")
         await body.send(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
         assert (await good.request("GET", "/health")).status == 200
@@ -77,12 +64,6 @@ async def test_a_client_that_dawdles_over_its_request_is_dropped() -> None:
             connection.close()
 
 
-async def _open(url: str) -> Any:
-    from tests.server.http import Connection
-
-    return await Connection.open(url)
-
-
 async def test_an_idle_connection_is_closed_after_a_while() -> None:
     settings = Settings(port=0, store="memory:", idle_timeout_s=0.1)
     async with running(settings) as server, connected(server.url) as connection:
@@ -93,23 +74,21 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
 async def test_past_the_connections_allowed_a_client_is_told_so() -> None:
     settings = Settings(port=0, store="memory:", connections_max=3)
     async with running(settings) as server:
-        held = [await _open(server.url) for _ in range(3)]
+        held = [await Connection.open(server.url) for _ in range(3)]
         for connection in held:
             assert (await connection.request("GET", "/health")).status == 200
         async with connected(server.url) as fourth:
             answer = await fourth.answer()
             assert (answer.status, answer.headers["retry-after"]) == (429, "1")
         held.pop().close()
-        async with asyncio.timeout(5):
-            while len(server.server_state.connections) > 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(server.server_state.connections) <= 2)
         assert (await get(server.url, "/health")).status == 200
         for connection in held:
             connection.close()
 
 
 async def test_four_times_too_much_is_answered_with_429_and_passes_at_once() -> None:
-    store = _Gated()
+    store = GatedStore()
     settings = Settings(port=0, store="memory:", requests_max=50)
     async with running(settings, store) as server:
         store.gate.clear()

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from typing import Any
 
 from holdfast.server import Settings, running
-from holdfast.store.memory import MemoryStore
 from tests.server.http import call, connected, create, envelope, get, post
+from tests.server.stores import BreakableStore
 
 memory = Settings(port=0, store="memory:")
 
@@ -86,17 +85,8 @@ async def test_health_and_ready() -> None:
         assert (await get(server.url, "/ready")).json == {"status": "ready"}
 
 
-class _Breakable(MemoryStore):
-    broken = False
-
-    async def transact(self, work: Any) -> Any:
-        if self.broken:
-            raise OSError("no disk")
-        return await super().transact(work)
-
-
 async def test_a_server_whose_store_fails_is_alive_but_not_ready() -> None:
-    store = _Breakable()
+    store = BreakableStore()
     async with running(memory, store) as server:
         store.broken = True
         assert (await get(server.url, "/health")).status == 200

@@ -92,7 +92,7 @@ async def test_listening_beyond_the_machine_needs_auth_or_plain_words() -> None:
 async def test_a_port_that_is_taken_is_a_clear_error() -> None:
     async with running(Settings(port=0, store="memory:")) as server:
         port = int(server.url.rsplit(":", 1)[1])
-        with pytest.raises(SettingsError, match="Cannot listen on 127.0.0.1"):
+        with pytest.raises(SettingsError, match="Cannot listen on"):
             async with running(Settings(port=port, store="memory:")):
                 pass
 

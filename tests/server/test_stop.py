@@ -8,39 +8,39 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from holdfast.server import Settings, running
-from tests.server.http import connected, create, envelope, get, streaming
+from tests.server.http import connected, create, envelope, get, streaming, until
 from tests.server.process import server_process
-from tests.server.test_limits import _Gated
+from tests.server.stores import GatedStore
 
 
 async def test_stopping_answers_what_was_accepted_and_ends_the_streams() -> None:
-    store = _Gated()
+    store = GatedStore()
     settings = Settings(port=0, store="memory:")
-    async with running(settings, store) as server:
-        async with streaming(server.url, "g", "w") as stream, connected(server.url) as connection:
-            store.gate.clear()
-            body = json.dumps(envelope("promise.create", create("p"))).encode()
-            asked = asyncio.create_task(connection.request("POST", "/", body))
-            async with asyncio.timeout(5):
-                while server.app.metrics.in_flight == 0:
-                    await asyncio.sleep(0.005)
-            server.ask_to_stop()
-            assert await stream.message() is None  # a clean end: the worker reconnects
-            store.gate.set()
-            assert (await asked).status == 200
-            await connection.rest()
+    async with (
+        running(settings, store) as server,
+        streaming(server.url, "g", "w") as stream,
+        connected(server.url) as connection,
+    ):
+        store.gate.clear()
+        body = json.dumps(envelope("promise.create", create("p"))).encode()
+        asked = asyncio.create_task(connection.request("POST", "/", body))
+        await until(lambda: server.app.metrics.in_flight > 0)
+        server.ask_to_stop()
+        assert await stream.message() is None  # a clean end: the worker reconnects
+        store.gate.set()
+        assert (await asked).status == 200
+        await connection.rest()
 
 
 async def test_stopping_does_not_wait_for_ever() -> None:
-    store = _Gated()
+    store = GatedStore()
     settings = Settings(port=0, store="memory:", stop_timeout_s=0.2)
     async with asyncio.timeout(10):
         async with running(settings, store) as server, connected(server.url) as connection:
             store.gate.clear()
             body = json.dumps(envelope("promise.create", create("p"))).encode()
             asked = asyncio.create_task(connection.request("POST", "/", body))
-            while server.app.metrics.in_flight == 0:
-                await asyncio.sleep(0.005)
+            await until(lambda: server.app.metrics.in_flight > 0)
             server.ask_to_stop()
             await asyncio.wait([asked], timeout=5)
             store.gate.set()

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from holdfast.server import Settings, running
-from tests.server.http import Stream, call, connected, create, envelope, get, post, streaming
+from tests.server.http import Stream, call, connected, create, envelope, get, post, streaming, until
 
 memory = Settings(port=0, store="memory:")
 
@@ -145,9 +145,7 @@ async def test_a_worker_that_does_not_read_is_dropped_and_others_get_its_message
             )
         for number in range(40):
             await call(server.url, "promise.settle", {"id": f"p{number}", "state": "resolved"})
-        async with asyncio.timeout(10):
-            while server.app.metrics.slow_readers == 0:
-                await asyncio.sleep(0.02)
+        await until(lambda: server.app.metrics.slow_readers > 0)
         async with streaming(server.url, "g", "awake", limit=2**21) as stream:
             first = await stream.message()
             assert first["kind"] == "unblock"

@@ -147,16 +147,17 @@ class Pusher:
             writer.transport.abort()
 
     def check_url(self, url: str) -> Target:
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             host, port = (parts.hostname or "").lower(), parts.port
         except ValueError:
-            raise PushRefused("the address has no usable port") from None
+            raise PushRefused("the address has no usable host or port") from None
         if parts.username is not None or parts.password is not None:
             raise PushRefused("the address holds a user name or a password")
         if parts.scheme not in ("http", "https") or not host:
             raise PushRefused("the address is not an HTTP URL")
-        port = port or (443 if parts.scheme == "https" else 80)
+        if port is None:
+            port = 443 if parts.scheme == "https" else 80
         if not _is_listed(host, port, self._settings.push_hosts):
             raise PushRefused(f"the host {host!r} is not in push_hosts")
         if port not in self._settings.push_ports and not _is_listed_with_port(
