@@ -9,7 +9,8 @@ const [sdk, engine, url, group, ttl] = process.argv.slice(2);
 const { Resonate } = await import(engine === "async" ? `${sdk}/async` : sdk);
 const { functions } = await import(`./functions_${engine}.mjs`);
 
-const resonate = new Resonate({ url, group, ttl: Number(ttl) });
+// The token has to be given here: from the environment this SDK takes it for its requests, not for its stream.
+const resonate = new Resonate({ url, group, ttl: Number(ttl), token: process.env.RESONATE_TOKEN });
 for (const [name, func] of Object.entries(functions)) resonate.register(name, func);
 
 async function settled(started) {
