@@ -219,7 +219,7 @@ def test_nobody_there_is_an_error_of_its_own(run: Run) -> None:
     for command in (["promises", "get", "p"], ["status"]):
         outcome = run(*command, "-S", "http://127.0.0.1:1")
         assert outcome.code == 3
-        assert "HF2001" in outcome.err
+        assert "HF4001" in outcome.err
 
 
 @pytest.mark.parametrize(

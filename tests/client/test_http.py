@@ -110,7 +110,7 @@ async def test_a_fulfilment_is_never_repeated(client: HttpClient, sky: Weather) 
     await client.request([ask(create("wf", target)), ask(TaskAcquire("wf", 0, "me", 60_000))])
     sky.replies_to_lose = 1
     before = sky.posts
-    with pytest.raises(OutcomeUnknown, match=r"task.fulfill.*HF2003"):
+    with pytest.raises(OutcomeUnknown, match=r"task.fulfill.*HF4003"):
         await client.request([ask(TaskFulfill("wf", 1, SettleAction(PromiseSettle("wf", "resolved"))))])
     assert sky.posts == before + 1
     [found] = await client.request([ask(TaskGet("wf"))])
@@ -160,7 +160,7 @@ async def test_a_refusal_of_the_whole_array_is_the_reply_to_each(client: HttpCli
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'"x"', b"\xff", b"[[[[", b'[{"kind":1}]'])
 async def test_an_answer_that_is_none_raises(client: HttpClient, sky: Weather, body: bytes) -> None:
     sky.answers = [reply(200, body)]
-    with pytest.raises(BadReply, match="HF2005"):
+    with pytest.raises(BadReply, match="HF4005"):
         await client.request([ask(create("p"))])
     [found] = await client.request([ask(create("p"))])
     assert found.status == 200
@@ -178,7 +178,7 @@ async def test_a_connection_that_broke_is_opened_again(client: HttpClient, sky: 
 
 async def test_nobody_there_is_said_at_once_if_asked_to() -> None:
     async with HttpClient([unused_url(), unused_url()], persistent=False) as client:
-        with pytest.raises(Unreachable, match="HF2001"):
+        with pytest.raises(Unreachable, match="HF4001"):
             await client.request([ask(PromiseGet("p"))])
 
 
@@ -201,7 +201,7 @@ async def test_a_node_that_comes_later_is_found() -> None:
 async def test_a_node_that_does_not_answer_in_time_leaves_the_outcome_open(url: str, sky: Weather) -> None:
     sky.hangs = True
     async with HttpClient([sky.url], limit_s=0.2) as client:
-        with pytest.raises(TimedOut, match="HF2002"):
+        with pytest.raises(TimedOut, match="HF4002"):
             await client.request([ask(create("p"))])
 
 
@@ -226,7 +226,7 @@ async def test_a_token_opens_the_door() -> None:
 
 @pytest.mark.parametrize("token", ["", "two words", "line\r\nHost: other", "schlüssel"])
 def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
-    with pytest.raises(InvalidToken, match="HF2009"):
+    with pytest.raises(InvalidToken, match="HF4009"):
         HttpClient(["http://127.0.0.1:1"], token=token)
 
 
@@ -245,7 +245,7 @@ def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
     ],
 )
 def test_a_url_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(InvalidUrl, match="HF2007"):
+    with pytest.raises(InvalidUrl, match="HF4007"):
         HttpClient([url])
 
 
@@ -261,7 +261,7 @@ async def test_what_waits_is_bounded(url: str, sky: Weather) -> None:
             for _ in range(waiting_requests_max // len(requests))
         ]
         await asyncio.sleep(0)
-        with pytest.raises(TooManyWaiting, match="HF2006"):
+        with pytest.raises(TooManyWaiting, match="HF4006"):
             await client.request(requests)
         for task in waiting:
             task.cancel()
@@ -274,7 +274,7 @@ async def test_closing_ends_what_waits(url: str, sky: Weather) -> None:
     call = asyncio.create_task(client.request([ask(PromiseGet("p"))]))
     await asyncio.sleep(0.05)
     await client.close()
-    with pytest.raises(ClientClosed, match="HF2004"):
+    with pytest.raises(ClientClosed, match="HF4004"):
         await call
     with pytest.raises(ClientClosed):
         await client.request([ask(PromiseGet("p"))])
