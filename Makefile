@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model bench bench-engine bench-runtime
+.PHONY: help demo test check format lock clean campaign-model bench bench-engine bench-runtime bench-server
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -42,6 +42,9 @@ format: $(STAMP)  ## rewrite the code in the house style
 lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml requirements-dev.in -o requirements-dev.lock
+
+bench-server: $(STAMP)  ## HTTP rates and latencies against what was promised
+	$(BIN)/python -m bench.server $(ARGS)
 
 clean:  ## remove everything that make created
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
