@@ -54,7 +54,8 @@ class Load:
                     while (message := await stream.message()) is not None:
                         task = message["data"]["task"]
                         self.claims += 1  # a corrId of its own: a repeated acquire would be answered again
-                        claim = task | {"pid": "w", "ttl": 3_600_000}
+                        lease = task | {"pid": "w", "ttl": 3_600_000}
+                        claim = envelope("task.acquire", lease, corr_id=f"w{self.claims}")
                         self.unknown.add(task["id"])
                         answer = await post(
                             self.url, envelope("task.acquire", claim, corr_id=f"w{self.claims}")

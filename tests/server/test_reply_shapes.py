@@ -23,10 +23,8 @@ def no_nulls(node: Any) -> None:
     if isinstance(node, dict):
         for item in cast("dict[str, Any]", node).values():
             no_nulls(item)
-    elif isinstance(node, list):
-        items: list[Any] = node
-        for item in items:
-            no_nulls(item)
+    for item in node if type(node) is list else ():  # pyright: ignore[reportUnknownVariableType]
+        no_nulls(item)
 
 
 def is_value(value: Any, version: str) -> None:
