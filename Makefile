@@ -35,6 +35,9 @@ check: $(STAMP)  ## format, lint and types
 	$(BIN)/pyright --warnings
 	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py
 
+bench-runtime: $(STAMP)  ## what fibers cost, against a bare generator and asyncio
+	$(BIN)/python -m bench.runtime
+
 format: $(STAMP)  ## rewrite the code in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
