@@ -1,7 +1,7 @@
 """App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
 
-The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside `async with app`, otherwise
-that of a background thread. Everything here is a thin bridge to it.
+The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside `async with app`,
+otherwise that of a background thread. Everything here is a thin bridge to it.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from holdfast.session import Session, SessionSettings
 from holdfast.worker.durations import Duration, parse_duration
-from holdfast.worker.payload import Codec, return_type
+from holdfast.worker.payload import Codec
 from holdfast.worker.registry import Registry, Workflow
+from holdfast.worker.signature import signature_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,7 +31,9 @@ default_url = "sqlite:///holdfast.db"
 class Handle(Generic[T]):
     """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
 
-    def __init__(self, app: "App", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None) -> None:
+    def __init__(
+        self, app: "App", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
+    ) -> None:
         self.id = promise_id
         self._app = app
         self._returns = returns
@@ -130,11 +133,21 @@ class App:
 
     @overload
     def start(
-        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: Workflow[P, Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        id: str | None = None,
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: Workflow[P, Generator[Any, Any, T]],
+        /,
+        *args: Any,
+        id: str | None = None,
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
@@ -153,8 +166,13 @@ class App:
         if isinstance(workflow, str):
             name, version, group, timeout_s, returns = workflow, 0, None, None, Any
         else:
-            name, version, group, timeout_s = workflow.name, workflow.version, workflow.group, workflow.timeout_s
-            returns = return_type(workflow.function)
+            name, version, group, timeout_s = (
+                workflow.name,
+                workflow.version,
+                workflow.group,
+                workflow.timeout_s,
+            )
+            returns = signature_of(workflow.function).returns
         promise_id = id or new_id(name)
 
         async def create() -> None:

@@ -198,7 +198,7 @@ class Session:
 
 
 class KnownErrors(Mapping[str, type[Exception]]):
-    """Error classes by `module:qualname`, of modules that this process has imported. Nothing is imported by name."""
+    """Error classes by `module:qualname`, of modules already imported. Nothing is imported by name."""
 
     def __getitem__(self, name: str) -> type[Exception]:
         module, _, path = name.partition(":")
@@ -218,5 +218,3 @@ class KnownErrors(Mapping[str, type[Exception]]):
 
 def _report(execution: str, report: Report) -> None:
     log.warning("%s", report, extra={"execution": execution})
-
-

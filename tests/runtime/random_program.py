@@ -41,7 +41,20 @@ from holdfast.runtime.testing import Hand, promise
 Form = Literal["async", "generator"]
 Op = tuple[Any, ...]
 
-LEAVES = ("wait", "wait", "wait", "sleep", "send", "receive", "put", "get", "join", "interrupt", "sleep", "fail")
+LEAVES = (
+    "wait",
+    "wait",
+    "wait",
+    "sleep",
+    "send",
+    "receive",
+    "put",
+    "get",
+    "join",
+    "interrupt",
+    "sleep",
+    "fail",
+)
 COMBINATORS = ("gather", "race", "any", "settled", "select", "cancel_losers", "as_completed")
 BLOCKS = ("spawn", "spawn", "spawn", "shield", "within", "within", "scope", "permit", "map", "operation")
 

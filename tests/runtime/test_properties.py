@@ -47,7 +47,17 @@ def test_the_hash_seed_has_no_influence() -> None:
 def test_the_programs_reach_every_corner() -> None:
     """The property tests prove nothing about what they never do."""
     seen: Counter[str] = Counter()
-    words = ("gave", "raised", "Cancelled", "TaskInterrupted", "Deadlock", "group(", "TimedOut", "parked", "branch")
+    words = (
+        "gave",
+        "raised",
+        "Cancelled",
+        "TaskInterrupted",
+        "Deadlock",
+        "group(",
+        "TimedOut",
+        "parked",
+        "branch",
+    )
     for seed in range(FIRST, FIRST + 300):
         text = "\n".join(trace_of(seed, "async"))
         seen.update(word for word in words if word in text)

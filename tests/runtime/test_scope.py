@@ -114,7 +114,11 @@ def test_failures_come_out_together_in_spawn_order() -> None:
     hand.reject("b", ValueError("b"))
     with pytest.raises(ExceptionGroup) as caught:
         hand.result()
-    assert [repr(error) for error in caught.value.exceptions] == ["KeyError('a')", "ValueError('b')", "KeyError('c')"]
+    assert [repr(error) for error in caught.value.exceptions] == [
+        "KeyError('a')",
+        "ValueError('b')",
+        "KeyError('c')",
+    ]
 
 
 def test_an_error_of_the_block_interrupts_the_tasks_and_comes_out_as_it_is() -> None:

@@ -141,7 +141,9 @@ def test_callbacks_run_exactly_once_when_set_and_registered_on_two_threads() -> 
         seen: list[int] = []
         together = threading.Barrier(2)
 
-        def register(signal: Signal = signal, seen: list[int] = seen, gate: threading.Barrier = together) -> None:
+        def register(
+            signal: Signal = signal, seen: list[int] = seen, gate: threading.Barrier = together
+        ) -> None:
             gate.wait()
             for number in range(200):
                 signal.on_set(lambda number=number: seen.append(number))  # type: ignore[misc]

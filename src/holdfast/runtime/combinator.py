@@ -191,7 +191,7 @@ class AllSettled(Combinator[Any]):
     __slots__ = ()
     _verb = "all settled of"
 
-    def _seen(self, member: Future[Any]) -> bool:  # noqa: ARG002
+    def _seen(self, member: Future[Any]) -> bool:
         return False
 
     def _exhausted(self) -> None:

@@ -1,8 +1,8 @@
 """One execution: fibers on one side, a node on the other, and the rules of replay between them.
 
-The loop of `drive`: feed the fibers every completion that is recorded; begin what they asked for; write what must be
-on disk before it may have consequences; wait for a step or for news from outside; and when nothing is left to do here,
-suspend and let go.
+The loop of `drive`: feed the fibers every completion that is recorded; begin what they asked for; write what
+must be on disk before it may have consequences; wait for a step or for news from outside; and when nothing is
+left to do here, suspend and let go.
 
 1. Every write goes through `task.fence`: a worker that lost its lease can write nothing.
 2. An effect starts only after the results and the choices that led to it are durable. `_unwritten` holds
@@ -14,7 +14,7 @@ suspend and let go.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -43,6 +43,7 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Origin, Report, Scheduler
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
+from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep, Step
 from holdfast.worker.payload import Payloads
 from holdfast.worker.steps import Outcome, StepCall, StepRunner
@@ -59,10 +60,11 @@ class Surroundings(Struct, frozen=True):
     client: Client
     payloads: Payloads
     runner: StepRunner
+    inbox: Inbox
     address: str  # where this process hears of promises
     group: str
     now: Callable[[], int]
-    known_errors: dict[str, type[Exception]]
+    known_errors: Mapping[str, type[Exception]]
     report: Callable[[str, Report], None]
 
 
@@ -92,7 +94,7 @@ class Execution:
         self._running: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[CreateAction | SettleAction] = []
         self._announcing: list[str] = []
-        self._listening: set[str] = set()
+        self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
         self._place = 1
@@ -174,7 +176,7 @@ class Execution:
             return False
         self.version = claim.task.version
         self.promise = claim.promise
-        self._listening.clear()
+        self._stop_listening()
         for record in claim.preload:
             self._learn(record)
         if claim.data.awaited is not None:
@@ -191,8 +193,14 @@ class Execution:
         self._lost = True
         self._news.set()
 
+    def _stop_listening(self) -> None:
+        for withdraw in self._listening.values():
+            withdraw()
+        self._listening.clear()
+
     def close(self) -> None:
         """Take the fibers down and call off what still runs."""
+        self._stop_listening()
         self.scheduler.close()
         for timer in self._running.values():
             timer.cancel()
@@ -287,7 +295,7 @@ class Execution:
             self._start(promise_id, step)
 
     def _take_note(self, promise_id: str, note: Note) -> None:
-        """A choice without an effect: the fibers may see it at once; it is written before it has consequences."""
+        """A choice without an effect: seen at once, and written before it has consequences."""
         value = self.around.payloads.encode(note.choose(), {j.PLACE: str(self._place)})
         creation = self._create(promise_id, note, Settle("resolved", value))
         if note.cancels is not None:
@@ -298,7 +306,14 @@ class Execution:
     def _as_record(self, creation: PromiseCreate) -> Promise:
         assert creation.settle is not None
         return Promise(
-            creation.id, "resolved", creation.param, creation.settle.value, creation.tags, creation.timeout_at, 0, 0
+            creation.id,
+            "resolved",
+            creation.param,
+            creation.settle.value,
+            creation.tags,
+            creation.timeout_at,
+            0,
+            0,
         )
 
     def _start(self, promise_id: str, step: Step) -> None:
@@ -348,8 +363,9 @@ class Execution:
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
+        for promise_id in promise_ids:
+            self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
         replies = await self._ask("promise.register_listener", listen)
-        self._listening.update(promise_ids)
         self._learn_all(replies)
 
     def _learn_all(self, replies: Sequence[Reply]) -> None:
@@ -390,7 +406,9 @@ class Execution:
         for reply in await self._ask("task.fence", requests):
             if not isinstance(reply.data, FenceReply):
                 raise ClaimGone(f"{self.id}: {reply.data}")
-            if isinstance(reply.data.action.data, PromiseReply):  # not when what is to be cancelled is not there
+            if isinstance(
+                reply.data.action.data, PromiseReply
+            ):  # not when what is to be cancelled is not there
                 self._learn(reply.data.action.data.promise)
 
     async def _ask(self, kind: str, data: Sequence[RequestData]) -> list[Reply]:
@@ -476,7 +494,9 @@ class Execution:
 
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
-        wanted = [key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived]
+        wanted = [
+            key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived
+        ]
         if wanted:
             self._learn_all(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
 

@@ -1,7 +1,7 @@
 """What a workflow calls: durable steps, timers, promises, other workflows, and values worth remembering.
 
-All of these work with `await` and with `yield from`. Each takes the next id of the execution, so the same code always
-gives the same operation the same id.
+All of these work with `await` and with `yield from`. Each takes the next id of the execution, so the same
+code always gives the same operation the same id.
 """
 
 import logging
@@ -13,15 +13,15 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from holdfast.runtime import Future
+from holdfast.runtime import Future, Operation
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution import Execution
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
-from holdfast.worker.payload import return_type
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
+from holdfast.worker.signature import signature_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,12 +33,11 @@ def _execution() -> Execution:
     return cast(Execution, current_scheduler().world)
 
 
+# With an option the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
 @overload
-def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
-@overload
-def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
-@overload
-def run(function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, retry: Retry, **kwargs: Any) -> Future[T]: ...
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, retry: Retry, **kwargs: Any
+) -> Future[T]: ...
 @overload
 def run(function: Callable[..., T], /, *args: Any, retry: Retry, **kwargs: Any) -> Future[T]: ...
 @overload
@@ -50,15 +49,17 @@ def run(function: Callable[..., T], /, *args: Any, timeout: Duration, **kwargs: 
 @overload
 def run(function: Callable[..., T], /, *args: Any, mode: str, **kwargs: Any) -> Future[T]: ...
 @overload
-def run(function: Callable[..., T], /, *args: Any, name: str, **kwargs: Any) -> Future[T]: ...
+def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+@overload
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
 def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Perform a step: call a function outside the workflow, once, and remember its result.
 
-    Options beside the function's own arguments: `retry` (a `Retry`), `timeout` (of one attempt), `name`, and `mode`
-    ("thread", "async" or "process"; chosen by the function otherwise).
+    Options beside the function's own arguments: `retry` (a `Retry`), `timeout` (of one attempt), `name`, and
+    `mode` ("thread", "async" or "process"; chosen by the function otherwise).
 
-    Crash: a step that was recorded is not repeated; one that was under way is performed again. Cancellation: its
-    signal is set. Its error, once retries are used up, is raised where the result is awaited.
+    Crash: a step that was recorded is not repeated; one that was under way is performed again. Cancellation:
+    its signal is set. Its error, once retries are used up, is raised where the result is awaited.
 
     >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
     """
@@ -77,9 +78,11 @@ class _Configured:
     def __init__(self, function: Callable[..., Any], options: StepOptions) -> None:
         self.function = function
         self.options = options
-        self.returns = return_type(function)
+        self.returns = signature_of(function).returns
         code = getattr(function, "__code__", None)
-        self.parameters: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        self.parameters: tuple[str, ...] = (
+            code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        )
 
 
 _plain: MutableMapping[Any, _Configured] = {}
@@ -133,7 +136,9 @@ def start(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> F
 detach = start
 
 
-def _call(workflow: "Workflow[..., Any] | str", args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
+def _call(
+    workflow: "Workflow[..., Any] | str", args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool
+) -> Call:
     if isinstance(workflow, str):
         return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
     return Call(
@@ -141,7 +146,7 @@ def _call(workflow: "Workflow[..., Any] | str", args: tuple[Any, ...], kwargs: d
         workflow.version,
         args,
         kwargs,
-        return_type(workflow.function),
+        signature_of(workflow.function).returns,
         group=workflow.group,
         timeout_s=workflow.timeout_s,
         waits=waits,
@@ -171,30 +176,24 @@ def uuid() -> Future[_uuid.UUID]:
     return current_scheduler().issue(Note("uuid", _uuid.uuid4, _uuid.UUID))
 
 
-def patched(name: str) -> Generator[Any, Any, bool]:
-    """Is this execution to take a changed path? True for new ones, False for those recorded before the change.
+def patched(name: str) -> Operation[bool]:
+    """Shall this execution take a changed path? True for new ones, False for those recorded before.
 
     >>> if await patched("ask-for-tax"):
     ...     tax = await run(compute_tax, order)
     """
-    return _Patched(name)  # type: ignore[return-value]
+    return Operation(_patched, name)
 
 
-class _Patched:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __iter__(self) -> Generator[Any, Any, bool]:
-        if _execution().is_patched(self._name) is False:
-            return False
-        future: Future[bool] = current_scheduler().issue(Note(f"patch {self._name}", lambda: True, bool))
-        return (yield from future)
-
-    __await__ = __iter__
+def _patched(name: str) -> Generator[Any, Any, bool]:
+    if _execution().is_patched(name) is False:
+        return False
+    future: Future[bool] = current_scheduler().issue(Note(f"patch {name}", lambda: True, bool))
+    return (yield from future)
 
 
 class ExecutionInfo(Struct, frozen=True):
-    """Where the code is running. `token` only ever grows from one holder to the next: guard outside writes with it."""
+    """Where the code is running. `token` grows from one holder to the next: guard outside writes with it."""
 
     id: str
     workflow: str

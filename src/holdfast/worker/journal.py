@@ -1,13 +1,15 @@
 """What an execution has recorded, and in which order it saw it.
 
 The n-th operation of an execution always has the same id, so a record is found by asking for it. Which of
-several outstanding operations completed first is a choice that the code went on from, so it is recorded too: each
-completion has a *place*.
+several outstanding operations completed first is a choice that the code went on from, so it is recorded too:
+each completion has a *place*.
 
 1. A step, a note and everything else that finishes here carries its place in the same write as its result.
-2. A completion from outside has no place of its own. If it was the only one outstanding, its place is forced and nothing
-   is written. Otherwise an *observation*, a record that names it, is written before the first effect that follows.
-3. Replay feeds completions by place. What has no recorded place had no consequence yet, and may be chosen anew.
+2. A completion from outside has no place of its own. If it was the only one outstanding, its place is forced
+   and nothing is written. Otherwise an *observation*, a record that names it, is written before the first
+   effect that follows.
+3. Replay feeds completions by place. What has no recorded place had no consequence yet, and may be chosen
+   anew.
 """
 
 from typing import Final
@@ -69,6 +71,6 @@ class Journal:
             )
         if fingerprint is not None and digest is not None and fingerprint != digest:
             raise ReplayMismatch(
-                f"{promise_id} ({label!r}) was recorded with other arguments than the code now gives it ({where})"
+                f"{promise_id} ({label!r}) was recorded with other arguments than it is given now ({where})"
             )
         return record

@@ -1,7 +1,7 @@
 """What an execution can ask the world for: one record for each kind of durable operation.
 
-`label` is what a replay compares with what was recorded, so it names the kind and the name, never anything that may
-differ from run to run. `arguments` is fingerprinted for the same comparison.
+`label` is what a replay compares with what was recorded, so it names the kind and the name, never anything that
+may differ from run to run. `arguments` is fingerprinted for the same comparison.
 """
 
 from collections.abc import Callable

@@ -56,7 +56,9 @@ class Registry:
         chosen = version or max(versions, default=0)
         if chosen not in versions:
             known = ", ".join(sorted(self._workflows)) or "none"
-            raise UnknownWorkflow(f"Workflow {name!r} version {chosen} is not registered here (known: {known})")
+            raise UnknownWorkflow(
+                f"Workflow {name!r} version {chosen} is not registered here (known: {known})"
+            )
         return versions[chosen]
 
     def __iter__(self) -> "Any":
