@@ -543,7 +543,9 @@ def test_an_interrupted_task_nobody_awaits_is_no_unawaited_failure() -> None:
     assert hand.reports == []
 
 
-@pytest.mark.parametrize("error", [StopIteration(1), StopAsyncIteration(), KeyboardInterrupt(), GeneratorExit(), "no"])
+@pytest.mark.parametrize(
+    "error", [StopIteration(1), StopAsyncIteration(), KeyboardInterrupt(), GeneratorExit(), "no"]
+)
 def test_what_a_body_could_not_be_thrown_is_refused(error: Any) -> None:
     async def root() -> str:
         task = spawn(follow, "a")

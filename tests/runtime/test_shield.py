@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Shields: cancellations and interrupts wait until the shielded work is done."""
 
 from __future__ import annotations
