@@ -10,10 +10,7 @@ import pytest
 
 from holdfast.runtime import Cancelled, Channel, Queue, Semaphore, Step, Task, gather, run, select, spawn
 from holdfast.runtime.testing import Hand, promise
-
-
-def work() -> None:
-    return None
+from tests.runtime.bodies import work
 
 
 def step(hand: Hand, name: str) -> Step:

@@ -24,11 +24,8 @@ from holdfast.runtime import (
     spawn,
 )
 from holdfast.runtime.testing import Hand, promise
+from tests.runtime.bodies import follow
 from tests.runtime.inside import waiters
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
 
 
 def as_durable(name: str) -> Future[Any]:

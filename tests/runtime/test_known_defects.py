@@ -31,13 +31,10 @@ from holdfast.runtime import (
     spawn,
 )
 from holdfast.runtime.testing import Hand, promise
+from tests.runtime.bodies import follow
 from tests.runtime.inside import waiters
 
 NOTHING: list[Future[int]] = []
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
 
 
 def test_defect_1_select_does_not_lose_a_cancellation_or_its_timeout_branch() -> None:

@@ -9,19 +9,7 @@ import pytest
 
 from holdfast.runtime import Cancelled, Scope, TaskInterrupted, TimedOut, scope, scoped, sleep, spawn, timeout
 from holdfast.runtime.testing import Hand, promise
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
-
-
-async def watch(name: str, trace: list[str]) -> None:
-    try:
-        await promise(name)
-        trace.append(f"{name} done")
-    except TaskInterrupted:
-        trace.append(f"{name} interrupted")
-        raise
+from tests.runtime.bodies import follow, watch
 
 
 def test_leaving_a_scope_waits_for_its_tasks() -> None:

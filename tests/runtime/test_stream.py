@@ -9,11 +9,8 @@ import pytest
 
 from holdfast.runtime import Cancelled, Channel, Queue, TaskInterrupted, as_completed, map_over, spawn
 from holdfast.runtime.testing import Hand, promise
+from tests.runtime.bodies import follow
 from tests.runtime.inside import waiters
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
 
 
 def test_results_come_in_the_order_of_settlement() -> None:
