@@ -100,6 +100,15 @@ def test_a_cycle_is_found_when_a_completion_closes_it() -> None:
         hand.result()
 
 
+def test_a_cycle_is_found_though_a_fiber_that_leads_to_it_has_another_way_out() -> None:
+    async def root() -> None:
+        first, _ = await pair()
+        await gather(first, sleep(3600))
+
+    with pytest.raises(Deadlock, match="second#3"):
+        Hand(root).result()
+
+
 def test_the_graph_shows_file_and_line_of_every_wait() -> None:
     async def helper(task: Task[Any]) -> None:
         await task
