@@ -19,23 +19,7 @@ from holdfast.runtime import (
     spawn,
 )
 from holdfast.runtime.testing import Hand, promise
-
-
-def work() -> None:
-    return None
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
-
-
-async def watch(name: str, trace: list[str]) -> None:
-    try:
-        await promise(name)
-        trace.append(f"{name} done")
-    except TaskInterrupted:
-        trace.append(f"{name} interrupted")
-        raise
+from tests.runtime.bodies import follow, watch, work
 
 
 async def outcome(task: Task[Any]) -> str:

@@ -1,6 +1,6 @@
 """Random programs: the same completions give the same trace, whatever the spelling and the hash seed.
 
-`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs; the seed is in the test's name.
+`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs; the seed is in the name.
 """
 
 from __future__ import annotations

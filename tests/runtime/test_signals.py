@@ -108,7 +108,8 @@ def test_a_parent_does_not_keep_its_children_alive() -> None:
     for _ in range(1000):
         parent.child()
     gc.collect()
-    assert not list(parent._children or ())
+    seen = parent._children  # pyright: ignore[reportPrivateUsage]
+    assert not list(seen or ())
 
 
 def test_a_child_keeps_its_own_reason_when_the_parent_is_set_later() -> None:
