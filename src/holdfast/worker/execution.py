@@ -217,23 +217,24 @@ class Execution:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
         while not self.scheduler.done and self._fault is None:
             recorded = self._journal.order.get(self._place)
-            if recorded is not None:
-                if recorded not in self._open:
-                    where = f"place {self._place} of {self.id}"
-                    self._fault = ReplayMismatch(
-                        f"the completion of {recorded} is recorded at {where}; the code did not ask for it"
-                    )
-                    return
+            if recorded is not None and self._is_known(recorded):
                 self._place += 1
                 self._deliver(recorded)
             elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
-                self._deliver(only)
-            elif self._arrived:
+                self._deliver(only)  # nothing else could have come first: its place needs no record
+            elif recorded is None and self._arrived:
                 promise_id = next(iter(self._arrived))
                 self._unwritten.append(CreateAction(self._observation(promise_id)))
                 self._deliver(promise_id)
             else:
                 return
+
+    def _is_known(self, promise_id: str) -> bool:
+        """Can this completion be seen now? Of what runs elsewhere the outcome may still have to be asked for."""
+        operation = self._open.get(promise_id)
+        if isinstance(operation, Step | Note | Sleep):
+            return True
+        return operation is not None and self._completed_outside(promise_id)
 
     def _completed_outside(self, promise_id: str) -> bool:
         operation = self._open[promise_id]
@@ -249,18 +250,19 @@ class Execution:
         if promise_id in self._fresh:
             self._fresh.remove(promise_id)
         try:
-            value = self._outcome(operation, self._journal.records[promise_id])
+            value = self._outcome(operation, promise_id)
         except Exception as error:
             self.scheduler.reject(promise_id, error)
         else:
             self.scheduler.resolve(promise_id, value)
 
-    def _outcome(self, operation: Operation, record: Promise) -> Any:
+    def _outcome(self, operation: Operation, promise_id: str) -> Any:
         around = self.around
         if isinstance(operation, Call) and not operation.waits:
-            return record.id
+            return promise_id
         if isinstance(operation, Sleep):
             return None
+        record = self._journal.records[promise_id]
         if record.state == "resolved":
             return around.payloads.decode(record.value, operation.returns)
         if record.state == "rejected":
@@ -479,6 +481,13 @@ class Execution:
         waiting = self.scheduler.waiting()
         if self.scheduler.done or not waiting:
             return None
+        if self._place in self._journal.order:
+            unasked = self._journal.order[self._place]
+            return self._halt(
+                ReplayMismatch(
+                    f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
+                )
+            )
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
