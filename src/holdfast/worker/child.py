@@ -1,4 +1,4 @@
-"""The child's side of a step in a process of its own: `python -m holdfast.worker.child`, started by processes.py.
+"""The child's side of a step in a process of its own: processes.py starts `python -m holdfast.worker.child`.
 
 It reads orders from its standard input and answers on its standard output, in frames of a 4-byte length
 and JSON. A function is found by module and name, its arguments are typed by its annotations.
@@ -19,7 +19,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from queue import SimpleQueue
 from threading import Thread
 from types import CoroutineType, ModuleType
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from msgspec import Raw, Struct
 
@@ -99,7 +99,7 @@ def find(hello: Hello, module_name: str, qualname: str) -> Any:
 
 
 def _main_module(hello: Hello) -> ModuleType:
-    """The parent's main module under another name, so that its `if __name__ == "__main__"` does not run here."""
+    """The parent's main module under another name: its `if __name__ == "__main__"` must not run here."""
     if hello.main_name is not None:
         return import_module(hello.main_name)
     if MAIN_ALIAS not in sys.modules:
@@ -119,7 +119,7 @@ def _main_module(hello: Hello) -> ModuleType:
 def _call(step: Step, attempt: int) -> Any:
     set_attempt(attempt)
     value = step.perform()
-    return asyncio.run(value) if isinstance(value, CoroutineType) else value
+    return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 
 
 def _receive(orders_in: BinaryIO, orders: SimpleQueue[bytes]) -> None:

@@ -1,8 +1,7 @@
 """One step under way: its attempts, its time limit, its end. steps.py starts them; nobody else does.
 
 1. Everything here runs on the loop's thread, except the user's function.
-2. `finish` happens once and calls `done` once, never inside `start`: a step is started on a fiber's stack, where
-   its own completion must not arrive.
+2. `start` runs no user code and never calls `done`: it is called on a fiber's stack. `_finish` happens once.
 3. An attempt is left before the next begins: a late thread or task of an earlier one is not listened to.
 4. Each attempt runs in a fresh copy of the step's Context, with a signal of its own below the step's when
    it can time out alone.
@@ -11,15 +10,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
 from types import CoroutineType
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
+from holdfast.runtime import step as step_module
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
+from holdfast.worker import threads
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepCalledOff, StepExited, StepTimedOut
 from holdfast.worker.processes import Processes
@@ -27,6 +29,7 @@ from holdfast.worker.retry import NEVER, Retry, next_delay
 from holdfast.worker.threads import Threads, Ticket
 
 Mode = Literal["auto", "thread", "async", "process", "inline"]
+State = Literal["queued", "running", "waiting to retry", "stopping"]
 
 CANCEL_GRACE_S: Final = 5.0
 
@@ -70,7 +73,7 @@ class RunningStep(NamedTuple):
     mode: Mode
     attempt: int
     running_s: float
-    state: Literal["queued", "running", "waiting to retry", "stopping"]
+    state: State
 
 
 class Stage(Protocol):
@@ -80,6 +83,7 @@ class Stage(Protocol):
     context: Context
     threads: Threads
     processes: Processes
+    tasks_left_behind: set[asyncio.Task[Any]]
     random: Callable[[], float]
 
     def left(self, performance: Performance, /) -> None: ...
@@ -92,9 +96,9 @@ class Performance:
         "_attempt",
         "_attempt_signal",
         "_began_at",
-        "_coroutine",
         "_done",
         "_over",
+        "_queued",
         "_stage",
         "_stop",
         "_task",
@@ -109,16 +113,16 @@ class Performance:
         self._stage = stage
         self._done = done
         self.call = call
-        self.mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
+        self.mode: Mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
         self._attempt = 0
         self._attempt_signal: Signal | None = None
         self._began_at = stage.loop.time()
         self._task: asyncio.Task[Any] | None = None
-        self._coroutine: Coroutine[Any, Any, Any] | None = None
         self._ticket: Ticket | None = None
         self._timer: TimerHandle | None = None
         self._stop: Exception | None = None  # why the current attempt was told to stop
         self._over = False
+        self._queued = False  # for a child process; a thread's ticket knows by itself
         self._withdraw = call.step.signal.on_set(self._signalled)
 
     def start(self) -> None:
@@ -130,25 +134,15 @@ class Performance:
             self._begin()
 
     def describe(self) -> RunningStep:
+        state: State = "running"
         if self._stop is not None:
             state = "stopping"
-        elif self._ticket is not None and self._ticket.began_at is None:
+        elif self._queued or (self._ticket is not None and self._ticket.began_at is None):
             state = "queued"
         elif self._ticket is None and self._task is None and self._timer is not None:
             state = "waiting to retry"
-        else:
-            state = "running"
         running_s = self._stage.loop.time() - self._began_at
-        return RunningStep(self.call.name, self.mode, self._attempt, running_s, state)
-
-    def call_off(self, error: Exception) -> None:
-        """Stop it: the attempt is told, and `error` is the outcome unless the attempt ends first."""
-        if self._over:
-            return
-        if self._task is not None:
-            self._cancel_task(error)
-        else:
-            self._finish(None, error)
+        return RunningStep(self.call.step.name, self.mode, self._attempt, running_s, state)
 
     # -- attempts
 
@@ -157,66 +151,82 @@ class Performance:
             return
         self._timer = None
         self._attempt += 1
-        step, limit_s, loop = self.call.step, self.call.time_limit_s, self._stage.loop
-        self._attempt_signal = None if limit_s is None else step.signal.child()
+        step, limit_s = self.call.step, self.call.time_limit_s
+        signal = self._attempt_signal = None if limit_s is None else step.signal.child()
         context = step.context.copy()
         match self.mode:
             case "thread":
-                attempt, signal = self._attempt, self._attempt_signal
-                self._ticket = Ticket(lambda: context.run(_perform, step, attempt, signal), self._thread_ended)
+                attempt = self._attempt
+                self._ticket = Ticket(
+                    lambda: context.run(_perform, step, attempt, signal), self._thread_ended
+                )
                 self._stage.threads.submit(self._ticket)
+                self._start_clock()
             case "process":
-                self._begin_task(self._stage.processes.perform(step, self._attempt), context)
-            case _:
+                self._queued = True
+                self._begin_task(
+                    self._stage.processes.perform(step, self._attempt, self._left_queue), context
+                )
+            case "inline":
                 try:
-                    value = context.run(_perform, step, self._attempt, self._attempt_signal)
+                    value = context.run(_perform, step, self._attempt, signal)
                 except BaseException as error:
-                    loop.call_soon(self._attempt_ended, None, error, context=self._stage.context)
-                    return
-                if isinstance(value, CoroutineType):
-                    self._begin_task(value, context)
-                elif self.mode == "inline":
-                    self._attempt_ended(value, None)
-                    return
+                    self._attempt_ended(None, error)
                 else:
-                    loop.call_soon(self._attempt_ended, value, None, context=self._stage.context)
-                    return
-        if limit_s is not None:
-            self._timer = loop.call_later(limit_s, self._time_up, context=self._stage.context)
+                    self._returned(value)
+            case _:
+                self._begin_task(_perform_async(step, self._attempt, signal), context)
+                self._start_clock()
 
-    def _begin_task(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> None:
+    def _begin_task(self, body: Coroutine[Any, Any, Any], context: Context) -> None:
         # Not loop.create_task: a factory that starts tasks eagerly would run the step on the fiber's stack.
-        self._coroutine = coroutine
-        self._task = asyncio.Task(
-            _guarded(coroutine, self.call.name), loop=self._stage.loop, name=self.call.name, context=context
-        )
+        self._task = asyncio.Task(body, loop=self._stage.loop, name=self.call.step.name, context=context)
         self._task.add_done_callback(self._task_ended, context=self._stage.context)
+
+    def _start_clock(self) -> None:
+        if self.call.time_limit_s is not None:
+            self._call_later(self.call.time_limit_s, self._time_up)
+
+    def _left_queue(self) -> None:
+        """A child process takes the step now."""
+        self._queued = False
+        self._start_clock()
 
     def _thread_ended(self, ticket: Ticket) -> None:
         if ticket is not self._ticket:
             return
         self._ticket = None
-        value, error = ticket.value, ticket.error
-        if isinstance(value, CoroutineType):  # a plain function around an async one
-            self._begin_task(value, self.call.step.context.copy())
+        if ticket.error is not None:
+            self._attempt_ended(None, ticket.error)
         else:
-            self._attempt_ended(value, error)
+            self._returned(ticket.value)
+
+    def _returned(self, value: Any) -> None:
+        """A plain function gave a value, or the coroutine of an async one it is wrapped around."""
+        if isinstance(value, CoroutineType):
+            coroutine = cast(Coroutine[Any, Any, Any], value)
+            self._begin_task(_guarded(coroutine, self.call.step.name), self.call.step.context.copy())
+            assert self._task is not None
+            # Cancelled before it began: say that it never will.
+            self._task.add_done_callback(lambda _: coroutine.close(), context=self._stage.context)
+        else:
+            self._attempt_ended(value, None)
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._stage.tasks_left_behind.discard(task)
+        error = _cancelled if task.cancelled() else task.exception()
         if task is not self._task:
-            if not task.cancelled():
-                task.exception()  # looked at, so that nobody is told that nobody did
             return
-        assert self._coroutine is not None
-        self._coroutine.close()  # cancelled before it began: say that it will not
-        self._task = self._coroutine = None
+        self._task, self._queued = None, False
         stop, self._stop = self._stop, None
-        if task.cancelled():
-            self._attempt_ended(None, stop or StepExited(f"The step {self.call.name} cancelled itself"))
-        elif (error := task.exception()) is not None:
-            self._attempt_ended(None, stop or error)
-        else:
+        if error is None:
             self._attempt_ended(task.result(), None)
+        elif stop is not None:
+            self._attempt_ended(None, stop)
+        elif error is _cancelled:
+            self._attempt_ended(None, StepExited(f"The step {self.call.step.name} cancelled itself"))
+        else:
+            self._attempt_ended(None, error)
 
     def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
         if self._over:
@@ -225,19 +235,19 @@ class Performance:
         if error is None:
             self._finish(value, None)
             return
+        _begin_traceback_with_the_step(error)
         if not isinstance(error, Exception):
-            error, cause = StepExited(f"The step {self.call.name} raised {error!r}"), error
-            error.__cause__ = cause
-        loop = self._stage.loop
-        if self.call.step.signal.is_set:
-            delay_s = None
-        else:
-            elapsed_s = loop.time() - self._began_at
+            exited = StepExited(f"The step {self.call.step.name} raised {error!r}")
+            exited.__cause__ = error
+            error = exited
+        delay_s = None
+        if not self.call.step.signal.is_set:
+            elapsed_s = self._stage.loop.time() - self._began_at
             delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
         if delay_s is None:
             self._finish(None, error)
         else:
-            self._timer = loop.call_later(delay_s, self._begin, context=self._stage.context)
+            self._call_later(delay_s, self._begin)
 
     # -- being stopped
 
@@ -249,26 +259,30 @@ class Performance:
             return  # the loop is closed
 
     def _called_off(self) -> None:
-        error = StepCalledOff(f"The step {self.call.name} was called off")
+        if self._over:
+            return
+        error = StepCalledOff(f"The step {self.call.step.name} was called off")
         error.__cause__ = self.call.step.signal.reason
-        self.call_off(error)
+        if self._task is not None:
+            self._cancel_task(error)
+        else:
+            self._finish(None, error)
 
     def _time_up(self) -> None:
-        assert self.call.time_limit_s is not None
+        limit_s, ticket = self.call.time_limit_s, self._ticket
+        assert limit_s is not None
         self._timer = None
-        loop, ticket = self._stage.loop, self._ticket
         if ticket is not None:
             # The clock of an attempt starts when a thread takes it, which the loop was not told.
-            spent_s = 0.0 if ticket.began_at is None else loop.time() - ticket.began_at
-            if spent_s < self.call.time_limit_s:
-                left_s = self.call.time_limit_s - spent_s
-                self._timer = loop.call_later(left_s, self._time_up, context=self._stage.context)
+            spent_s = 0.0 if ticket.began_at is None else self._stage.loop.time() - ticket.began_at
+            if spent_s < limit_s:
+                self._call_later(limit_s - spent_s, self._time_up)
                 return
         error = StepTimedOut(
-            f"Attempt {self._attempt} of the step {self.call.name} took longer than {self.call.time_limit_s:g} s"
+            f"Attempt {self._attempt} of the step {self.call.step.name} took longer than {limit_s:g} s"
         )
-        if self._attempt_signal is not None:
-            self._attempt_signal.set(error)
+        assert self._attempt_signal is not None
+        self._attempt_signal.set(error)
         if self._task is not None:
             self._cancel_task(error)
         elif ticket is not None:
@@ -277,18 +291,16 @@ class Performance:
 
     def _cancel_task(self, error: Exception) -> None:
         assert self._task is not None
-        if self._stop is not None and not isinstance(self._stop, StepTimedOut):
-            return
         self._stop = error
         self._stop_timer()
         self._task.cancel()
-        self._timer = self._stage.loop.call_later(
-            CANCEL_GRACE_S, self._leave_task, context=self._stage.context
-        )
+        self._call_later(CANCEL_GRACE_S, self._leave_task)
 
     def _leave_task(self) -> None:
         """It was cancelled and would not end: go on without it."""
-        self._timer = self._task = self._coroutine = None
+        assert self._task is not None
+        self._stage.tasks_left_behind.add(self._task)
+        self._timer = self._task = None
         error, self._stop = self._stop, None
         self._attempt_ended(None, error)
 
@@ -296,6 +308,9 @@ class Performance:
         assert self._ticket is not None
         self._stage.threads.drop(self._ticket)
         self._ticket = None
+
+    def _call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._timer = self._stage.loop.call_later(delay_s, callback, context=self._stage.context)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -315,7 +330,7 @@ class Performance:
         try:
             self._done(outcome)
         except Exception as failure:
-            message = f"The receiver of step {self.call.name}'s outcome failed"
+            message = f"The receiver of step {self.call.step.name}'s outcome failed"
             loop.call_exception_handler({"message": message, "exception": failure})
 
 
@@ -324,15 +339,36 @@ def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
     return step.perform(signal)
 
 
+async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
+    set_attempt(attempt)
+    try:
+        value = step.perform(signal)
+        return await value if isawaitable(value) else value
+    except (KeyboardInterrupt, SystemExit) as error:
+        # asyncio would let these through to whoever runs the loop.
+        raise StepExited(f"The step {step.name} raised {error!r}") from error
+
+
 async def _guarded(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
     try:
         return await coroutine
-    except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
-        # asyncio would let these through to whoever runs the loop.
+    except (KeyboardInterrupt, SystemExit) as error:
         raise StepExited(f"The step {name} raised {error!r}") from error
+
+
+def _begin_traceback_with_the_step(error: BaseException) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OUR_FILES:
+        trace = trace.tb_next
+    if trace is not None:  # else the step was not even entered
+        error.__traceback__ = trace
 
 
 def _mode_of(function: Callable[..., Any]) -> Mode:
     if iscoroutinefunction(function):
         return "async"
     return "async" if iscoroutinefunction(getattr(function, "__call__", None)) else "thread"  # noqa: B004
+
+
+_cancelled: Final = asyncio.CancelledError()
+_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], threads, step_module)}

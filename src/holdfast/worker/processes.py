@@ -38,8 +38,8 @@ class Processes:
         self._idle: list[_Child] = []
         self._reaping: set[asyncio.Task[None]] = set()
 
-    async def perform(self, step: Step, attempt: int) -> Any:
-        """Have a child perform the step. Cancelling this kills that child."""
+    async def perform(self, step: Step, attempt: int, begins: Callable[[], None]) -> Any:
+        """Have a child perform the step, and call `begins` when one is free. Cancelling kills that child."""
         function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
         module, qualname = _importable(function, step.name)
         order = dump(
@@ -47,6 +47,7 @@ class Processes:
         )
         async with self._slots:
             child = self._idle_child() or await self._spawn()
+            begins()
             try:
                 answer = await child.ask(order, step.name)
             except BaseException:
@@ -156,8 +157,8 @@ def _unfolded(
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A partial is its function with more arguments; `named` makes them without any."""
     while isinstance(function, partial):
-        more = cast("partial[Any]", function)
-        function, args, kwargs = more.func, (*more.args, *args), {**more.keywords, **kwargs}
+        inner = cast(Any, function)
+        function, args, kwargs = inner.func, (*inner.args, *args), {**inner.keywords, **kwargs}
     return function, args, kwargs
 
 

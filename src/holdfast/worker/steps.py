@@ -8,10 +8,12 @@ microseconds and for virtual time, as nothing else runs meanwhile.
     runner.start(StepCall(step, retry, time_limit_s=30), done)     # done(Outcome), on the loop's thread, once
 
 1. `start` may be called on a fiber's stack: it runs no user code and calls no one back.
-2. When a step's signal is set: a pending retry is dropped, a task cancelled and a child killed. A thread cannot
-   be stopped: its function is told by the signal and left to finish, and the step ends at once.
-3. A time limit is per attempt, and does the same to the attempt.
-4. After `close` there is no task and no child of this runner, and no thread but those left to finish.
+2. When a step's signal is set, a pending retry is dropped, a task is cancelled, a child is killed. A thread
+   cannot be stopped: its function is told by the signal and left to finish, and the step ends at once. So
+   is a task that swallows its cancellation, after a few seconds of grace.
+3. A time limit is per attempt, counts from when the function begins, and does the same to the attempt. An
+   attempt in a thread may therefore still be at it when the next one begins: let it watch its signal.
+4. After `close` there is no child of this runner, and no thread or task but those left to finish.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ import os
 import random
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Final
+from typing import Any, Final
 
 from holdfast.worker.attempt import current_attempt
-from holdfast.worker.errors import StepCalledOff, StepsClosed
+from holdfast.worker.errors import StepsClosed
 from holdfast.worker.performance import (
     CANCEL_GRACE_S,
     Mode,
@@ -57,6 +59,7 @@ class StepRunner:
         self.context = copy_context()
         self.threads = Threads(self.loop, threads_max)
         self.processes = Processes(processes_max)
+        self.tasks_left_behind: set[asyncio.Task[Any]] = set()
         self.random = random
         self._running: set[Performance] = set()
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -76,8 +79,8 @@ class StepRunner:
 
     @property
     def left_behind(self) -> int:
-        """Threads that still perform a step which timed out or was called off."""
-        return self.threads.left_behind
+        """Threads and tasks that still perform a step which timed out or was called off, and will not end."""
+        return self.threads.left_behind + len(self.tasks_left_behind)
 
     async def drain(self, timeout_s: float | None = None) -> bool:
         """Wait until no step is under way; False when that took longer than `timeout_s`."""
@@ -91,10 +94,9 @@ class StepRunner:
     async def close(self) -> None:
         """Call off every step and take down what performed it. Their `done` gets StepCalledOff."""
         self._closed = True
+        reason = StepsClosed("The runner is closing")
         for performance in list(self._running):
-            performance.call_off(
-                StepCalledOff(f"The step {performance.call.name} was called off: the worker is stopping")
-            )
+            performance.call.step.call_off(reason)
         await self.drain(CANCEL_GRACE_S * 2)
         self.threads.close()
         await self.processes.close()
