@@ -7,7 +7,7 @@ it must be.
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -20,10 +20,8 @@ TASK_STATES = {"pending", "acquired", "suspended", "halted", "fulfilled"}
 
 def no_nulls(node: Any) -> None:
     assert node is not None, "optional fields are left out, never null"
-    if isinstance(node, dict):
-        for item in cast("dict[str, Any]", node).values():
-            no_nulls(item)
-    for item in node if type(node) is list else ():  # pyright: ignore[reportUnknownVariableType]
+    items: Any = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for item in items:
         no_nulls(item)
 
 

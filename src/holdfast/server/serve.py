@@ -21,7 +21,7 @@ from holdfast.engine import Rules
 from holdfast.node.node import Node
 from holdfast.server.app import App
 from holdfast.server.auth import Authenticator
-from holdfast.server.connection import Bounds, Connection, check_pace
+from holdfast.server.connection import Connection, Ground, check_pace
 from holdfast.server.errors import OpenToTheWorld, SettingsError
 from holdfast.server.logs import write_logs
 from holdfast.server.origin import is_loopback
@@ -149,11 +149,14 @@ def _runner() -> Callable[[Any], None]:
 
 
 def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
-    bounds = Bounds(settings.connections_max, settings.header_bytes_max, settings.read_timeout_s)
-    bounds.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
+    ground = Ground(settings.connections_max, settings.header_bytes_max, settings.body_bytes_max)
+    ground.read_timeout_s = settings.read_timeout_s
+    ground.idle_timeout_s = settings.idle_timeout_s
+    ground.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
+    ground.answer = app.answer
     config = uvicorn.Config(
         app,
-        http=type("BoundedConnection", (Connection,), {"bounds": bounds}),
+        http=type("GroundedConnection", (Connection,), {"ground": ground}),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -161,7 +164,6 @@ def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=settings.idle_timeout_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.stop_timeout_s,  # type: ignore[arg-type]
         backlog=accept_backlog,
     )
