@@ -84,10 +84,10 @@ async def through_node(node: Node, names: list[str], callers: int) -> float:
     return len(names) / (time.perf_counter() - began)
 
 
-def steps(count: int) -> list[str]:
-    """Ids as executions make them: a root for each caller, and a counter."""
-    roots = [f"{random.getrandbits(64):016x}" for _ in range(CALLERS)]
-    return [f"{roots[index % CALLERS]}:{index // CALLERS}" for index in range(count)]
+def ordered(count: int) -> list[str]:
+    """Ids that grow with time, as Holdfast makes them when the user gives none."""
+    start = time.time_ns()
+    return [f"{start + index:x}" for index in range(count)]
 
 
 def roots(count: int) -> list[str]:
@@ -102,14 +102,14 @@ async def rates(folder: Path) -> list[Row]:
     against_bulk: list[float] = []
     latency: list[float] = []
     async with Node(SqliteStore(folder / "node.db")) as node:
-        await through_node(node, steps(GROUPED), CALLERS)
-        bare.in_groups(steps(GROUPED))
+        await through_node(node, ordered(GROUPED), CALLERS)
+        bare.in_groups(ordered(GROUPED))
         for _ in range(TURNS):
-            single = bare.one_by_one(steps(SINGLE * 4))
-            grouped = await through_node(node, steps(GROUPED), CALLERS)
-            bulk = bare.in_groups(steps(GROUPED))
-            alone = await through_node(node, steps(SINGLE), 1)
-            plain = bare.one_by_one(steps(SINGLE))
+            single = bare.one_by_one(ordered(SINGLE * 4))
+            grouped = await through_node(node, ordered(GROUPED), CALLERS)
+            bulk = bare.in_groups(ordered(GROUPED))
+            alone = await through_node(node, ordered(SINGLE), 1)
+            plain = bare.one_by_one(ordered(SINGLE))
             against_single.append(grouped / single)
             against_bulk.append(grouped / bulk)
             latency.append(plain / alone)

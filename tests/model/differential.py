@@ -7,7 +7,7 @@ quotas fails as well. A difference is shrunk to the fewest steps that still show
 
     python -m tests.model.differential --count 300000 --seed 7 --backends memory,sqlite
 
-Back ends come from `tests.backends.open_direct_backend(name)`; `oracle` and `mutant` are made here and need nothing.
+Back ends come from `tests.backends.open_direct_backend(name)`; `oracle` and `mutant` are made here.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ answers at once in a thread of its own and on one that must be awaited. A transa
 `transact` returns only after it is durable.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -82,8 +82,8 @@ class Store(Protocol):
         """Make ready; answer with the latest instant that was ever committed."""
         ...
 
-    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        """Do the work in one transaction; return when it is durable. May call `work` more than once."""
+    def transact(self, work: Callable[[], Work[Result]]) -> Awaitable[Result]:
+        """Do the work in one transaction; done when it is durable. May call `work` more than once."""
         ...
 
     async def close(self) -> None: ...

@@ -43,7 +43,8 @@ from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
 
-rows_per_statement_max: Final = 256
+# Past about this many parameters SQLite takes longer for a row, not shorter: measured in bench/engine.py.
+parameters_per_statement_max: Final = 128
 cache_bytes: Final = 64 * 1024 * 1024
 checkpoint_pages: Final = 4_000
 busy_ms: Final = 5_000
@@ -162,12 +163,8 @@ class _Transaction:
         self._load_records(ws, footprint.promises | footprint.obligations | footprint.branches_of, owing)
         if owing:
             self._load_obligations(ws, owing)
-        branches = footprint.branches | self._branches_of(ws, footprint.branches_of)
-        if branches := branches - ws.branches.keys():
-            self._load_branches(ws, branches)
-        if footprint.branches_of:
-            woken = (task.woken_by for key in footprint.branches_of if (task := ws.tasks[key]) is not None)
-            self._load_records(ws, {key for key in woken if key is not None}, set())
+        if footprint.branches or footprint.branches_of:
+            self._load_branches(ws, footprint)
         if footprint.schedules:
             for row in self._by_ids(sql.SCHEDULES, footprint.schedules):
                 ws.fill_schedule(row[0], rows.read_schedule(row))
@@ -219,10 +216,14 @@ class _Transaction:
         promises = (promise for key in ids if (promise := ws.promises[key]) is not None)
         return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
 
-    def _load_branches(self, ws: WorkingSet, branches: set[str]) -> None:
+    def _load_branches(self, ws: WorkingSet, footprint: Footprint) -> None:
+        """Whole branches; and for tasks about to be acquired, the promise that woke each."""
+        woken = (task.woken_by for key in footprint.branches_of if (task := ws.tasks[key]) is not None)
+        self._load_records(ws, {key for key in woken if key is not None}, set())
+        branches = (footprint.branches | self._branches_of(ws, footprint.branches_of)) - ws.branches.keys()
         members: dict[str, list[str]] = {branch: [] for branch in branches}
         branch_at = rows.PROMISE_COLUMNS.index("branch")
-        for row in self._by_ids(sql.RECORDS_BY_BRANCH, branches):
+        for row in self._by_ids(sql.RECORDS_BY_BRANCH, branches) if branches else ():
             self._fill(ws, row)
             members[row[branch_at]].append(row[0])
         for branch, ids in members.items():
@@ -270,10 +271,13 @@ class _Transaction:
         ws.saved()
 
     def _write(self, statement: tuple[str, str, str], records: Sequence[rows.Row]) -> None:
-        """As few statements as there are powers of two in the number of rows: few texts to prepare."""
+        """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
+        if not records:
+            return
+        most = parameters_per_statement_max // len(records[0])
         start = 0
         while (left := len(records) - start) > 0:
-            size = min(1 << (left.bit_length() - 1), rows_per_statement_max)
+            size = 1 << (min(left, most).bit_length() - 1)
             chunk = records[start : start + size]
             self.connection.execute(sql.for_rows(statement, size), [field for row in chunk for field in row])
             start += size

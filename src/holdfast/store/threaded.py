@@ -30,8 +30,8 @@ class ThreadedStore:
             await self._end()
             raise
 
-    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        return await self._call(lambda: self._store.run(work))
+    def transact(self, work: Callable[[], Work[Result]]) -> "asyncio.Future[Result]":
+        return self._call(lambda: self._store.run(work))
 
     async def close(self) -> None:
         if self._thread.is_alive():
@@ -42,7 +42,7 @@ class ThreadedStore:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def _call(self, do: Callable[[], Result]) -> Result:
+    def _call(self, do: Callable[[], Result]) -> "asyncio.Future[Result]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
 
@@ -55,7 +55,7 @@ class ThreadedStore:
                 _tell(loop, future, result, None)
 
         self._jobs.put(job)
-        return await future
+        return future
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
