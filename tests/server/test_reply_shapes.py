@@ -20,9 +20,9 @@ TASK_STATES = {"pending", "acquired", "suspended", "halted", "fulfilled"}
 
 def no_nulls(node: Any) -> None:
     assert node is not None, "optional fields are left out, never null"
-    items: Any = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    for item in items:
-        no_nulls(item)
+    if not isinstance(node, str | int):
+        for item in node.values() if hasattr(node, "values") else node:
+            no_nulls(item)
 
 
 def is_value(value: Any, version: str) -> None:

@@ -108,9 +108,17 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
             started.cancel()
             node.office.set_push(None)
             await pusher.stop()
-            await node.stop()
+            await _stop_node(node, settings.stop_timeout_s)
     finally:
         listener.close()
+
+
+async def _stop_node(node: Node, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await node.stop()
+    except TimeoutError:
+        log.error("the store did not come to rest in time; what it was doing is done whole or not at all")
 
 
 def serve(settings: Settings) -> None:
