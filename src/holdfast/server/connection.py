@@ -43,13 +43,22 @@ class Ground:
 class Exchange:
     """One request and its answer on the short way, seen by uvicorn as a cycle."""
 
-    __slots__ = ("body", "disconnected", "headers", "keep_alive", "message_event", "response_complete")
+    __slots__ = (
+        "asked",
+        "body",
+        "disconnected",
+        "headers",
+        "keep_alive",
+        "message_event",
+        "response_complete",
+    )
     response_started = False
 
     def __init__(self, headers: Headers, keep_alive: bool) -> None:
         self.headers = headers
         self.keep_alive = keep_alive
-        self.body = b""
+        self.body: bytes | bytearray = b""
+        self.asked = False  # the app was asked; what still comes of the body is of no interest
         self.response_complete = False
         self.disconnected = False
         self.message_event = _nobody_waits
@@ -166,8 +175,13 @@ class Connection(HttpToolsProtocol):
         exchange = cast("Any", self.cycle)
         if exchange.__class__ is not Exchange:
             super().on_body(body)
-        elif not exchange.response_complete:
-            exchange.body = exchange.body + body if exchange.body else body
+        elif not exchange.asked:
+            if not exchange.body:
+                exchange.body = body
+            else:
+                if exchange.body.__class__ is bytes:
+                    exchange.body = bytearray(exchange.body)
+                exchange.body += body
             if len(exchange.body) > self.ground.body_bytes_max:
                 self._answer(exchange)  # says that it is too large, and hangs up
 
@@ -178,17 +192,18 @@ class Connection(HttpToolsProtocol):
         exchange = cast("Any", self.cycle)
         if exchange.__class__ is not Exchange:
             super().on_message_complete()
-        elif not exchange.response_complete:
+        elif not exchange.asked:
             self._answer(exchange)
 
     def _answer(self, exchange: Exchange) -> None:
+        exchange.asked = True
         task = self.loop.create_task(self._write_answer(exchange))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def _write_answer(self, exchange: Exchange) -> None:
-        status, body, headers = await self.ground.answer(exchange.headers, exchange.body)
-        if self.is_lost or exchange.response_complete:
+        status, body, headers = await self.ground.answer(exchange.headers, bytes(exchange.body))
+        if self.is_lost:
             return
         exchange.response_complete = True
         self.transport.write(_written(status, body, headers))

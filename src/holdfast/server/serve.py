@@ -6,7 +6,9 @@ finished and answered; then the node and its store are closed. All within a time
 
 import asyncio
 import contextlib
+import gc
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -35,7 +37,9 @@ log = logging.getLogger("holdfast.server")
 pace_check_s: Final = 1.0
 accept_backlog: Final = 4_096
 # The store's thread needs the interpreter for moments only; the default of 5 ms makes it wait for them.
-switch_interval_s: Final = 0.000_5
+switch_interval_s: Final = 0.000_1
+# Records know no cycles; looking for some every 700 allocations is a twentieth of all work.
+collect_after_allocations: Final = 20_000
 
 
 class Running(uvicorn.Server):
@@ -124,8 +128,20 @@ async def _stop_node(node: Node, timeout_s: float) -> None:
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
     write_logs(settings.log_level)
-    sys.setswitchinterval(switch_interval_s)
+    _tune_process(settings)
     _runner()(_serve(settings))
+
+
+def _tune_process(settings: Settings) -> None:
+    sys.setswitchinterval(switch_interval_s)
+    gc.freeze()
+    gc.set_threshold(collect_after_allocations, 20, 50)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections_max + 1_000  # and some files
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(settings: Settings) -> None:
