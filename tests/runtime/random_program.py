@@ -13,11 +13,12 @@ import hashlib
 import sys
 from collections.abc import Coroutine, Generator
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from holdfast.runtime import (
     Channel,
     Deadlock,
+    Operation,
     Queue,
     Semaphore,
     Task,
@@ -41,7 +42,20 @@ from holdfast.runtime.testing import Hand, promise
 Form = Literal["async", "generator"]
 Op = tuple[Any, ...]
 
-LEAVES = ("wait", "wait", "wait", "sleep", "send", "receive", "put", "get", "join", "interrupt", "sleep", "fail")
+LEAVES = (
+    "wait",
+    "wait",
+    "wait",
+    "sleep",
+    "send",
+    "receive",
+    "put",
+    "get",
+    "join",
+    "interrupt",
+    "sleep",
+    "fail",
+)
 COMBINATORS = ("gather", "race", "any", "settled", "select", "cancel_losers", "as_completed")
 BLOCKS = ("spawn", "spawn", "spawn", "shield", "within", "within", "scope", "permit", "map", "operation")
 
@@ -70,8 +84,10 @@ class Run:
         self.form = form
         self.trace: list[str] = []
         self.tasks: list[Task[Any]] = []
-        self.boxes = [Channel[Any](f"box{number}") for number in range(4)]
-        self.queues = [Queue[Any](None if number % 2 else 1, f"queue{number}") for number in range(4)]
+        self.boxes: list[Channel[int]] = [Channel(f"box{number}") for number in range(4)]
+        self.queues: list[Queue[int]] = [
+            Queue(None if number % 2 else 1, f"queue{number}") for number in range(4)
+        ]
         self.gates = [Semaphore(1 + number % 2, f"gate{number}") for number in range(4)]
         self.program = draw_body(Random(seed), 3)
         self.world = Random(seed + 1_000_003)
@@ -106,7 +122,7 @@ class Run:
                 self.see(f"begins {op[0]}")
                 try:
                     for work in self.begin(op):
-                        result = yield from work
+                        result = yield from cast("Generator[Any, Any, Any]", work)
                         self.see(f"{op[0]} gave {show(result)}")
                 except Exception as error:
                     self.see(f"{op[0]} raised {show(error)}")
@@ -118,7 +134,8 @@ class Run:
 
     def begin(self, op: Op) -> Any:
         """Do the part of an operation that does not wait; return what is to be waited for, in order."""
-        kind, rest = op[0], op[2]
+        kind: str = op[0]
+        rest: Any = op[2]
         if kind == "wait":
             return [promise(f"p{rest}")]
         if kind == "sleep":
@@ -126,14 +143,14 @@ class Run:
         if kind == "fail":
             raise ValueError(f"failed {rest}")
         if kind == "send":
-            self.boxes[rest].send(rest)
+            self.boxes[int(rest)].send(int(rest))
             return []
         if kind == "receive":
-            return [self.boxes[rest].receive]
+            return [self.boxes[int(rest)].receive]
         if kind == "put":
-            return [self.queues[rest].put(rest)]
+            return [self.queues[int(rest)].put(int(rest))]
         if kind == "get":
-            return [self.queues[rest].get()]
+            return [self.queues[int(rest)].get()]
         if kind == "join":
             return self.tasks[rest : rest + 1]
         if kind == "interrupt":
@@ -164,7 +181,7 @@ class Run:
             self.tasks.append(spawn(self.body(inner)))
             return []
         if kind == "operation":
-            return [operation(self.body)(inner)]  # type: ignore[type-var]
+            return [Operation(self.body, inner)]
         if kind == "shield":
             return [shield(self.body(inner))]
         if kind == "within":
@@ -186,7 +203,7 @@ class Run:
 
     async def releasing(self, inner: tuple[Op, ...], number: int) -> Any:
         try:
-            return await operation(self.body)(inner)  # type: ignore[type-var]
+            return await Operation(self.body, inner)
         finally:
             self.gates[number].release()
 
@@ -227,13 +244,13 @@ class Run:
 def show(value: Any) -> str:
     """A value without addresses or line numbers."""
     if isinstance(value, ExceptionGroup):
-        return f"group({', '.join(show(each) for each in value.exceptions)})"
+        return f"group({', '.join(show(each) for each in cast(Any, value).exceptions)})"
     if isinstance(value, Deadlock):
         return "Deadlock"
     if isinstance(value, Exception):
         return f"{type(value).__name__}({value})"
     if isinstance(value, tuple | list):
-        return f"[{', '.join(show(each) for each in value)}]"
+        return f"[{', '.join(show(each) for each in cast(Any, value))}]"
     return str(value)
 
 

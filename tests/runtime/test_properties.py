@@ -1,6 +1,6 @@
 """Random programs: the same completions give the same trace, whatever the spelling and the hash seed.
 
-`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs; the seed is in the test's name.
+`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs; the seed is in the name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,17 @@ def test_the_hash_seed_has_no_influence() -> None:
 def test_the_programs_reach_every_corner() -> None:
     """The property tests prove nothing about what they never do."""
     seen: Counter[str] = Counter()
-    words = ("gave", "raised", "Cancelled", "TaskInterrupted", "Deadlock", "group(", "TimedOut", "parked", "branch")
+    words = (
+        "gave",
+        "raised",
+        "Cancelled",
+        "TaskInterrupted",
+        "Deadlock",
+        "group(",
+        "TimedOut",
+        "parked",
+        "branch",
+    )
     for seed in range(FIRST, FIRST + 300):
         text = "\n".join(trace_of(seed, "async"))
         seen.update(word for word in words if word in text)

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """The seam: what a driver may rely on. A worker is written against exactly this."""
 
 from __future__ import annotations
