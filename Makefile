@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model bench bench-engine bench-runtime
+.PHONY: help demo test check format lock clean campaign-model bench
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -22,6 +22,11 @@ demo: $(STAMP)  ## watch promises and tasks survive a killed process
 
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+.PHONY: interop
+interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fetches them; needs npm)
+	@$(BIN)/python -m tests.interop.installation
+	HOLDFAST_INTEROP=1 $(BIN)/python -m pytest tests/interop -n 2 --dist loadgroup --durations 5 $(ARGS)
 
 COUNT ?= 1000000
 BACKENDS ?= memory,sqlite
@@ -43,5 +48,10 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--all-extras pyproject.toml requirements-dev.in -o requirements-dev.lock
 
+bench: $(addprefix bench-,$(filter-out __init__ table load,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
+
+bench-%: $(STAMP)  # one table: make bench-engine
+	@$(BIN)/python -m bench.$* $(ARGS)
+
 clean:  ## remove everything that make created
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/interop/.cache tests/interop/ts/node_modules

@@ -63,11 +63,13 @@ class ScheduleScan(Struct, frozen=True):
 
 
 class ClaimScan(Struct, frozen=True):
-    """Pending tasks that are not parked: highest priority first, then oldest, then by id."""
+    """Pending tasks that are not parked: highest priority first, then oldest, then by id. Unless they are
+    only looked at, a store that many nodes share passes over what others are about to claim."""
 
     groups: tuple[str, ...]
     now: Millis
     limit: int
+    view: bool = False
 
 
 class LeaseScan(Struct, frozen=True):

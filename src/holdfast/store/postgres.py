@@ -36,13 +36,13 @@ clock_step_ms: Final = 1_000
 class CommitUnknown(StoreError):
     """The connection broke while the database was committing: the change may have happened or not."""
 
-    code = "HF2004"
+    code = "HF2005"
 
 
 class TooManyConflicts(StoreError):
     """The same work lost every race with other nodes; nothing has changed."""
 
-    code = "HF2005"
+    code = "HF2006"
 
 
 class PostgresStore:

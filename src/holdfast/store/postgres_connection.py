@@ -25,7 +25,7 @@ _DISCONNECTS: Final = ("08", "57P", "53300", "25P03", "25006")
 class MissingDriver(StoreError):
     """The PostgreSQL driver is not installed."""
 
-    code = "HF2006"
+    code = "HF2007"
 
 
 def _driver() -> Any:

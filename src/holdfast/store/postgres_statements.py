@@ -171,11 +171,12 @@ CLEAR: Final = "; ".join(
 # A promise's row stands for everything about it; its task's row is locked with it so that the condition is
 # checked again on the newest version. What somebody else holds is passed over.
 _TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
-OFFERS: Final = (
+VIEW_OFFERS: Final = (
     f"SELECT -t.priority, t.created_at, t.id {_TASKS} "
     "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
-    "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3 FOR UPDATE OF p, t SKIP LOCKED"
+    "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
 )
+OFFERS: Final = f"{VIEW_OFFERS} FOR UPDATE OF p, t SKIP LOCKED"
 _WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"
 DUE_PROMISES: Final = (
     f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 "
@@ -198,4 +199,18 @@ NEXT: Final = (
     f"EXISTS (SELECT 1 {_WATCHED} AND timeout_at <= $1 AND id <> ALL($2::text[])) "
     "OR EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1 AND id <> ALL($3::text[])) "
     "OR EXISTS (SELECT 1 FROM schedules WHERE next_run_at <= $1 AND id <> ALL($4::text[]))"
+)
+
+# --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
+
+_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND NOT parked AND claim_group IS NOT NULL"
+BACKLOG_GROUPS: Final = (
+    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
+    "ORDER BY count(*) DESC, claim_group LIMIT $1"
+)
+BACKLOG_TOTALS: Final = (
+    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    f"(SELECT count(*) {_WATCHED} AND timeout_at <= $1) + (SELECT count(*) FROM tasks WHERE due_at <= $1) "
+    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= $1)"
 )

@@ -21,7 +21,18 @@ from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.records import Millis
 from holdfast.store import postgres_statements as sql
 from holdfast.store import rows
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Now, Save, Step
+from holdfast.store.interface import (
+    Backlog,
+    CountBacklog,
+    Find,
+    FindDue,
+    GroupBacklog,
+    Load,
+    LoadAll,
+    Now,
+    Save,
+    Step,
+)
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.scan_sql import POSTGRES, find_query
 
@@ -72,6 +83,8 @@ class Transaction:
                 return await self._find(scan)
             case FindDue(now, limit):
                 return await self._find_due(now, limit)
+            case CountBacklog(now, groups_max):
+                return await self._count_backlog(now, groups_max)
             case LoadAll(ws):
                 return await self._load_all(ws)
 
@@ -227,8 +240,10 @@ class Transaction:
         """The best of each group by its index, then the best of those: the backlog does not matter."""
         best: list[Any] = []
         for group in scan.groups:
-            best += await self._connection.fetch(sql.OFFERS, group, scan.now, scan.limit)
-        self._note_held(row[2] for row in best)
+            statement = sql.VIEW_OFFERS if scan.view else sql.OFFERS
+            best += await self._connection.fetch(statement, group, scan.now, scan.limit)
+        if not scan.view:
+            self._note_held(row[2] for row in best)
         return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
 
     async def _find_due(self, now: Millis, limit: int) -> Due:
@@ -252,6 +267,11 @@ class Transaction:
             schedules,
             min((instant for instant in ahead if instant is not None), default=None),
         )
+
+    async def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
+        found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
+        offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
+        return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
 
 
 class _Parts:

@@ -1,0 +1,165 @@
+"""The combinators a user calls: `gather`, `race`, `any_of`, `all_settled`, `select`.
+
+All take futures, operations, coroutines or generators; what is not a future yet is spawned. All return a
+future at once. Give the inputs one by one (the types are kept apart) or as one iterable. What each means
+is in combinator.py; this file is about types and about refusing what makes no sense.
+
+`gather` and `any_of` are also reachable as `holdfast.runtime.all` and `.any`, the names of the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from types import CoroutineType, GeneratorType
+from typing import Any, TypeAlias, TypeVar, cast, overload
+
+from holdfast.runtime.combinator import All, AllSettled, AnyOf, Failed, Ok, Race, Select, Selected
+from holdfast.runtime.future import Future
+from holdfast.runtime.operation import Operation, Waitable
+from holdfast.runtime.slot import current
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+
+Single: TypeAlias = Future[T] | Operation[T] | Coroutine[Any, Any, T]
+
+
+@overload
+def gather(a: Single[A], /) -> Future[tuple[A]]: ...
+@overload
+def gather(inputs: Iterable[Waitable[T]], /) -> Future[list[T]]: ...
+@overload
+def gather(a: Waitable[A], b: Waitable[B], /) -> Future[tuple[A, B]]: ...
+@overload
+def gather(a: Waitable[A], b: Waitable[B], c: Waitable[C], /) -> Future[tuple[A, B, C]]: ...
+@overload
+def gather(
+    a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], /
+) -> Future[tuple[A, B, C, D]]: ...
+@overload
+def gather(
+    a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], e: Waitable[E], /
+) -> Future[tuple[A, B, C, D, E]]: ...
+@overload
+def gather(
+    a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], e: Waitable[E], f: Waitable[F], /
+) -> Future[tuple[A, B, C, D, E, F]]: ...
+@overload
+def gather(*inputs: Waitable[T]) -> Future[tuple[T, ...]]: ...
+def gather(*inputs: Any) -> Future[Any]:
+    """Every value in input order: a list for one iterable, a tuple for inputs given one by one.
+
+    Fails with the first failure there is, whatever kind the inputs are; the others run on. Nothing in,
+    nothing out.
+    """
+    members, shape = _members(inputs)
+    return All(members, shape)
+
+
+@overload
+def race(a: Single[A], /, *, cancel_losers: bool = False) -> Future[A]: ...
+@overload
+def race(inputs: Iterable[Waitable[T]], /, *, cancel_losers: bool = False) -> Future[T]: ...
+@overload
+def race(a: Waitable[A], b: Waitable[B], /, *, cancel_losers: bool = False) -> Future[A | B]: ...
+@overload
+def race(
+    a: Waitable[A], b: Waitable[B], c: Waitable[C], /, *, cancel_losers: bool = False
+) -> Future[A | B | C]: ...
+@overload
+def race(
+    a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], /, *, cancel_losers: bool = False
+) -> Future[A | B | C | D]: ...
+@overload
+def race(*inputs: Waitable[T], cancel_losers: bool = False) -> Future[T]: ...
+def race(*inputs: Any, cancel_losers: bool = False) -> Future[Any]:
+    """The value or the error of the first input to settle.
+
+    The others run on. With `cancel_losers`, losing tasks are interrupted and losing steps find their
+    signal set. No inputs: ValueError, since nothing could ever win.
+    """
+    return Race(_some(inputs, "race"), cancel_losers)
+
+
+@overload
+def any_of(a: Single[A], /) -> Future[A]: ...
+@overload
+def any_of(inputs: Iterable[Waitable[T]], /) -> Future[T]: ...
+@overload
+def any_of(a: Waitable[A], b: Waitable[B], /) -> Future[A | B]: ...
+@overload
+def any_of(a: Waitable[A], b: Waitable[B], c: Waitable[C], /) -> Future[A | B | C]: ...
+@overload
+def any_of(a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], /) -> Future[A | B | C | D]: ...
+@overload
+def any_of(*inputs: Waitable[T]) -> Future[T]: ...
+def any_of(*inputs: Any) -> Future[Any]:
+    """The value of the first input to succeed; if all fail, an ExceptionGroup in input order."""
+    return AnyOf(_some(inputs, "any_of"))
+
+
+@overload
+def all_settled(a: Single[A], /) -> Future[list[Ok[A] | Failed]]: ...
+@overload
+def all_settled(inputs: Iterable[Waitable[T]], /) -> Future[list[Ok[T] | Failed]]: ...
+@overload
+def all_settled(*inputs: Waitable[T]) -> Future[list[Ok[T] | Failed]]: ...
+def all_settled(*inputs: Any) -> Future[Any]:
+    """What became of each input, in input order: `Ok(value)` or `Failed(error)`.
+
+    A failed input never makes it raise. A cancellation does: that is thrown at whoever waits here.
+    """
+    return AllSettled(_members(inputs)[0])
+
+
+def select(branches: Mapping[str, Waitable[T]] | None = None, /, **more: Waitable[T]) -> Future[Selected[T]]:
+    """The first branch to settle, as `Selected(tag, future)`; branches settled already go in the order given.
+
+    >>> async def either(work: Future[int], stop: Future[None]) -> int:
+    ...     match await select(work=work, stop=stop):
+    ...         case Selected("work", future):
+    ...             return await future or 0
+    ...         case _:
+    ...             return -1
+    """
+    current()
+    chosen = {**(branches or {}), **more}
+    if not chosen:
+        raise ValueError("select() needs at least one branch: with none it could never return.")
+    return Select({tag: _future(each) for tag, each in chosen.items()})
+
+
+def futures_of(inputs: Iterable[Any]) -> list[Future[Any]]:
+    """The inputs as futures; what is not one yet is spawned."""
+    return [_future(each) for each in inputs]
+
+
+def _some(inputs: tuple[Any, ...], name: str) -> list[Future[Any]]:
+    members, _ = _members(inputs)
+    if not members:
+        raise ValueError(f"{name}() needs at least one input: with none it could never settle.")
+    return members
+
+
+def _members(inputs: tuple[Any, ...]) -> tuple[list[Future[Any]], type[list[Any]] | type[tuple[Any, ...]]]:
+    """The inputs as futures, and the shape of the answer."""
+    current()
+    if len(inputs) == 1 and not _is_waitable(inputs[0]):
+        return futures_of(inputs[0]), list
+    return futures_of(inputs), tuple if inputs else list
+
+
+def _is_waitable(given: Any) -> bool:
+    if isinstance(given, GeneratorType):
+        # `gather(work(x) for x in items)`: a generator expression lists inputs, it is not one.
+        return given.gi_code.co_name != "<genexpr>"
+    return isinstance(given, Future | Operation | CoroutineType)
+
+
+def _future(each: Any) -> Future[Any]:
+    return cast(Any, each) if isinstance(each, Future) else current().spawn(each)

@@ -1,0 +1,132 @@
+# pyright: reportPrivateUsage=false
+"""Diagnosis: what every fiber is doing, in words a person can act on.
+
+A suspended body knows its own frame and what it delegates to, so the whole chain of user code from the
+fiber's first function down to the wait can be read off without running anything.
+
+1. Reading never changes anything: no body is advanced, no future is touched.
+2. Frames of this package are left out: the user's lines are what helps.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.runtime.seam import Origin
+
+if TYPE_CHECKING:
+    from holdfast.runtime.fiber import Fiber
+
+
+_WRAPPERS = ("coroutine_wrapper", "async_generator_asend", "async_generator_athrow")
+
+
+class Line(NamedTuple):
+    """One level of a suspended chain."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f'File "{self.file}", line {self.line}, in {self.function}'
+
+
+class FiberView(NamedTuple):
+    """A fiber at rest, as plain data."""
+
+    name: str
+    parent: str | None
+    state: str
+    waits_for: str | None
+    stack: tuple[Line, ...]
+
+
+def snapshot(fibers: Iterable[Fiber]) -> list[FiberView]:
+    """One view for each fiber, in spawn order."""
+    return [
+        FiberView(
+            name=fiber.path,
+            parent=None if fiber.parent is None else fiber.parent.path,
+            state=fiber.state,
+            waits_for=None if fiber.waiting is None else fiber.waiting._describe(),
+            stack=tuple(suspended_lines(fiber.body)),
+        )
+        for fiber in fibers
+    ]
+
+
+def render(views: Iterable[FiberView]) -> str:
+    """The views as text, the outermost function of each fiber first."""
+    lines: list[str] = []
+    for view in views:
+        child = "" if view.parent is None else f", child of {view.parent}"
+        waits = "" if view.waits_for is None else f", waits for {view.waits_for}"
+        lines.append(f"fiber {view.name}{child}: {view.state}{waits}")
+        lines.extend(f"    {line}" for line in view.stack)
+    return "\n".join(lines)
+
+
+def explain_deadlock(fibers: Iterable[Fiber]) -> str:
+    """The message of a Deadlock: the wait graph, one fiber a paragraph."""
+    return (
+        "These fibers can never go on: each waits for another of them, or for something that no running "
+        "fiber and no pending promise will provide.\n" + render(snapshot(fibers))
+    )
+
+
+def suspended_lines(body: Any) -> Iterator[Line]:
+    """The user's lines a suspended body stands at, outermost first."""
+    while body is not None:
+        kind: Any = type(body)  # pyright: ignore[reportUnknownVariableType]
+        if kind is CoroutineType:
+            frame, body = body.cr_frame, body.cr_await
+        elif kind is GeneratorType:
+            frame, body = body.gi_frame, body.gi_yieldfrom
+        elif kind.__name__ in _WRAPPERS:
+            # CPython's wrappers have no attribute for what they wrap; the collector knows.
+            frame, body = None, next(iter(gc.get_referents(body)), None)
+        elif kind is AsyncGeneratorType:
+            frame, body = body.ag_frame, body.ag_await
+        else:
+            return
+        if frame is not None and not _is_ours(frame):
+            yield _line(frame)
+
+
+def innermost(fiber: Fiber) -> Line | None:
+    """The line of the wait itself."""
+    line = None
+    for line in suspended_lines(fiber.body):  # noqa: B007
+        pass
+    return line
+
+
+def raised_at(trace: TracebackType | None) -> str:
+    """Where an error came from: the last line of its traceback."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    code = trace.tb_frame.f_code
+    return str(Line(code.co_filename, trace.tb_lineno, code.co_qualname))
+
+
+def caller(frame: FrameType | None, fiber: str) -> Origin:
+    """The nearest line of user code on the running stack."""
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        return Origin(fiber, "?", 0, "?")
+    return Origin(fiber, *_line(frame))
+
+
+def _line(frame: FrameType) -> Line:
+    return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("holdfast.")

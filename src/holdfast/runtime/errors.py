@@ -1,0 +1,48 @@
+"""Every error this package raises, so that a reader can see them side by side.
+
+Two families matter to user code. What derives from `Exception` is an event of the program: it may be
+caught, compensated for and recovered from. `ExecutionClosed` derives from `BaseException`: it says that
+this body is being taken down, and `except Exception` must not mistake that for a failed step.
+"""
+
+from __future__ import annotations
+
+
+class Cancelled(Exception):
+    """The whole execution was cancelled.
+
+    Raised at the wait of every live fiber, a fresh instance in each, with what the canceller said as
+    `__cause__`. It is an event, not a state: after catching it the next wait is an ordinary wait.
+    """
+
+
+class TaskInterrupted(Exception):
+    """This task was interrupted and no error of the interrupter's own was given."""
+
+
+class TimedOut(TimeoutError):
+    """The time given to a `timeout` block or a `within` operation passed before it ended."""
+
+
+class Deadlock(Exception):
+    """Fibers wait for each other, or for something nobody is left to provide.
+
+    It ends the execution and user code never catches it: running the same program again would get stuck
+    at the same place. The message holds the wait graph.
+    """
+
+
+class NotInFiber(RuntimeError):
+    """A function of the runtime was called where no fiber is running."""
+
+
+class ForeignAwait(TypeError):
+    """A fiber awaited something that this scheduler cannot wait for. Raised at that very line."""
+
+
+class ExecutionClosed(BaseException):
+    """The execution is over or suspended and this fiber is being taken down.
+
+    Raised at the wait the fiber was parked on, and by every wait and every durable call made while it
+    unwinds. `finally` blocks therefore run for local cleanup only.
+    """

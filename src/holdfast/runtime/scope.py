@@ -1,0 +1,155 @@
+# pyright: reportPrivateUsage=false
+"""Scopes: fibers that cannot outlive the block that started them.
+
+1. Leaving the block waits for every task of the scope, however it is left.
+2. The first task to fail interrupts its siblings and, if it is still inside, the block itself. The failures
+   are raised together as an ExceptionGroup, in spawn order; what was only interrupted is not among them.
+3. An error of the block itself interrupts the tasks, and comes out as it is when no task failed too.
+4. `Cancelled`, and an interrupt of the fiber that owns the scope, interrupt the tasks and come out as
+   they are, never inside a group: a scope cannot swallow a cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast.runtime.errors import Cancelled, TaskInterrupted
+from holdfast.runtime.future import PENDING, REJECTED, Future, notify
+from holdfast.runtime.operation import Operation, Waitable, delegate
+from holdfast.runtime.slot import current, current_fiber
+from holdfast.runtime.spawn import Spawn
+from holdfast.runtime.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.runtime.fiber import Fiber
+
+T = TypeVar("T")
+
+
+class _Emptied(Future[None]):
+    """Settles when a scope has no running task left."""
+
+    __slots__ = ("_scope",)
+
+    _linked = True
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._scope = scope
+
+    def _inputs(self) -> Iterable[Future[Any]]:
+        return self._scope._open
+
+    def _describe(self) -> str:
+        return "the scope's tasks " + ", ".join(task.path for task in self._scope._open)
+
+
+class Scope:
+    """`async with scope() as s:`, then `s.spawn(...)`. In a generator: `yield from scoped(body)`."""
+
+    __slots__ = ("_emptied", "_failed", "_leaving", "_open", "_owner", "_shields", "_sibling_failed")
+
+    def __init__(self) -> None:
+        self._owner: Fiber | None = None
+        self._open: dict[Task[Any], None] = {}
+        self._failed: dict[Task[Any], None] = {}
+        self._leaving = False
+        self._shields = 0
+        self._emptied: _Emptied | None = None
+        self._sibling_failed = TaskInterrupted("another task of the same scope failed")
+
+    def _spawn(self, work: Any, /, *args: Any, **kwargs: Any) -> Task[Any]:
+        if self._owner is None or (self._leaving and not self._open):
+            raise RuntimeError("This scope is not open: spawn inside its `async with` block.")
+        task = current().spawn(work, args, kwargs, parent=self._owner)
+        self._open[task] = None
+        task._add(self)
+        return task
+
+    @property
+    def spawn(self) -> Spawn:
+        """`spawn`, for a task that the block will not be left without."""
+        return self._spawn
+
+    async def __aenter__(self) -> Scope:
+        if self._owner is not None:
+            raise RuntimeError("A scope is used once; call scope() again.")
+        self._owner = current_fiber()
+        self._shields = self._owner.shields
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, Exception):
+            return  # the fiber is being taken down, and so are the tasks
+        self._leaving = True
+        cast("Fiber", self._owner).retract(self._sibling_failed)
+        if error is self._sibling_failed:
+            error = None
+        if error is not None:
+            self._stop(TaskInterrupted("the block of the scope was left with an error"))
+        while self._open:
+            self._emptied = _Emptied(self)
+            try:
+                await self._emptied
+            except Exception as thrown:
+                error = thrown
+                self._stop(TaskInterrupted("the owner of the scope was interrupted"))
+        failures = self._failures(error)
+        if error is not None and (not failures or isinstance(error, Cancelled | TaskInterrupted)):
+            raise error
+        if failures:
+            both = failures if error is None else [error, *failures]
+            raise ExceptionGroup("tasks of a scope failed", both) from None
+
+    def _fire(self, future: Future[Any], /) -> bool:
+        task = cast("Task[Any]", future)
+        del self._open[task]
+        if task._state == REJECTED and task._value is not getattr(task, "struck", None):
+            self._failed[task] = None
+            if len(self._failed) == 1:
+                self._stop(self._sibling_failed)
+                if not self._leaving:
+                    cast("Fiber", self._owner).throw(self._sibling_failed, self._shields)
+        if not self._open and self._emptied is not None and self._emptied._state == PENDING:
+            self._emptied._resolve(None)
+            notify(self._emptied)
+        return False
+
+    def _stop(self, error: Exception) -> None:
+        """Interrupt what is still running, except where an error is already on its way: the cancellation
+        or interrupt that reached the owner was thrown at its tasks too, and says more than ours would."""
+        for task in list(self._open):
+            if cast("Fiber", task).thrown is None:
+                task._interrupt(error)
+
+    def _failures(self, error: BaseException | None) -> list[Exception]:
+        failed = sorted(self._failed, key=lambda task: task.number)
+        return [task._value for task in failed if task._value is not error]
+
+
+def scope() -> Scope:
+    """A block that joins what it spawned.
+
+    >>> async def both() -> int:
+    ...     async with scope() as s:
+    ...         a = s.spawn(work, 1)
+    ...         b = s.spawn(work, 2)
+    ...     return await a + await b
+
+    Leaving it waits. A task that fails interrupts the others and raises an ExceptionGroup here.
+    """
+    return Scope()
+
+
+def scoped(function: Callable[[Scope], Waitable[T]]) -> Operation[T]:
+    """Run `function(scope)` in its own scope: the spelling for generators, which have no `async with`."""
+
+    async def run_in_scope() -> T:
+        async with Scope() as opened:
+            return await delegate(function(opened))
+
+    return Operation(run_in_scope)

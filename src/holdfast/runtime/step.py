@@ -1,0 +1,139 @@
+# pyright: reportPrivateUsage=false
+"""Durable operations a fiber can ask for here: steps and timers. Others are added by whoever drives.
+
+A durable operation is a plain record handed to the world (seam.py), which answers with an id; the future
+of that id is what the caller gets.
+
+1. A step has a name: its function's. Without one a replay could not be checked against what was recorded,
+   so an anonymous function is refused at the call.
+2. A step gets a signal of its own, below that of the fiber that started it. Cancelling the execution,
+   interrupting the fiber or losing a race sets it. It is made when somebody asks for it: a replay, which
+   performs nothing, pays nothing.
+3. A step runs in a copy of the fiber's Context, so loggers and tracers see where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from math import isfinite
+from typing import Any, ParamSpec, TypeVar, overload
+
+from holdfast.runtime.errors import NotInFiber
+from holdfast.runtime.future import Future
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.slot import current, current_fiber
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_signal: ContextVar[Signal] = ContextVar("holdfast step signal")
+
+
+class Step:
+    """A function call to be performed once, outside the fibers, and remembered."""
+
+    __slots__ = ("_above", "_signal", "args", "context", "function", "kwargs", "name")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        above: Signal,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.context: Context = copy_context()
+        self._above = above
+        self._signal: Signal | None = None
+
+    @property
+    def signal(self) -> Signal:
+        if self._signal is None:
+            self._signal = self._above.child()
+        return self._signal
+
+    def call_off(self, reason: BaseException) -> None:
+        """Nobody wants the result any more."""
+        self.signal.set(reason)
+
+    def call(self) -> Any:
+        """Call the function, in the step's Context, with its signal in reach.
+
+        An `async def` gives a coroutine: await it in a task created with `context=step.context`.
+        """
+        return self.context.run(self.perform)
+
+    def perform(self, signal: Signal | None = None) -> Any:
+        """Call the function in the Context that is current, for a driver that makes one for each attempt.
+
+        `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
+        """
+        _signal.set(self.signal if signal is None else signal)
+        return self.function(*self.args, **self.kwargs)
+
+    def __str__(self) -> str:
+        return f"step {self.name}"
+
+
+class Timer:
+    """A wait until so many seconds after it was first asked for."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"timer of {self.seconds} s"
+
+
+@overload
+def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+@overload
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Perform a step: call `function` outside the fibers, once, and remember its result.
+
+    The step is under way when this returns; await the future for the result. Inside the function,
+    `step_signal()` tells whether the result is still wanted.
+    """
+    fiber = current_fiber()
+    step = Step(_name(function), function, args, kwargs, fiber.signal())
+    return fiber.scheduler.issue(step)
+
+
+def sleep(seconds: float) -> Future[None]:
+    """A durable timer: settles that many seconds after it was first asked for, also across crashes."""
+    if not isfinite(seconds) or seconds < 0:
+        raise ValueError(f"Cannot sleep for {seconds} seconds.")
+    return current().issue(Timer(seconds))
+
+
+def named(name: str, function: Callable[P, T]) -> Callable[P, T]:
+    """Give a lambda or a partial the name its step is recorded under: `run(named("pay", lambda: ...))`."""
+    call = partial(function)
+    call.__name__ = name  # type: ignore[attr-defined]
+    return call
+
+
+def step_signal() -> Signal:
+    """The signal of the step that is running here."""
+    signal = _signal.get(None)
+    if signal is None:
+        raise NotInFiber("step_signal() is for step functions; no step is running here.")
+    return signal
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = str(getattr(function, "__name__", "")).strip()
+    if not name or name == "<lambda>":
+        raise TypeError(
+            f"The step {function!r} has no name to be recorded under. Use a `def`, or run(named('...', f))."
+        )
+    return name

@@ -1,0 +1,65 @@
+# pyright: reportPrivateUsage=false
+"""Teardown: how fibers end that will not be resumed, because the root returned or the execution suspends.
+
+CPython runs the `finally` blocks of a suspended body when the body is dropped, wherever that happens. So
+they are run here instead, on purpose, at a known moment:
+
+1. The outcome of the root is fixed before; nothing here can change it.
+2. Newest fiber first: children before parents, always in the same order.
+3. Each fiber unwinds in its own Context, with the slot on its own closed scheduler. `ExecutionClosed` is
+   raised at its wait, and again by every wait and durable call it tries: local cleanup runs, nothing is
+   recorded, nothing reaches another execution.
+4. A body that never started is closed unrun. One that waits during cleanup is reported once. One that
+   will not end after `unwind_throws_max` throws is reported and kept, so that the garbage collector
+   never gets to run it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.runtime.diagnosis import innermost
+from holdfast.runtime.errors import ExecutionClosed
+from holdfast.runtime.seam import Report, Trouble
+
+if TYPE_CHECKING:
+    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.scheduler import Scheduler
+
+unwind_throws_max: Final = 100
+
+_given_up: list[Any] = []
+
+
+def take_down(scheduler: Scheduler) -> None:
+    """Unwind every live fiber. The caller has marked the scheduler closed and filled the slot."""
+    while scheduler.live:
+        fiber, _ = scheduler.live.popitem()
+        scheduler.running = fiber
+        fiber.context.run(_unwind, fiber)
+        fiber._reject(ExecutionClosed(f"{fiber.path} was taken down before it ended"))
+        fiber.parent = fiber.children = fiber.waiting = None
+        del fiber.context
+
+
+def _unwind(fiber: Fiber) -> None:
+    body, report = fiber.body, fiber.scheduler.world.report
+    if not fiber.started:
+        body.close()
+        fiber.body = None
+        return
+    waited = False
+    try:
+        for _ in range(unwind_throws_max):
+            body.throw(ExecutionClosed("The execution is over or suspended; only local cleanup may run now."))
+            if not waited:
+                waited = True
+                report(Report(Trouble.CLEANUP_WAITED, fiber.path, None, str(innermost(fiber) or "")))
+    except (StopIteration, ExecutionClosed):
+        pass
+    except BaseException as error:
+        report(Report(Trouble.CLEANUP_FAILED, fiber.path, error, ""))
+    else:
+        _given_up.append(body)
+        report(Report(Trouble.WOULD_NOT_CLOSE, fiber.path, None, str(innermost(fiber) or "")))
+    fiber.body = None

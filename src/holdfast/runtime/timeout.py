@@ -1,0 +1,84 @@
+# pyright: reportPrivateUsage=false
+"""Timeouts: a durable timer that throws the fiber out of a block.
+
+1. The timer is durable: after a crash and a replay the block has the time that is left, not all of it.
+2. What expires is the wait of the fiber inside the block. Tasks it spawned are not interrupted; put them in
+   a `scope()` inside the block if they should be.
+3. Once the block is left the timer is no longer waited for.
+4. A body that catches the expiry and goes on has handled it: leaving the block then raises nothing.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.runtime.errors import TaskInterrupted, TimedOut
+from holdfast.runtime.future import PENDING, Future, leave
+from holdfast.runtime.operation import Operation, Waitable, delegate
+from holdfast.runtime.slot import current_fiber
+from holdfast.runtime.step import sleep
+
+if TYPE_CHECKING:
+    from holdfast.runtime.fiber import Fiber
+
+T = TypeVar("T")
+
+
+class Timeout:
+    """An open `async with timeout(...)` block."""
+
+    __slots__ = ("_expiry", "_owner", "_seconds", "_shields", "_timer", "expired")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._expiry = TaskInterrupted(f"the block's {seconds} seconds have passed")
+        self._owner: Fiber | None = None
+        self._timer: Future[None] | None = None
+        self._shields = 0
+        self.expired = False
+
+    async def __aenter__(self) -> Timeout:
+        if self._owner is not None:
+            raise RuntimeError("A timeout is used once; call timeout() again.")
+        self._owner = current_fiber()
+        self._shields = self._owner.shields
+        self._timer = sleep(self._seconds)
+        if self._timer._state == PENDING:
+            self._timer._add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            leave(self._timer, self)
+        if self._owner is not None:
+            self._owner.retract(self._expiry)  # it came after the body's last wait: too late to matter
+        if error is self._expiry:
+            raise TimedOut(f"The block did not end within {self._seconds} seconds.") from None
+
+    def _fire(self, future: Future[Any], /) -> bool:
+        self.expired = True
+        if self._owner is not None:
+            self._owner.throw(self._expiry, self._shields)
+        return False
+
+
+def timeout(seconds: float) -> Timeout:
+    """`async with timeout(30):` raises `TimedOut` if the block is still waiting after that time.
+
+    The timer survives crashes. The block's own handlers see a `TaskInterrupted` first, so `finally` and
+    `except` inside it run, and may still do durable work.
+    """
+    return Timeout(seconds)
+
+
+def within(seconds: float, work: Waitable[T]) -> Operation[T]:
+    """`work`, or `TimedOut`: the same as an operation, for generators and for one-liners."""
+
+    async def run_in_time() -> T:
+        async with Timeout(seconds):
+            return await delegate(work)
+
+    return Operation(run_in_time)

@@ -1,0 +1,1 @@
+"""The hands: claims tasks, drives executions, heartbeats, suspends, fulfils."""

@@ -1,0 +1,120 @@
+"""Every error the hands raise about payloads, steps and their options, side by side.
+
+Each has a stable code (docs/errors.md), a sentence that says what happened and one that says what to do.
+`retryable` is what a retry policy is told: doing the same again would fail the same way, or not.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.protocol.errors import HoldfastError
+
+
+class WorkerError(HoldfastError):
+    """Something went wrong where user code meets the durable world."""
+
+    code = "HF5000"
+    hint: ClassVar[str] = ""
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
+
+
+class UnencodablePayload(WorkerError):
+    """A value cannot be written as JSON. The message names the place in the value and its type."""
+
+    code = "HF5001"
+    hint = (
+        "Pass data: builtins, dataclasses, attrs, msgspec or pydantic models, datetimes, enums, UUIDs, "
+        "Decimals, bytes; open files, connections and the like inside the step."
+    )
+
+
+class UndecodablePayload(WorkerError):
+    """A stored payload is not what the annotation promises, or is not a payload at all."""
+
+    code = "HF5002"
+    hint = "Check the annotation against what was stored, and that both sides use the same codec."
+
+
+class BadArguments(WorkerError):
+    """A call does not fit the signature of the function it names."""
+
+    code = "HF5003"
+    hint = "Call it with the arguments of its signature."
+
+
+class StepTimedOut(WorkerError, TimeoutError):
+    """One attempt of a step took longer than its time limit."""
+
+    code = "HF5004"
+    hint = "Raise time_limit, or make the step faster."
+    retryable = True
+
+
+class StepCalledOff(WorkerError):
+    """Nobody wants the result of this step any more; the signal's reason is the `__cause__`."""
+
+    code = "HF5005"
+
+
+class StepExited(WorkerError):
+    """A step raised SystemExit, KeyboardInterrupt or asyncio's CancelledError. That fails the step only."""
+
+    code = "HF5006"
+    hint = "Raise an ordinary exception instead."
+
+
+class StepProcessDied(WorkerError):
+    """The child process that performed a step went away before it answered."""
+
+    code = "HF5007"
+    hint = "Look for the out-of-memory killer, a crash in native code, or somebody's kill."
+    retryable = True
+
+
+class StepNotImportable(WorkerError):
+    """A step for a child process must be a function that the child can import by name."""
+
+    code = "HF5008"
+    hint = "Define it at the top level of a module."
+
+
+class StepsClosed(WorkerError):
+    """A step was started on a runner that was closed."""
+
+    code = "HF5009"
+
+
+class BadDuration(WorkerError, ValueError):
+    """A text, number or object that is not a length of time."""
+
+    code = "HF5010"
+    hint = 'Write seconds as a number, or a text such as "1h30m", "2d", "250ms".'
+
+
+class BadRetry(WorkerError, ValueError):
+    """A retry policy that contradicts itself."""
+
+    code = "HF5011"
+
+
+class RemoteError(HoldfastError):
+    """An error of another process whose class is not known here. Its traceback there is kept as text."""
+
+    code = "HF5012"
+
+    def __init__(self, message: str, type_name: str = "", remote_traceback: str = "") -> None:
+        super().__init__(message, type_name, remote_traceback)
+        self.message = message
+        self.type_name = type_name
+        self.remote_traceback = remote_traceback
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.type_name else self.message

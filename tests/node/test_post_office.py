@@ -1,0 +1,130 @@
+"""Messages reach whoever is connected; what nobody can take waits, bounded."""
+
+import asyncio
+
+import pytest
+
+from holdfast.node import post_office
+from holdfast.node.post_office import Mailbox, PostOffice
+from holdfast.protocol.messages import Execute, Message, Unblock
+from holdfast.protocol.records import NOTHING, Promise, TaskRef
+
+
+def execute(task_id: str, address: str = "poll://any@g", version: int = 0) -> Execute:
+    return Execute(address, TaskRef(task_id, version), "A", woken=False)
+
+
+def unblock(promise_id: str, address: str) -> Unblock:
+    return Unblock(address, Promise(promise_id, "resolved", NOTHING, NOTHING, {}, 9, 1, 2), "A")
+
+
+def ids(messages: list[Message]) -> list[str]:
+    return [message.task.id if isinstance(message, Execute) else message.promise.id for message in messages]
+
+
+@pytest.fixture
+async def office() -> PostOffice:
+    return PostOffice()
+
+
+async def test_a_message_for_any_member_goes_to_the_one_with_the_least_to_read(office: PostOffice) -> None:
+    first, second = office.connect("g", "a"), office.connect("g", "b")
+    office.deliver([execute(str(number)) for number in range(6)])
+    assert (len(first), len(second)) == (3, 3)
+
+
+async def test_any_with_a_name_prefers_that_member_and_takes_another_when_it_is_away(
+    office: PostOffice,
+) -> None:
+    first, second = office.connect("g", "a"), office.connect("g", "b")
+    office.deliver([execute("1", "poll://any@g/b")])
+    assert ids(second.take()) == ["1"]
+    second.close()
+    office.deliver([execute("2", "poll://any@g/b")])
+    assert ids(first.take()) == ["2"]
+
+
+async def test_a_message_for_one_member_waits_for_that_member(office: PostOffice) -> None:
+    other = office.connect("g", "a")
+    office.deliver([unblock("p", "poll://uni@g/b")])
+    assert not other.take()
+    assert ids(office.connect("g", "b").take()) == ["p"]
+
+
+async def test_what_nobody_can_take_is_handed_over_the_moment_a_worker_connects(office: PostOffice) -> None:
+    office.deliver([execute("1"), execute("2")])
+    assert ids(office.connect("g", "a").take()) == ["1", "2"]
+    assert not office.waiting
+
+
+async def test_a_newer_message_replaces_the_one_that_still_waits(office: PostOffice) -> None:
+    office.deliver([execute("t", version=0), execute("t", version=1)])
+    [message] = office.connect("g", "a").take()
+    assert isinstance(message, Execute)
+    assert message.task.version == 1
+
+
+async def test_groups_do_not_mix(office: PostOffice) -> None:
+    mailbox = office.connect("G", "a")
+    office.deliver([execute("1", "poll://any@g")])
+    assert not mailbox.take()
+
+
+async def test_a_full_mailbox_gets_more_when_it_has_been_read(office: PostOffice) -> None:
+    mailbox = office.connect("g", "a", capacity=2)
+    office.deliver([execute(str(number)) for number in range(5)])
+    assert ids(mailbox.take()) == ["0", "1"]
+    assert ids(mailbox.take()) == ["2", "3"]
+    assert ids(mailbox.take()) == ["4"]
+
+
+async def test_what_a_worker_did_not_read_goes_to_another(office: PostOffice) -> None:
+    first = office.connect("g", "a")
+    office.deliver([execute("1")])
+    first.close()
+    assert ids(office.connect("g", "b").take()) == ["1"]
+
+
+async def test_a_reader_that_waits_is_woken(office: PostOffice) -> None:
+    mailbox = office.connect("g", "a")
+    reading = asyncio.ensure_future(mailbox.receive())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    office.deliver([execute("1")])
+    assert ids(await reading) == ["1"]
+
+
+async def test_closing_a_mailbox_ends_its_reader(office: PostOffice) -> None:
+    mailbox = office.connect("g", "a")
+    reading = asyncio.ensure_future(mailbox.receive())
+    await asyncio.sleep(0)
+    mailbox.close()
+    assert await reading == []
+    mailbox.close()
+    assert office.mailbox_count == 0
+
+
+async def test_the_waiting_room_is_bounded_and_drops_the_oldest(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post_office, "waiting_max", 3)
+    office.deliver([execute(str(number)) for number in range(5)])
+    assert ids(office.waiting) == ["2", "3", "4"]
+    assert office.dropped_count == 2
+
+
+async def test_while_paused_everything_waits(office: PostOffice) -> None:
+    mailbox: Mailbox = office.connect("g", "a")
+    office.pause()
+    office.deliver([execute("1")])
+    assert not mailbox.take()
+    office.resume()
+    assert ids(mailbox.take()) == ["1"]
+
+
+async def test_pushed_messages_wait_until_somebody_can_push(office: PostOffice) -> None:
+    pushed: list[Message] = []
+    office.deliver([execute("1", "http://worker.test/run")])
+    office.set_push(pushed.append)
+    office.deliver([execute("2", "https://worker.test/run")])
+    assert ids(pushed) == ["1", "2"]

@@ -1,0 +1,329 @@
+# mypy: disable-error-code="no-any-return, unreachable"
+"""Deadlocks: certain ones are found at once, end the execution, and show who waits for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.runtime import (
+    Channel,
+    Deadlock,
+    Queue,
+    Semaphore,
+    Task,
+    Trouble,
+    any_of,
+    current_task,
+    gather,
+    race,
+    scope,
+    sleep,
+    spawn,
+)
+from holdfast.runtime.testing import Hand, promise
+
+
+async def join(box: Channel[Task[Any]]) -> Any:
+    task = await box.receive
+    return await task
+
+
+async def pair() -> tuple[Task[Any], Task[Any]]:
+    """Two tasks that wait for each other."""
+    left, right = Channel[Task[Any]](), Channel[Task[Any]]()
+    first, second = spawn(join(left), name="first"), spawn(join(right), name="second")
+    left.send(second)
+    right.send(first)
+    return first, second
+
+
+def test_a_wait_for_nothing_pending_is_a_deadlock() -> None:
+    async def root() -> None:
+        await Channel[int]("mail").receive
+
+    with pytest.raises(Deadlock, match="waits for channel mail"):
+        Hand(root).result()
+
+
+def test_a_task_that_awaits_itself_is_a_deadlock() -> None:
+    async def root() -> None:
+        await current_task()
+
+    with pytest.raises(Deadlock, match="root#1: parked, waits for task root#1"):
+        Hand(root).result()
+
+
+def test_a_cycle_is_found_at_once() -> None:
+    async def root() -> None:
+        first, _ = await pair()
+        await first
+
+    with pytest.raises(Deadlock) as caught:
+        Hand(root).result()
+    assert "fiber first#2, child of root#1: parked, waits for task second#3" in str(caught.value)
+    assert "fiber second#3, child of root#1: parked, waits for task first#2" in str(caught.value)
+
+
+def test_a_cycle_is_found_while_an_unrelated_timer_is_awaited() -> None:
+    async def root() -> None:
+        await pair()
+        await sleep(3600)
+
+    hand = Hand(root)
+    assert hand.done
+    with pytest.raises(Deadlock, match="first#2"):
+        hand.result()
+
+
+def test_a_cycle_is_found_when_a_completion_closes_it() -> None:
+    async def late(box: Channel[Task[Any]]) -> Any:
+        task = await box.receive
+        await promise("gate")
+        return await task
+
+    async def root() -> None:
+        box = Channel[Task[Any]]()
+        task = spawn(late, box)
+        box.send(current_task())
+        spawn(sleeper)
+        await task
+
+    async def sleeper() -> None:
+        await sleep(60)
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.resolve("gate")
+    with pytest.raises(Deadlock):
+        hand.result()
+
+
+def test_a_cycle_is_found_though_a_fiber_that_leads_to_it_has_another_way_out() -> None:
+    async def root() -> None:
+        first, _ = await pair()
+        await gather(first, sleep(3600))
+
+    with pytest.raises(Deadlock, match="second#3"):
+        Hand(root).result()
+
+
+def test_the_graph_shows_file_and_line_of_every_wait() -> None:
+    async def helper(task: Task[Any]) -> None:
+        await task
+
+    async def root() -> None:
+        await helper(current_task())
+
+    with pytest.raises(Deadlock) as caught:
+        Hand(root).result()
+    lines = str(caught.value).splitlines()
+    assert sum("test_deadlock.py" in line for line in lines) == 2
+    assert lines[-1].endswith("helper")
+
+
+def test_user_code_cannot_catch_a_deadlock() -> None:
+    async def root() -> str:
+        try:
+            await Channel[int]().receive
+        except BaseException:
+            return "caught"
+        return "received"
+
+    with pytest.raises(Deadlock):
+        Hand(root).result()
+
+
+def test_finally_blocks_run_after_a_deadlock() -> None:
+    trace: list[str] = []
+
+    async def root() -> None:
+        try:
+            await Channel[int]().receive
+        finally:
+            trace.append("unwound")
+
+    Hand(root).close()
+    assert trace == ["unwound"]
+
+
+def test_a_cycle_through_a_combinator_is_found() -> None:
+    async def child(parent: Task[Any]) -> None:
+        await gather(parent)
+
+    async def root() -> None:
+        spawn(sleeper)
+        await race(spawn(child, current_task()), gather(current_task()))
+
+    async def sleeper() -> None:
+        await sleep(60)
+
+    with pytest.raises(Deadlock):
+        Hand(root).result()
+
+
+def test_a_combinator_with_a_way_out_is_no_deadlock() -> None:
+    async def child(parent: Task[Any]) -> None:
+        await parent
+
+    async def root() -> Any:
+        task = spawn(child, current_task())
+        return await any_of([promise("a"), task])
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.resolve("a", "way out")
+    assert hand.result() == "way out"
+
+
+def test_a_cycle_through_a_scope_is_found() -> None:
+    async def child(parent: Task[Any]) -> None:
+        await parent
+
+    async def root() -> None:
+        spawn(sleeper)
+        async with scope() as tasks:
+            tasks.spawn(child, current_task())
+
+    async def sleeper() -> None:
+        await sleep(60)
+
+    with pytest.raises(Deadlock, match="the scope's tasks child#3"):
+        Hand(root).result()
+
+
+def test_a_wait_that_a_running_fiber_may_still_serve_is_no_deadlock() -> None:
+    async def sender(box: Channel[int]) -> None:
+        await sleep(5)
+        box.send(1)
+
+    async def root() -> int:
+        box = Channel[int]()
+        spawn(sender, box)
+        return await box.receive
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.elapse(5)
+    assert hand.result() == 1
+
+
+def test_a_promise_nobody_waits_for_does_not_hide_a_deadlock() -> None:
+    async def root() -> None:
+        sleep(3600)
+        await Channel[int]().receive
+
+    hand = Hand(root)
+    assert hand.waiting == ()
+    assert hand.done
+    with pytest.raises(Deadlock):
+        hand.result()
+
+
+def test_a_forgotten_combinator_does_not_hide_a_deadlock() -> None:
+    async def root() -> None:
+        race(sleep(1), sleep(2))
+        await Channel[int]().receive
+
+    hand = Hand(root)
+    assert hand.waiting == ()
+    with pytest.raises(Deadlock):
+        hand.result()
+
+
+def test_a_semaphore_nobody_will_release_is_a_deadlock() -> None:
+    async def root() -> None:
+        gate = Semaphore(1, "gate")
+        await gate.acquire()
+        await gate.acquire()
+
+    with pytest.raises(Deadlock, match="a permit of semaphore gate"):
+        Hand(root).result()
+
+
+def test_a_queue_nobody_will_fill_is_a_deadlock() -> None:
+    async def root() -> None:
+        await Queue[int](name="jobs").get()
+
+    with pytest.raises(Deadlock, match="an item of queue jobs"):
+        Hand(root).result()
+
+
+def test_the_last_completion_can_reveal_a_deadlock() -> None:
+    async def child() -> None:
+        await promise("a")
+
+    async def root() -> None:
+        spawn(child)
+        await Channel[int]().receive
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.resolve("a")
+    with pytest.raises(Deadlock):
+        hand.result()
+
+
+def test_a_cycle_that_began_before_it_was_joined_by_others_lists_only_its_own() -> None:
+    async def bystander() -> None:
+        await sleep(60)
+
+    async def root() -> None:
+        spawn(bystander)
+        first, _ = await pair()
+        await first
+
+    with pytest.raises(Deadlock) as caught:
+        Hand(root).result()
+    assert "bystander" not in str(caught.value)
+
+
+def test_under_join_a_leftover_waiter_does_not_fail_a_finished_execution() -> None:
+    async def leftover() -> None:
+        await Channel[int]().receive
+
+    async def root() -> str:
+        spawn(leftover)
+        return "value"
+
+    hand = Hand(root, on_root_exit="join")
+    assert hand.done
+    assert hand.result() == "value"
+    assert [report.trouble for report in hand.reports] == [Trouble.LEFT_BEHIND]
+    assert hand.reports[0].fiber == "leftover#2"
+    assert "test_deadlock.py" in hand.reports[0].where
+
+
+def test_under_join_leftovers_are_found_when_the_last_promise_is_gone() -> None:
+    async def leftover() -> None:
+        await promise("a")
+        await Channel[int]().receive
+
+    async def root() -> str:
+        spawn(leftover)
+        return "value"
+
+    hand = Hand(root, on_root_exit="join")
+    assert not hand.done
+    hand.resolve("a")
+    assert hand.done
+    assert hand.result() == "value"
+
+
+def test_a_diamond_of_waits_is_no_cycle() -> None:
+    async def bottom() -> int:
+        return await promise("a")
+
+    async def side(task: Task[int]) -> int:
+        return await task
+
+    async def root() -> int:
+        task = spawn(bottom)
+        left, right = spawn(side, task), spawn(side, task)
+        return sum(await gather([left, right, task]))
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.resolve("a", 1)
+    assert hand.result() == 3

@@ -1,0 +1,77 @@
+"""What the documents say is true: their Python runs, their commands exist, their links lead somewhere."""
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.protocol.errors import HoldfastError
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
+    if "..." not in block  # a sketch, not a program
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_an_example_in_the_documents_runs(block: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_command_the_readme_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text("utf-8")))
+    assert named
+    assert named <= targets
+
+
+def error_classes() -> list[type[HoldfastError]]:
+    """Every class with a code of its own, anywhere in the package."""
+    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    found: list[type[HoldfastError]] = []
+    waiting = [*HoldfastError.__subclasses__()]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if "code" in vars(cls) and cls.__module__.startswith("holdfast."):
+            found.append(cls)
+    return found
+
+
+def test_every_error_has_a_code_of_its_own_that_is_listed_once() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    codes = [cls.code for cls in error_classes()]
+    assert len(codes) > 40
+    assert len(codes) == len(set(codes)), "two errors share a code"
+    for code in codes:
+        assert page.count(f"| {code} |") == 1, code
+
+
+def test_the_demo_tells_its_story_to_the_end() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "kill -9 worker-1" in done.stdout
+    assert done.stdout.count("not repeated") == 2
+    assert "order-17  resolved: delivered" in done.stdout
