@@ -4,16 +4,17 @@ Like a commit these are generators of store steps, so they run on every store an
 transaction.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.engine import Footprint, Rules, WorkingSet
 from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
-from holdfast.engine.view import is_open
+from holdfast.engine.view import is_open, view_promise
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.records import Millis, TaskRef
-from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Work
+from holdfast.protocol.records import Millis, Promise, TaskRef
+from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Now, Work
 
 backlog_groups_max: Final = 100
 
@@ -39,6 +40,14 @@ def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
         for task in tasks
         if task is not None and task.state == "pending" and is_open(task, now)
     ]
+
+
+def read_promises(promise_ids: Sequence[str], now: Millis) -> Work[list[Promise]]:
+    ws = WorkingSet(Rules())
+    yield Load(ws, Footprint(views=set(promise_ids)))
+    now = yield Now(now)
+    found = (ws.promise(promise_id) for promise_id in promise_ids)
+    return [view_promise(promise, now) for promise in found if promise is not None]
 
 
 def read_backlog(now: Millis) -> Work[Backlog]:

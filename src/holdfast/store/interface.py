@@ -5,7 +5,7 @@ answers at once in a thread of its own and on one that must be awaited. A transa
 `transact` returns only after it is durable.
 """
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -84,7 +84,25 @@ Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 
 
+class Bus(Protocol):
+    """How the nodes on one store call to each other. A call reaches every node, or is lost."""
+
+    text_bytes_max: int
+
+    async def start(self, hear: Callable[[str], None]) -> None: ...
+
+    async def say(self, texts: Sequence[str]) -> None: ...
+
+    def reconnect(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Store(Protocol):
+    parallel_groups: int  # how many transactions may be under way at once
+    keeps_time: bool  # its own clock is the judge
+    bus: Bus | None  # None: it serves one node alone
+
     async def open(self) -> Millis:
         """Make ready; answer with the latest instant that was ever committed."""
         ...

@@ -14,6 +14,7 @@ from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
     Backlog,
+    Bus,
     CountBacklog,
     Find,
     FindDue,
@@ -30,6 +31,10 @@ from holdfast.store.interface import (
 
 
 class MemoryStore:
+    parallel_groups = 1
+    keeps_time = False
+    bus: Bus | None = None
+
     def __init__(self) -> None:
         self._clock: Millis = 0
         self._clear()

@@ -17,7 +17,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import Result, StoreError, Work
+from holdfast.store.interface import Bus, Result, StoreError, Work
+from holdfast.store.postgres_bus import PostgresBus
 from holdfast.store.postgres_connection import (
     Connector,
     is_conflict,
@@ -49,7 +50,8 @@ class PostgresStore:
     """
     async with Node(PostgresStore("postgresql://holdfast@db/holdfast")) as node: ...
 
-    `prepared=off` in the query of the URL is for a transaction pooler in front of the database.
+    Behind a transaction pooler, say `?prepared=off&listen=postgresql://...` with the address of the server
+    itself: LISTEN cannot go through a pooler. (Without `listen` the nodes look at the store every second.)
     """
 
     keeps_time = True
@@ -57,6 +59,7 @@ class PostgresStore:
     def __init__(self, url: str, *, parallel_groups: int = connections) -> None:
         self.parallel_groups = parallel_groups
         self._connector = Connector(url)
+        self.bus: Bus | None = PostgresBus(self._connector)
         self._idle: list[Any] = []
         self._free = asyncio.Semaphore(parallel_groups)
         self._latest: Millis = 0

@@ -57,14 +57,16 @@ def is_disconnect(error: BaseException) -> bool:
 class Connector:
     """Makes connections that behave the same, whatever the server's own settings are.
 
-    Of the URL's query, `prepared=off` is ours; everything else is the driver's or the server's.
+    Of the URL's query, `prepared` and `listen` are ours; the rest is the driver's or the server's.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._prepared = query.pop("prepared", "on") not in ("off", "false", "0", "no")
+        listen = query.pop("listen", None)
         self._url = urlunsplit(parts._replace(query=urlencode(query)))
+        self._listen_url = listen or self._url
         self.begin = BEGIN if self._prepared else BEGIN_POOLED
 
     async def connect(self) -> Any:
@@ -74,3 +76,6 @@ class Connector:
         connection = await driver.connect(self._url, server_settings=SETTINGS, timeout=connect_s_max)
         await connection.execute(INSIST_ON_SYNC.format(local="false"))
         return connection
+
+    async def connect_listener(self) -> Any:
+        return await _driver().connect(self._listen_url, statement_cache_size=0, timeout=connect_s_max)

@@ -192,6 +192,10 @@ DUE_SCHEDULES: Final = (
 )
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
+FIRST: Final = (
+    f"SELECT LEAST((SELECT min(timeout_at) {_WATCHED}), (SELECT min(due_at) FROM tasks), "
+    "(SELECT min(next_run_at) FROM schedules))"
+)
 NEXT: Final = (
     f"SELECT (SELECT min(timeout_at) {_WATCHED} AND timeout_at > $1), "
     "(SELECT min(due_at) FROM tasks WHERE due_at > $1), "

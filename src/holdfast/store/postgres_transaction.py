@@ -247,6 +247,9 @@ class Transaction:
         return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
 
     async def _find_due(self, now: Millis, limit: int) -> Due:
+        first: Millis | None = await self._connection.fetchval(sql.FIRST)
+        if first is None or first > now:
+            return Due([], [], [], first)
         kinds: list[list[str]] = [
             [key for _, key in sorted(await self._connection.fetch(statement, now, limit), key=tuple)]
             for statement in sql.DUE
