@@ -36,6 +36,10 @@ log = logging.getLogger("holdfast.node")
 queue_requests_max: Final = 20_000
 timer_sleep_s_max: Final = 60.0  # the wall clock may be set; look at it at least this often
 store_rest_ms: Final = 1_000
+# Where several groups may be under way, a few large ones cost less than many small ones. So another is begun
+# beside the first only when this many requests wait, or when they have waited this long.
+crowd_requests: Final = 128
+patience_s: Final = 0.004
 
 
 class Node:
@@ -58,6 +62,7 @@ class Node:
         self._under_way = 0
         self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
         self._awake = False
+        self._impatience: asyncio.TimerHandle | None = None
         self._sweeping = False
         self._stopping = False
         self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
@@ -158,7 +163,7 @@ class Node:
                 self._sweep_wanted = False
                 self._sweeping = True
                 self._start(run_sweep, (), self._finish_sweep)
-            elif group := self._take_group():
+            elif self._may_begin() and (group := self._take_group()):
                 requests = [request for submission in group for request in submission.requests]
                 finish = partial(self._finish_group, group, requests)
                 self._start(partial(run_group, requests), requests, finish)
@@ -167,6 +172,13 @@ class Node:
         if not self._under_way:
             self._idle.set()
 
+    def _may_begin(self) -> bool:
+        if self._under_way == self._sweeping or self._queue.request_count >= crowd_requests:
+            return True
+        if self._impatience is None and self._queue:
+            self._impatience = self._loop.call_later(patience_s, self._wake)
+        return self._impatience is not None and self._impatience.when() <= self._loop.time()
+
     @property
     def _office_asleep(self) -> bool:
         return self._debug and self.office.is_paused
@@ -174,6 +186,9 @@ class Node:
     def _take_group(self) -> list[Submission]:
         if self._lanes == 1:
             return self._queue.take_group()
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience = None
         group = self._queue.take_group_beside(self._busy)
         for submission in group:
             self._busy |= submission.roots
