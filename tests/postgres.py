@@ -121,6 +121,23 @@ class PostgresServer:
                 raise RuntimeError(f"PostgreSQL did not start:\n{self.log.read_text()[-2_000:]}")
             time.sleep(0.02)
 
+    def replicate_to(self, standby: PostgresServer) -> None:
+        """Make a standby of this server and start it; commits wait for it if they were told to."""
+        standby._own_folder()
+        source = ["-h", str(self.folder), "-p", str(PORT), "-U", "holdfast", "-w"]
+        # The copy itself must not wait for a standby that is not there yet.
+        self.run("pg_basebackup", *source, "-D", str(standby.data), "-R", "-X", "stream", "--no-sync")
+        standby.start()
+        until = time.monotonic() + START_S_MAX
+        while (
+            execute(self.url(), "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1"
+        ):
+            assert time.monotonic() < until, "the standby does not follow"
+            time.sleep(0.05)
+
+    def promote(self) -> None:
+        self.run("pg_ctl", "promote", "-D", str(self.data), "-w")
+
     def kill(self) -> int:
         """kill -9 of every process of the server; answers with how many there were."""
         assert self._process is not None

@@ -10,6 +10,11 @@ from holdfast.store.interface import NewerSchema
 from holdfast.store.migrations import migrations, split_statements
 from holdfast.store.postgres_statements import NOW
 
+# Asked of the catalogue itself: what to_regclass knows may be older than the lock we waited for.
+_IS_THERE: Final = (
+    "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relname = 'schema_version')"
+)
 _lock_key: Final = 0x486F6C6466617374  # "Holdfast"
 
 
@@ -42,6 +47,6 @@ async def migrate(connection: Any, *, up_to: int | None = None) -> Millis:
 
 async def _version(connection: Any) -> int:
     """-1 when there is no schema at all."""
-    if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+    if not await connection.fetchval(_IS_THERE):
         return -1
     return int(await connection.fetchval("SELECT version FROM schema_version"))
