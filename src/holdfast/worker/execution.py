@@ -108,11 +108,7 @@ class Execution:
 
     def is_patched(self, name: str) -> bool | None:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
-        promise_id = j.child_id(self.id, self._count + 1)
-        record = self._journal.records.get(promise_id)
-        if record is not None and (record.param.headers or {}).get(j.LABEL) == f"note patch {name}":
-            return True
-        return False if self._journal.highest > self._count else None
+        return self._journal.took(f"note patch {name}", self._count + 1)
 
     def _compare(self, promise_id: str, operation: Operation) -> None:
         try:
@@ -150,7 +146,8 @@ class Execution:
                     if ending is not None:
                         return ending
         except ClaimGone:
-            return self._abandon()
+            self._lost = True
+            return "lost"
 
     def resume(self, claim: AcquireReply) -> bool:
         """Take up a suspended execution where it was left, if nobody else drove it in between."""
@@ -194,6 +191,11 @@ class Execution:
         self._journal.add(record)
         if record.id in self._open and self._completed_outside(record.id):
             self._arrived[record.id] = None
+
+    def _learn_from(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.data, PromiseReply):
+                self._learn(reply.data.promise)
 
     def _feed(self) -> None:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
@@ -328,13 +330,7 @@ class Execution:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
             self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
-        replies = await self._ask("promise.register_listener", listen)
-        self._learn_all(replies)
-
-    def _learn_all(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            if isinstance(reply.data, PromiseReply):
-                self._learn(reply.data.promise)
+        self._learn_from(await self._ask("promise.register_listener", listen))
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -402,11 +398,10 @@ class Execution:
 
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
-        wanted = [
-            key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived
-        ]
+        unseen = self._open.keys() - self._arrived.keys()
+        wanted = [key for key in promise_ids or self._awaiting if key in unseen]
         if wanted:
-            self._learn_all(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
+            self._learn_from(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
 
     async def _fulfil(self) -> Ending:
         try:
@@ -425,7 +420,3 @@ class Execution:
     def _halt(self, mismatch: ReplayMismatch) -> Ending:
         self.error = str(mismatch)
         return "halted"
-
-    def _abandon(self) -> Ending:
-        self._lost = True
-        return "lost"
