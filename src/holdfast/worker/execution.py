@@ -66,7 +66,6 @@ class Execution:
         self.name = name
         self.around = around
         self.scheduler = Scheduler(self)
-        self.error: str | None = None
         self._work = (work, args, kwargs)
         self._journal = j.Journal(self.id, claim.preload)
         self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
@@ -80,7 +79,7 @@ class Execution:
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
         self._place = 1
-        self._fault: ReplayMismatch | None = None
+        self.fault: ReplayMismatch | None = None
         self._lost = False
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
@@ -115,7 +114,7 @@ class Execution:
             digest = self.around.payloads.digest(*operation.arguments)
             self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
         except ReplayMismatch as mismatch:
-            self._fault = mismatch
+            self.fault = mismatch
             raise
 
     # --- driving ---------------------------------------------------------------------------------------
@@ -129,8 +128,8 @@ class Execution:
                 self.scheduler.start(work, *args, **kwargs)
             while True:
                 self._feed()
-                if self._fault is not None:
-                    return self._halt(self._fault)
+                if self.fault is not None:
+                    return "halted"
                 if self.scheduler.done:
                     return await self._fulfil()
                 if self._fresh:
@@ -199,7 +198,7 @@ class Execution:
 
     def _feed(self) -> None:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
-        while not self.scheduler.done and self._fault is None:
+        while not self.scheduler.done and self.fault is None:
             recorded = self._journal.order.get(self._place)
             if recorded is not None and self._is_known(recorded):
                 self._place += 1
@@ -378,11 +377,9 @@ class Execution:
             return None
         if self._place in self._journal.order:
             unasked = self._journal.order[self._place]
-            return self._halt(
-                ReplayMismatch(
-                    f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
-                )
-            )
+            what = f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
+            self.fault = ReplayMismatch(what)
+            return "halted"
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
@@ -407,8 +404,6 @@ class Execution:
         try:
             value = self.around.payloads.encode(self.scheduler.result())
             settle = PromiseSettle(self.id, "resolved", value)
-        except ReplayMismatch as mismatch:
-            return self._halt(mismatch)
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
         fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
@@ -416,7 +411,3 @@ class Execution:
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
         return "fulfilled"
-
-    def _halt(self, mismatch: ReplayMismatch) -> Ending:
-        self.error = str(mismatch)
-        return "halted"
