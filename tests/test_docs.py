@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.protocol import errors
 from holdfast.store import interface
+from holdfast.worker import errors as worker_errors
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,7 +47,7 @@ def test_every_error_code_is_listed_once() -> None:
     page = (ROOT / "docs" / "errors.md").read_text("utf-8")
     classes = [
         found
-        for module in (errors, interface)
+        for module in (errors, interface, worker_errors)
         for found in vars(module).values()
         if isinstance(found, type) and issubclass(found, errors.HoldfastError)
     ]
