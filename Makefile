@@ -23,6 +23,11 @@ demo: $(STAMP)  ## watch promises and tasks survive a killed process
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+.PHONY: interop
+interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fetches them; needs npm)
+	@$(BIN)/python -m tests.interop.installation
+	HOLDFAST_INTEROP=1 $(BIN)/python -m pytest tests/interop -n 2 --dist loadgroup --durations 5 $(ARGS)
+
 COUNT ?= 1000000
 BACKENDS ?= memory,sqlite
 campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
@@ -35,9 +40,6 @@ check: $(STAMP)  ## format, lint and types
 	$(BIN)/pyright --warnings
 	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py
 
-bench-runtime: $(STAMP)  ## what fibers cost, against a bare generator and asyncio
-	$(BIN)/python -m bench.runtime
-
 format: $(STAMP)  ## rewrite the code in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -49,7 +51,7 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 bench: $(addprefix bench-,$(filter-out __init__ table load,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
 bench-%: $(STAMP)  # one table: make bench-engine
-	@$(BIN)/python -m bench.$*
+	@$(BIN)/python -m bench.$* $(ARGS)
 
 clean:  ## remove everything that make created
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/interop/.cache tests/interop/ts/node_modules

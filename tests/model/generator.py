@@ -297,6 +297,9 @@ class Generator:
             data["tags"] = tags
         if self.chance(0.5):
             data["param"] = self.payload()
+        if self.chance(0.04 if "resonate:target" in tags else 0.15):
+            data["settle"] = self.settle_data(promise_id)
+            del data["settle"]["id"]
         if self.chance(0.3):
             data["ikc"] = self.rng.choice(("k1", "k2"))
         return data

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
@@ -164,9 +164,19 @@ class Oracle(Machine):
 
     def promise_create(self, data: Json, call: Call) -> Answer:
         new, delay = self.read_create(data, call)
+        settle: Any = data.get("settle")
+        if settle is not None:
+            if not isinstance(settle, dict):
+                raise bad("settle must be an object")
+            settle = {**cast(Json, settle), "id": new.id}
+            read_settle(settle)
+            if fields.target_of(new.tags, call.dialect) is not None:
+                raise bad("what is settled at once needs no worker")
         existing = self.existing(new)
         if existing is None:
             self.add(new, call.dialect, call.now, delay)
+        if settle is not None:
+            return self.promise_settle(settle, call)
         return self.promise_answer(existing or new, call)
 
     def read_create(self, data: Json, call: Call) -> tuple[Promise, int | None]:
@@ -254,6 +264,8 @@ class Oracle(Machine):
         new, delay = self.read_create(read_action(data.get("action"), ("promise.create",)), call)
         if delay is not None:
             raise bad("a task that is acquired at once cannot be delayed")
+        if data["action"]["data"].get("settle") is not None:
+            raise bad("a task that is to be done cannot be settled already")
         target = fields.target_of(new.tags, call.dialect)
         if target is None:
             raise bad("the promise has no target")

@@ -111,7 +111,8 @@ def _promise_birth(b: Snapshot, new: Json, now: int) -> Iterator[str]:
     pending = state == "pending" and (created == now or scheduled) and now < deadline
     dead = state == verdict(new) and settled == deadline <= now and (created == deadline or scheduled)
     replaced = scheduled and state == "rejected_canceled" and settled == now
-    if registered or not is_empty(new["value"]) or not (pending or dead or replaced):
+    recorded = created == settled == now < deadline and state not in ("pending", "rejected_timedout")
+    if registered or not (recorded or (is_empty(new["value"]) and (pending or dead or replaced))):
         yield f"89 {who}: an impossible birth"
     if any(awaited == promise_id for awaited, _ in b.callbacks):
         yield f"57 {who}: born with callbacks"

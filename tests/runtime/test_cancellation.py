@@ -1,17 +1,16 @@
+# mypy: disable-error-code="no-any-return"
 """Cancellation: abort the signal, replace it, throw a fresh Cancelled into every fiber, drain. Not sticky."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from holdfast.runtime import Cancelled, Channel, Queue, Semaphore, Step, Task, gather, run, select, spawn
 from holdfast.runtime.testing import Hand, promise
-
-
-def work() -> None:
-    return None
+from tests.runtime.bodies import work
 
 
 def step(hand: Hand, name: str) -> Step:
@@ -142,10 +141,8 @@ def test_a_fiber_that_waits_for_something_local_is_reached_too(kind: str) -> Non
 
 def test_it_is_not_sticky() -> None:
     async def root() -> str:
-        try:
+        with suppress(Cancelled):
             await promise("a")
-        except Cancelled:
-            pass
         return await promise("b")
 
     hand = Hand(root)
@@ -158,10 +155,8 @@ def test_it_is_not_sticky() -> None:
 def test_the_promise_that_was_waited_for_is_not_poisoned() -> None:
     async def root() -> str:
         future = promise("a")
-        try:
+        with suppress(Cancelled):
             await future
-        except Cancelled:
-            pass
         return await future
 
     hand = Hand(root)
@@ -206,10 +201,8 @@ def test_a_child_that_does_not_catch_it_fails_for_whoever_awaits_it() -> None:
 
     async def root() -> str:
         task = spawn(child)
-        try:
+        with suppress(Cancelled):
             await promise("b")
-        except Cancelled:
-            pass
         try:
             await task
         except Cancelled:

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return, unreachable"
 """Deadlocks: certain ones are found at once, end the execution, and show who waits for whom."""
 
 from __future__ import annotations
@@ -99,6 +100,15 @@ def test_a_cycle_is_found_when_a_completion_closes_it() -> None:
         hand.result()
 
 
+def test_a_cycle_is_found_though_a_fiber_that_leads_to_it_has_another_way_out() -> None:
+    async def root() -> None:
+        first, _ = await pair()
+        await gather(first, sleep(3600))
+
+    with pytest.raises(Deadlock, match="second#3"):
+        Hand(root).result()
+
+
 def test_the_graph_shows_file_and_line_of_every_wait() -> None:
     async def helper(task: Task[Any]) -> None:
         await task
@@ -157,8 +167,9 @@ def test_a_combinator_with_a_way_out_is_no_deadlock() -> None:
     async def child(parent: Task[Any]) -> None:
         await parent
 
-    async def root() -> str:
-        return await any_of(spawn(child, current_task()), promise("a"))
+    async def root() -> Any:
+        task = spawn(child, current_task())
+        return await any_of([promise("a"), task])
 
     hand = Hand(root)
     assert not hand.done

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Diagnosis: dumps name every fiber and line; failures nobody awaited are reported; origins point home."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Guards: mistakes raise a helpful error at their own line, catchable, and the scheduler lives on."""
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pytest
 from holdfast.runtime import (
     Channel,
     ForeignAwait,
+    Future,
     Local,
     NotInFiber,
     current,
@@ -171,7 +173,7 @@ def test_an_async_generator_in_a_combinator_raises_at_that_line_and_can_be_caugh
 
     async def root() -> str:
         try:
-            gather([many()])  # type: ignore[list-item]
+            gather([many()])  # type: ignore[arg-type]
         except TypeError as error:
             return str(error)
         return "accepted"
@@ -199,7 +201,7 @@ def test_an_async_generator_that_awaits_our_futures_can_be_looped_over() -> None
         lambda: spawn(print),  # type: ignore[call-overload]
         lambda: run(print),
         lambda: sleep(1),
-        lambda: gather([]),
+        lambda: gather(list[Future[int]]()),
         lambda: Channel[int]().send(1),
         lambda: Local(1).get(),
         lambda: Local(1).set(2),

@@ -19,23 +19,7 @@ from holdfast.runtime import (
     spawn,
 )
 from holdfast.runtime.testing import Hand, promise
-
-
-def work() -> None:
-    return None
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
-
-
-async def watch(name: str, trace: list[str]) -> None:
-    try:
-        await promise(name)
-        trace.append(f"{name} done")
-    except TaskInterrupted:
-        trace.append(f"{name} interrupted")
-        raise
+from tests.runtime.bodies import follow, watch, work
 
 
 async def outcome(task: Task[Any]) -> str:
@@ -543,7 +527,9 @@ def test_an_interrupted_task_nobody_awaits_is_no_unawaited_failure() -> None:
     assert hand.reports == []
 
 
-@pytest.mark.parametrize("error", [StopIteration(1), StopAsyncIteration(), KeyboardInterrupt(), GeneratorExit(), "no"])
+@pytest.mark.parametrize(
+    "error", [StopIteration(1), StopAsyncIteration(), KeyboardInterrupt(), GeneratorExit(), "no"]
+)
 def test_what_a_body_could_not_be_thrown_is_refused(error: Any) -> None:
     async def root() -> str:
         task = spawn(follow, "a")

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Operations are lazy and reusable; the two styles of body mix freely."""
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ def test_an_operation_can_be_awaited(add: Any) -> None:
 
 @BOTH
 def test_an_operation_can_be_delegated_to_from_a_generator(add: Any) -> None:
+    described: Operation[int] = add(1, 2)
+
     def root() -> Generator[Any, Any, int]:
-        return (yield from add(1, 2))
+        return (yield from described)
 
     hand = Hand(root)
     hand.resolve("x", 10)
@@ -58,9 +61,11 @@ def test_an_operation_can_be_delegated_to_from_a_generator(add: Any) -> None:
 
 @BOTH
 def test_the_same_operation_runs_anew_each_time(add: Any) -> None:
-    async def root() -> list[int]:
+    async def root() -> list[Any]:
         once = add(1, 2)
-        return [await once, await once]
+        first: int = await once
+        second: int = await once
+        return [first, second]
 
     hand = Hand(root)
     hand.resolve("x", 10)

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="comparison-overlap, unreachable"
 """The order of everything: strict FIFO, push don't run, one dispatch then a full drain. Exact traces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Queues: many values, each to one reader, in order; interrupted readers take nothing."""
 
 from __future__ import annotations

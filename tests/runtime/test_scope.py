@@ -9,19 +9,7 @@ import pytest
 
 from holdfast.runtime import Cancelled, Scope, TaskInterrupted, TimedOut, scope, scoped, sleep, spawn, timeout
 from holdfast.runtime.testing import Hand, promise
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
-
-
-async def watch(name: str, trace: list[str]) -> None:
-    try:
-        await promise(name)
-        trace.append(f"{name} done")
-    except TaskInterrupted:
-        trace.append(f"{name} interrupted")
-        raise
+from tests.runtime.bodies import follow, watch
 
 
 def test_leaving_a_scope_waits_for_its_tasks() -> None:
@@ -114,7 +102,11 @@ def test_failures_come_out_together_in_spawn_order() -> None:
     hand.reject("b", ValueError("b"))
     with pytest.raises(ExceptionGroup) as caught:
         hand.result()
-    assert [repr(error) for error in caught.value.exceptions] == ["KeyError('a')", "ValueError('b')", "KeyError('c')"]
+    assert [repr(error) for error in caught.value.exceptions] == [
+        "KeyError('a')",
+        "ValueError('b')",
+        "KeyError('c')",
+    ]
 
 
 def test_an_error_of_the_block_interrupts_the_tasks_and_comes_out_as_it_is() -> None:
@@ -404,9 +396,8 @@ def test_a_timeout_around_a_scope_interrupts_its_tasks() -> None:
 
     async def root() -> str:
         try:
-            async with timeout(5):
-                async with scope() as tasks:
-                    tasks.spawn(watch, "a", trace)
+            async with timeout(5), scope() as tasks:
+                tasks.spawn(watch, "a", trace)
         except TimedOut:
             return "timed out"
         return "ended"

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """Shields: cancellations and interrupts wait until the shielded work is done."""
 
 from __future__ import annotations
@@ -9,10 +10,7 @@ import pytest
 
 from holdfast.runtime import Cancelled, TaskInterrupted, TimedOut, shield, spawn, timeout
 from holdfast.runtime.testing import Hand, promise
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
+from tests.runtime.bodies import follow
 
 
 def test_a_cancellation_waits_until_the_shielded_work_is_done() -> None:

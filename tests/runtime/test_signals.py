@@ -108,7 +108,8 @@ def test_a_parent_does_not_keep_its_children_alive() -> None:
     for _ in range(1000):
         parent.child()
     gc.collect()
-    assert not list(parent._children or ())
+    seen = parent._children  # pyright: ignore[reportPrivateUsage]
+    assert not list(seen or ())
 
 
 def test_a_child_keeps_its_own_reason_when_the_parent_is_set_later() -> None:
@@ -141,7 +142,9 @@ def test_callbacks_run_exactly_once_when_set_and_registered_on_two_threads() -> 
         seen: list[int] = []
         together = threading.Barrier(2)
 
-        def register(signal: Signal = signal, seen: list[int] = seen, gate: threading.Barrier = together) -> None:
+        def register(
+            signal: Signal = signal, seen: list[int] = seen, gate: threading.Barrier = together
+        ) -> None:
             gate.wait()
             for number in range(200):
                 signal.on_set(lambda number=number: seen.append(number))  # type: ignore[misc]

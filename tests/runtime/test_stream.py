@@ -9,17 +9,15 @@ import pytest
 
 from holdfast.runtime import Cancelled, Channel, Queue, TaskInterrupted, as_completed, map_over, spawn
 from holdfast.runtime.testing import Hand, promise
-
-
-async def follow(name: str) -> Any:
-    return await promise(name)
+from tests.runtime.bodies import follow
+from tests.runtime.inside import waiters
 
 
 def test_results_come_in_the_order_of_settlement() -> None:
     seen: list[Any] = []
 
     async def root() -> None:
-        seen.extend([await each for each in as_completed([promise("a"), follow("b"), promise("c")])])
+        seen.extend([await each for each in as_completed([promise("a"), spawn(follow, "b"), promise("c")])])
 
     hand = Hand(root)
     for name in "cab":
@@ -101,7 +99,7 @@ def test_leaving_the_loop_early_leaves_nothing_registered() -> None:
 
     hand = Hand(root)
     hand.resolve("a")
-    assert box.receive._waiters is None
+    assert waiters(box.receive) == 0
 
 
 def test_leaving_the_loop_early_takes_no_item_from_a_queue() -> None:
@@ -131,7 +129,7 @@ def test_a_cancellation_is_thrown_at_the_wait() -> None:
 
 def test_what_the_loop_waits_for_is_known_to_the_driver() -> None:
     async def root() -> None:
-        for each in as_completed([promise("a"), follow("b")]):
+        for each in as_completed([promise("a"), spawn(follow, "b")]):
             await each
 
     assert Hand(root).waiting == ("a", "b")

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return, unreachable"
 """Teardown and root exit: finally blocks run once, in a fixed order, for local cleanup only."""
 
 from __future__ import annotations

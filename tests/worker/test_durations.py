@@ -38,7 +38,7 @@ def test_a_text_that_is_not_a_length_of_time_is_refused_by_name(written: str) ->
     with pytest.raises(BadDuration) as caught:
         parse_duration(written)
     assert repr(written) in str(caught.value)
-    assert "HF3010" in str(caught.value)
+    assert "HF5010" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_an_error_that_is_a_dataclass_crosses() -> None:
 def test_holdfasts_own_errors_cross_with_their_code() -> None:
     back = crossed(StepTimedOut("It took too long"))
     assert isinstance(back, StepTimedOut)
-    assert str(back).endswith("[HF3004]")
+    assert str(back).endswith("[HF5004]")
     assert isinstance(crossed(ClaimLost("Gone")), ClaimLost)
     assert data_of(payloads.encode_error(ClaimLost("Gone")))["code"] == "HF1201"
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_encoded_is_refused_by_place_and_type(value: Any, place: 
         payloads.encode(value)
     assert place in str(caught.value)
     assert type_name in str(caught.value)
-    assert "HF3001" in str(caught.value)
+    assert "HF5001" in str(caught.value)
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:

@@ -81,7 +81,6 @@ def footprint(requests: Iterable[r.Request]) -> Footprint:
 _BY_ID: Final = frozenset(
     {
         r.PromiseGet,
-        r.PromiseCreate,
         r.TaskGet,
         r.TaskStart,
         r.TaskRelease,
@@ -95,6 +94,12 @@ _BY_ID: Final = frozenset(
 def _note_settle(data: r.PromiseSettle | r.TaskFulfill | sweep.PromiseDue, needed: Footprint) -> None:
     needed.promises.add(data.id)
     needed.obligations.add(data.id)
+
+
+def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    if data.settle is not None:
+        needed.obligations.add(data.id)
 
 
 def _note_acquire(data: r.TaskAcquire, needed: Footprint) -> None:
@@ -114,7 +119,7 @@ def _note_suspend(data: r.TaskSuspend, needed: Footprint) -> None:
 
 def _note_fence(data: r.TaskFence, needed: Footprint) -> None:
     needed.promises.update((data.id, data.action.data.id))
-    if isinstance(data.action, r.SettleAction):
+    if isinstance(data.action, r.SettleAction) or data.action.data.settle is not None:
         needed.obligations.add(data.action.data.id)
 
 
@@ -136,6 +141,7 @@ def _note_schedule(data: Any, needed: Footprint) -> None:
 
 
 _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
+    r.PromiseCreate: _note_promise_create,
     r.PromiseSettle: _note_settle,
     r.TaskFulfill: _note_settle,
     sweep.PromiseDue: _note_settle,

@@ -56,11 +56,36 @@ def target_of(entries: dict[str, str], dialect: Dialect) -> str | None:
 def create_promise(
     data: PromiseCreate, target: str | None, dialect: Dialect, ws: WorkingSet, now: Millis
 ) -> Promise:
-    """The promise with this id: the one that exists, or a new one, with its task offered."""
+    """The promise with this id: the one that exists, or a new one, with its task offered.
+
+    With `settle` it is as if promise.settle had followed: one write for what both do.
+    """
+    if data.settle is not None and target is not None:
+        raise InvalidField(
+            "a promise that is settled at once cannot have a target: nobody would have to work"
+        )
     existing = ws.promise(data.id)
     if existing is not None:
         check_creation_key(existing, data.ikc)
+        if data.settle is not None:
+            settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
+            return settle_promise(settle_now, ws, now)
         return view_promise(existing, now)
+    if data.settle is not None and now < data.timeout_at:
+        settled = Promise(
+            data.id,
+            data.settle.state,
+            data.param,
+            data.settle.value,
+            data.tags,
+            data.timeout_at,
+            now,
+            now,
+            data.ikc,
+            data.settle.iku,
+        )
+        ws.put_promise(settled)
+        return settled
     promise, task = new_promise(
         data.id, data.param, data.tags, data.timeout_at, data.ikc, target, dialect, ws, now, now
     )

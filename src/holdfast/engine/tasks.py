@@ -110,6 +110,8 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
     target = target_of(action.tags, request.dialect)
     if target is None:
         raise InvalidField("task.create needs a promise with a resonate:target tag")
+    if action.settle is not None:
+        raise InvalidField("task.create is for work still to be done, so settle makes no sense with it")
     promise = ws.promise(action.id)
     if promise is None:
         promise, born = new_promise(

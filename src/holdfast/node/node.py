@@ -20,12 +20,14 @@ from holdfast.engine import Rules
 from holdfast.node.clock import Clock, SteadyClock, wall_clock
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
+from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_pulse
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
+from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Store, Work
+from holdfast.store.interface import Backlog, Store, Work
 
 log = logging.getLogger("holdfast.node")
 
@@ -55,6 +57,7 @@ class Node:
         self, store: Store, *, rules: Rules | None = None, clock: Clock = wall_clock, debug: bool = False
     ) -> None:
         self.office = PostOffice()
+        self.stats = NodeStats()
         self._store = store
         self._rules = rules or Rules()
         self._read_clock = clock
@@ -107,6 +110,23 @@ class Node:
         self._queued += len(requests)
         self._wake()
         return await future
+
+    async def offers(self, group: str, limit: int) -> list[Execute]:
+        """Tasks that wait for a worker of a group, best first, as messages to be sent again."""
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_offers(group, now, limit))
+
+    async def backlog(self) -> Backlog:
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_backlog(now))
+
+    async def check(self) -> None:
+        """Raise if the store cannot be read."""
+        await self._store.transact(read_pulse)
+
+    @property
+    def queued_count(self) -> int:
+        return self._queued
 
     def _admission(self, count: int) -> Refusal | None:
         if self._stopping:
@@ -167,7 +187,12 @@ class Node:
         error = done.exception()
         if error is None:
             outcome = done.result()
+            self.stats.commits += 1
+            self.stats.committed_requests += len(requests)
+            self.stats.store_healthy = True
         else:
+            self.stats.failed_commits += 1
+            self.stats.store_healthy = False
             log.error("a commit failed", extra={"requests": len(requests)}, exc_info=error)
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
             outcome = Outcome([unknown] * len(requests), [], None)
@@ -185,6 +210,7 @@ class Node:
         error = done.exception()
         if error is None:
             outcome = done.result()
+            self.stats.sweeps += 1
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             outcome = Outcome([], [], self._clock.now() + store_rest_ms)

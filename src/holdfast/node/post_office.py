@@ -41,6 +41,10 @@ class Mailbox:
     def has_room(self) -> bool:
         return len(self._messages) < self._capacity
 
+    @property
+    def unread(self) -> list[Message]:
+        return [*self._messages]
+
     def put(self, message: Message) -> None:
         self._messages.append(message)
         self._arrived.set()
@@ -86,6 +90,9 @@ class PostOffice:
     @property
     def mailbox_count(self) -> int:
         return sum(len(mailboxes) for mailboxes in self._mailboxes.values())
+
+    def has_workers(self, group: str) -> bool:
+        return group in self._mailboxes
 
     def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> Mailbox:
         mailbox = Mailbox(self, group, member, capacity)

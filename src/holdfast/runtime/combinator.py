@@ -96,16 +96,16 @@ class Combinator(Future[T]):
 
     def _fire(self, future: Future[Any], /) -> bool:
         watched = self._open
-        if self._state != PENDING or watched is None or future not in watched:
-            return False
+        if watched is None or future not in watched:
+            return False  # decided or detached since: stale news
         del watched[future]
         if self._seen(future):
             self._let_go()
             return True
-        if not watched:
-            self._exhausted()
-            return True
-        return False
+        if watched:
+            return False
+        self._exhausted()
+        return True
 
     def _let_go(self) -> None:
         watched, self._open = self._open, {}
@@ -191,7 +191,7 @@ class AllSettled(Combinator[Any]):
     __slots__ = ()
     _verb = "all settled of"
 
-    def _seen(self, member: Future[Any]) -> bool:  # noqa: ARG002
+    def _seen(self, member: Future[Any]) -> bool:
         return False
 
     def _exhausted(self) -> None:

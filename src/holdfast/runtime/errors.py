@@ -1,4 +1,3 @@
-# ruff: noqa: N818 - these name events, and read as such in `except Cancelled:`
 """Every error this package raises, so that a reader can see them side by side.
 
 Two families matter to user code. What derives from `Exception` is an event of the program: it may be

@@ -246,7 +246,8 @@ def advance(fiber: Fiber) -> None:
                         scheduler.suspects.append(fiber)
                     return
     except StopIteration as stop:
-        fiber._resolve(stop.value)
+        fiber._state = RESOLVED
+        fiber._value = stop.value
     except Exception as failure:
         _fail(fiber, failure)
     except BaseException as failure:

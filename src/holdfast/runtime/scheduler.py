@@ -122,8 +122,10 @@ class Scheduler:
         When the fibers are not done and no promise could wake any of them, that is a deadlock, and this
         call settles the execution with it: check `done` afterwards.
         """
+        if self.done or self.root is None:
+            return ()
         ids = waitgraph.awaited_ids(self.live)
-        if not ids and not self.done and self.root is not None:
+        if not ids:
             self._stuck(list(self.live))
         return tuple(ids)
 

@@ -82,9 +82,9 @@ class Scope:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         if error is not None and not isinstance(error, Exception):
-            return False  # the fiber is being taken down, and so are the tasks
+            return  # the fiber is being taken down, and so are the tasks
         self._leaving = True
         cast("Fiber", self._owner).retract(self._sibling_failed)
         if error is self._sibling_failed:
@@ -104,7 +104,6 @@ class Scope:
         if failures:
             both = failures if error is None else [error, *failures]
             raise ExceptionGroup("tasks of a scope failed", both) from None
-        return kind is not None
 
     def _fire(self, future: Future[Any], /) -> bool:
         task = cast("Task[Any]", future)
@@ -152,6 +151,5 @@ def scoped(function: Callable[[Scope], Waitable[T]]) -> Operation[T]:
     async def run_in_scope() -> T:
         async with Scope() as opened:
             return await delegate(function(opened))
-        raise AssertionError("a scope never swallows an error without raising another")
 
     return Operation(run_in_scope)

@@ -15,7 +15,10 @@ watches timers. It gives the scheduler a `World` of two functions and feeds comp
    time, in the order of dispatch. Feeding the same order again runs the same path again.
 2. `World.issue` is called on the fiber's stack. It returns an id at once and never waits. What it raises
    is raised at the line of the durable call. `scheduler.origin()` there names fiber, file and line.
-3. Between two calls nothing of the scheduler is on any stack: a suspended one may be kept for days and
+3. Whenever the driver has nothing to feed, it asks `waiting()`. That call, and every drain, may find that
+   no completion could ever help: then `done` turns true and `result()` raises `Deadlock`, which no retry
+   will cure.
+4. Between two calls nothing of the scheduler is on any stack: a suspended one may be kept for days and
    resumed from another thread, as long as one thread at a time drives it.
 """
 

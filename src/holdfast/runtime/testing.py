@@ -62,6 +62,7 @@ class Hand:
         self.origins: dict[str, Origin] = {}
         self.reports: list[Report] = []
         self.now = 0.0
+        self._names: dict[str, int] = {}
         self.due: dict[str, float] = {}
         self.scheduler = Scheduler(self, on_root_exit=on_root_exit)
         self.scheduler.start(work, *args, **kwargs)
@@ -70,10 +71,8 @@ class Hand:
 
     def issue(self, operation: object, /) -> str:
         name = getattr(operation, "name", None) or type(operation).__name__.lower()
-        promise_id, repeat = name, 1
-        while promise_id in self.issued:
-            repeat += 1
-            promise_id = f"{name}/{repeat}"
+        repeat = self._names[name] = self._names.get(name, 0) + 1
+        promise_id = name if repeat == 1 else f"{name}/{repeat}"
         self.issued[promise_id] = operation
         self.origins[promise_id] = self.scheduler.origin()
         if isinstance(operation, Timer):

@@ -58,7 +58,7 @@ class Timeout:
         if error is self._expiry:
             raise TimedOut(f"The block did not end within {self._seconds} seconds.") from None
 
-    def _fire(self, future: Future[Any], /) -> bool:  # noqa: ARG002
+    def _fire(self, future: Future[Any], /) -> bool:
         self.expired = True
         if self._owner is not None:
             self._owner.throw(self._expiry, self._shields)

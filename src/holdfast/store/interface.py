@@ -48,7 +48,31 @@ class FindDue(Struct, frozen=True):
     limit: int
 
 
-Step = Load | LoadAll | Save | Find | FindDue
+class CountBacklog(Struct, frozen=True):
+    """Answer with a `Backlog`; of the groups, those with the most pending tasks."""
+
+    now: Millis
+    groups_max: int
+
+
+class GroupBacklog(Struct, frozen=True):
+    """Pending tasks that the workers of one group may claim now."""
+
+    group: str
+    pending: int
+    oldest_at: Millis
+
+
+class Backlog(Struct, frozen=True):
+    """How much work waits, as a store counts it without looking at what is finished."""
+
+    groups: list[GroupBacklog]
+    leases: int  # acquired tasks
+    waiting: int  # other pending tasks: parked, or sent to one worker or an HTTP address
+    due: int  # timers whose instant has passed
+
+
+Step = Load | LoadAll | Save | Find | FindDue | CountBacklog
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 

@@ -12,7 +12,20 @@ from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, Sched
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Result, Save, Step, Work, drive
+from holdfast.store.interface import (
+    Backlog,
+    CountBacklog,
+    Find,
+    FindDue,
+    GroupBacklog,
+    Load,
+    LoadAll,
+    Result,
+    Save,
+    Step,
+    Work,
+    drive,
+)
 
 
 class MemoryStore:
@@ -51,6 +64,8 @@ class MemoryStore:
                 return self._find(scan)
             case FindDue(now, limit):
                 return self._find_due(now, limit)
+            case CountBacklog(now, groups_max):
+                return self._count_backlog(now, groups_max)
             case LoadAll(ws):
                 everything = Footprint(promises={*self.promises}, obligations={*self.promises})
                 everything.schedules.update(self.schedules)
@@ -168,6 +183,23 @@ class MemoryStore:
         ahead = [pair[0] for kind in instants for pair in kind if pair not in taken]
         promises, tasks, schedules = ([key for _, key in kind] for kind in due)
         return Due(promises, tasks, schedules, min(ahead, default=None))
+
+    def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
+        offered: dict[str, list[Millis]] = {}
+        waiting = leases = 0
+        for task in self.tasks.values():
+            group = claim_group(task.target)
+            if task.state == "acquired":
+                leases += 1
+            elif task.state == "pending" and (task.parked or group is None):
+                waiting += 1
+            elif task.state == "pending" and group is not None:
+                offered.setdefault(group, []).append(task.created_at)
+        groups = [GroupBacklog(group, len(created), min(created)) for group, created in offered.items()]
+        groups.sort(key=lambda entry: (-entry.pending, entry.group))
+        due = self._find_due(now, len(self.promises) + len(self.schedules) + 1)
+        due_count = len(due.promises) + len(due.tasks) + len(due.schedules)
+        return Backlog(groups[:groups_max], leases, waiting, due_count)
 
 
 def _stretch(ids: Iterable[str], page: Page) -> list[str]:

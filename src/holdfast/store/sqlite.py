@@ -22,8 +22,11 @@ from holdfast.protocol.records import Listener, Millis
 from holdfast.store import rows
 from holdfast.store import sqlite_statements as sql
 from holdfast.store.interface import (
+    Backlog,
+    CountBacklog,
     Find,
     FindDue,
+    GroupBacklog,
     Load,
     LoadAll,
     NotAStore,
@@ -141,6 +144,8 @@ class _Transaction:
             return self._find(step.scan)
         if isinstance(step, FindDue):
             return self._find_due(step.now, step.limit)
+        if isinstance(step, CountBacklog):
+            return self._count_backlog(step.now, step.groups_max)
         assert isinstance(step, LoadAll)
         return self._load_all(step.ws)
 
@@ -299,3 +304,8 @@ class _Transaction:
         ahead = [self._query(statement, (now,))[0][0] for statement in sql.NEXT]
         next_at = min((instant for instant in ahead if instant is not None), default=None)
         return Due(due[0], due[1], due[2], next_at)
+
+    def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
+        groups = [GroupBacklog(*row) for row in self._query(sql.BACKLOG_GROUPS, (groups_max,))]
+        ((offered, leases, pending_or_leased, due),) = self._query(sql.BACKLOG_TOTALS, (now, now, now))
+        return Backlog(groups, leases, pending_or_leased - offered - leases, due)

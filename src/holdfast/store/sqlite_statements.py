@@ -77,3 +77,17 @@ NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
 NEXT: Final = (NEXT_PROMISE, NEXT_TASK, NEXT_SCHEDULE)
+
+# --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
+
+_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND parked = 0 AND claim_group IS NOT NULL"
+BACKLOG_GROUPS: Final = (
+    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
+    "ORDER BY count(*) DESC, claim_group LIMIT ?"
+)
+BACKLOG_TOTALS: Final = (
+    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    f"(SELECT count(*) {WATCHED} <= ?) + (SELECT count(*) FROM tasks WHERE due_at <= ?) "
+    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= ?)"
+)

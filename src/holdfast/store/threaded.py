@@ -27,7 +27,7 @@ class ThreadedStore:
         try:
             return await self._call(self._store.open)
         except BaseException:
-            await self._end()
+            self._end()
             raise
 
     def transact(self, work: Callable[[], Work[Result]]) -> "asyncio.Future[Result]":
@@ -36,11 +36,12 @@ class ThreadedStore:
     async def close(self) -> None:
         if self._thread.is_alive():
             await self._call(self._store.close)
-            await self._end()
+            self._end()
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
+        """Nothing is left for the thread to do, so joining it does not keep anybody waiting."""
         self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        self._thread.join()
 
     def _call(self, do: Callable[[], Result]) -> "asyncio.Future[Result]":
         loop = asyncio.get_running_loop()

@@ -107,7 +107,7 @@ class Payloads:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `call`, typed as the parameters of `function` are.
 
-        Parameters named in `supplied` are not part of the call: the caller fills them (dependencies), by name.
+        Parameters named in `supplied` are not part of the call: the caller fills them, by name.
         """
         return signature_of(function).bind(call, load, supplied)
 

@@ -21,6 +21,7 @@ from holdfast.protocol.requests.promises import (
     PromiseSearch,
     PromiseSettle,
     RegisterAction,
+    Settle,
     SettleAction,
 )
 from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
@@ -109,6 +110,7 @@ __all__ = [
     "ScheduleDelete",
     "ScheduleGet",
     "ScheduleSearch",
+    "Settle",
     "SettleAction",
     "TaskAcquire",
     "TaskClaim",

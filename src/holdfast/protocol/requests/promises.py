@@ -20,12 +20,26 @@ class PromiseGet(RequestData, frozen=True):
         check_text("id", self.id)
 
 
+class Settle(Struct, frozen=True):
+    """How a promise that is created in the same breath is settled."""
+
+    state: Settlement
+    value: Value = field(default_factory=Value)
+    iku: str | None = None
+
+    def __post_init__(self) -> None:
+        check_value("settle.value", self.value)
+        if self.iku is not None:
+            check_text("settle.iku", self.iku)
+
+
 class PromiseCreate(RequestData, frozen=True):
     id: str
     timeout_at: int
     param: Value = field(default_factory=Value)
     tags: dict[str, str] = field(default_factory=dict[str, str])
     ikc: str | None = None
+    settle: Settle | None = None
 
     def __post_init__(self) -> None:
         check_text("id", self.id)

@@ -1,0 +1,7 @@
+"""`python -m holdfast` is `holdfast`."""
+
+import sys
+
+from holdfast.cli import main
+
+sys.exit(main())

@@ -1,0 +1,296 @@
+"""App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
+
+The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
+`async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
+"""
+
+import asyncio
+import atexit
+import concurrent.futures
+import os
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+
+from holdfast.session import Session, SessionSettings
+from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.payload import Codec
+from holdfast.worker.registry import Registry, Workflow
+from holdfast.worker.signature import signature_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+default_url = "sqlite:///holdfast.db"
+
+
+class Handle(Generic[T]):
+    """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
+
+    def __init__(
+        self, app: "App", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
+    ) -> None:
+        self.id = promise_id
+        self._app = app
+        self._returns = returns
+        self._created = created
+
+    def result(self, timeout: Duration | None = None) -> T:
+        """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
+        limit = None if timeout is None else parse_duration(timeout)
+        return self._app.block(self._outcome(), limit)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._app.bridge(self._outcome()).__await__()
+
+    def cancel(self) -> None:
+        """End it as cancelled, wherever it runs. What it recorded stays."""
+        self._app.block(self._app.session.cancel(self.id))
+
+    async def _outcome(self) -> T:
+        if self._created is not None:
+            await self._created
+        outcome: T = await self._app.session.result(self.id, self._returns)
+        return outcome
+
+    def __repr__(self) -> str:
+        return f"<handle of {self.id}>"
+
+
+class App:
+    """
+    app = App()                          # ./holdfast.db, a node and a worker in this process
+    app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
+
+    Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        group: str = "default",
+        worker: bool = True,
+        concurrency: int = 100,
+        lease: Duration = "20s",
+        token: str | None = None,
+        codec: Codec | None = None,
+    ) -> None:
+        self.registry = Registry()
+        self._settings = SessionSettings(
+            url=url or os.environ.get("HOLDFAST_URL") or default_url,
+            group=group,
+            worker=worker,
+            concurrency=concurrency,
+            lease_s=parse_duration(lease),
+            token=token or os.environ.get("HOLDFAST_TOKEN"),
+            codec=codec,
+        )
+        self._session: Session | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    # --- workflows -------------------------------------------------------------------------------------
+
+    @overload
+    def workflow(self, function: Callable[P, T], /) -> Workflow[P, T]: ...
+    @overload
+    def workflow(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        group: str | None = None,
+        timeout: Duration | None = None,
+    ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        group: str | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Register a workflow: an `async def`, or a generator function with `yield from`."""
+
+        def register(function: Callable[..., Any]) -> Workflow[..., Any]:
+            limit = None if timeout is None else parse_duration(timeout)
+            workflow = Workflow(function, name or function.__name__, version, group, limit)
+            self.registry.add(workflow)
+            return workflow
+
+        return register if function is None else register(function)
+
+    # --- starting --------------------------------------------------------------------------------------
+
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        id: str | None = None,
+        **kwargs: Any,
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Generator[Any, Any, T]],
+        /,
+        *args: Any,
+        id: str | None = None,
+        **kwargs: Any,
+    ) -> Handle[T]: ...
+    @overload
+    def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
+    def start(
+        self,
+        workflow: "Workflow[..., Any] | str",
+        /,
+        *args: Any,
+        id: str | None = None,  # noqa: A002
+        **kwargs: Any,
+    ) -> Handle[Any]:
+        """Start an execution, or find the one that has this id. In a script it is durable when this returns.
+
+        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
+        """
+        if isinstance(workflow, str):
+            name, version, group, timeout_s, returns = workflow, 0, None, None, Any
+        else:
+            name, version, group, timeout_s = (
+                workflow.name,
+                workflow.version,
+                workflow.group,
+                workflow.timeout_s,
+            )
+            returns = signature_of(workflow.function).returns
+        promise_id = id or new_id(name)
+
+        async def create() -> None:
+            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s)
+
+        if self._is_here():
+            return Handle(self, promise_id, returns, asyncio.ensure_future(create()))
+        self.block(create())
+        return Handle(self, promise_id, returns)
+
+    def handle(self, id: str, returns: Any = Any) -> Handle[Any]:  # noqa: A002
+        """The handle of an execution that was started elsewhere."""
+        return Handle(self, id, returns)
+
+    # --- life ------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("The app is not open.")
+        return self._session
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._session = Session(self._settings, self.registry)
+        await self._session.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session, self._session, self._loop = self._session, None, None
+        if session is not None:
+            await session.close()
+
+    def __enter__(self) -> Self:
+        self._open_in_thread()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the worker, finish what was accepted, close the store."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None and self._loop is not None:
+            loop = self._loop
+            asyncio.run_coroutine_threadsafe(self.__aexit__(None, None, None), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Open the app, run `main` on its loop, close it: all a small program needs."""
+
+        async def opened() -> T:
+            async with self:
+                return await main()
+
+        return asyncio.run(opened())
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """For frameworks: `FastAPI(lifespan=app.lifespan)`."""
+        async with self:
+            yield
+
+    # --- bridges ---------------------------------------------------------------------------------------
+
+    def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Wait for work of the session from a thread that is not its own."""
+        if self._is_here():
+            work.close()
+            raise RuntimeError("This would block the event loop that has to do the work: `await` it instead.")
+        self._open_in_thread()
+        assert self._loop is not None
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
+
+    def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Await work of the session from any event loop."""
+        if self._is_here():
+            return work
+        self._open_in_thread()
+        assert self._loop is not None
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def _is_here(self) -> bool:
+        try:
+            return self._loop is not None and asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def _open_in_thread(self) -> None:
+        with self._lock:
+            if self._session is not None:
+                return
+            loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=loop.run_forever, name="holdfast-app", daemon=True)
+            self._thread.start()
+            try:
+                asyncio.run_coroutine_threadsafe(self.__aenter__(), loop).result()
+            except BaseException:
+                loop.call_soon_threadsafe(loop.stop)
+                self._thread.join()
+                self._thread = self._session = self._loop = None
+                loop.close()
+                raise
+            atexit.register(self.close)
+
+
+def new_id(name: str) -> str:
+    """Ids that grow with time stay together in every index."""
+    return f"{name}-{time.time_ns() // 1_000_000:011x}{secrets.token_hex(6)}"

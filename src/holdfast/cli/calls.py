@@ -1,0 +1,55 @@
+"""The options that describe the call of a function: `--func F --arg 1 --arg two`."""
+
+import argparse
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.cli.failures import UsageError
+from holdfast.cli.options import pair
+from holdfast.cli.payloads import invocation, parse_json_or_text
+from holdfast.protocol.records import Value
+
+
+class _Options(Protocol):
+    def add_argument(self, *names: str, **rest: Any) -> argparse.Action: ...
+
+
+def add_call(options: _Options, *, required: bool) -> None:
+    options.add_argument("--func", metavar="NAME", required=required, help="the function")
+    options.add_argument(
+        "--arg",
+        dest="args",
+        metavar="JSON",
+        action="append",
+        default=[],
+        help="an argument; JSON, anything else is a string",
+    )
+    options.add_argument("--json-args", metavar="JSON", help="all arguments at once, as a JSON array")
+    options.add_argument(
+        "--kwarg",
+        dest="kwargs",
+        metavar="K=JSON",
+        type=pair,
+        action="append",
+        default=[],
+        help="a named argument, for functions in Python",
+    )
+    options.add_argument("--version", type=int, default=1, help="of the function (1)")
+
+
+def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = None) -> Value:
+    """What a worker needs to know to call the function."""
+    named = {name: parse_json_or_text(text) for name, text in arguments.kwargs}
+    return invocation(arguments.func, _positional(arguments), named, arguments.version, headers)
+
+
+def _positional(arguments: argparse.Namespace) -> list[Any]:
+    if arguments.json_args is None:
+        return [parse_json_or_text(text) for text in arguments.args]
+    if arguments.args:
+        raise UsageError("--arg and --json-args cannot both be given")
+    try:
+        return msgspec.json.decode(arguments.json_args, type=list[Any])
+    except msgspec.DecodeError as error:
+        raise UsageError(f"--json-args must be an array in JSON: {error}") from None

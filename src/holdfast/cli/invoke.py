@@ -1,0 +1,73 @@
+"""`holdfast invoke ID --func F`: start a function on whichever worker has it.
+
+The promise looks as if an SDK had made it: `{"func", "args", "version"}` as its param, and itself as the
+origin of its lineage.
+"""
+
+import argparse
+import asyncio
+from typing import Final
+
+from holdfast.cli.calls import add_call, call_param
+from holdfast.cli.options import add_connection, add_tags, deadline, default_target, duration
+from holdfast.cli.output import now_ms, print_json, print_promise
+from holdfast.cli.session import Session, with_session
+from holdfast.protocol import tags
+from holdfast.protocol.records import Promise
+from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.requests import PromiseCreate, PromiseGet
+
+SCOPE: Final = "resonate:scope"
+look_s_min: Final = 0.05
+look_s_max: Final = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=with_session(_invoke))
+    parser.add_argument("id", help="the id of the execution; the same id again is the same execution")
+    add_call(parser, required=True)
+    parser.add_argument(
+        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="deadline (1h)"
+    )
+    parser.add_argument(
+        "--target", metavar="ADDRESS", default=default_target, help="which workers (%(default)s)"
+    )
+    parser.add_argument("--delay", metavar="DURATION", type=duration, help="start no earlier than that")
+    add_tags(parser)
+    parser.add_argument("--wait", action="store_true", help="until it is settled, and show the result")
+    add_connection(parser)
+
+
+async def _invoke(session: Session, arguments: argparse.Namespace) -> None:
+    promise = (await session.ask(_creation(arguments), PromiseReply)).promise
+    if arguments.wait:
+        promise = await _settled(session, promise)
+    if arguments.json:
+        print_json(PromiseReply(promise))
+    else:
+        print_promise(promise)
+
+
+def _creation(arguments: argparse.Namespace) -> PromiseCreate:
+    now = now_ms()
+    entries = {
+        **dict(arguments.tags),
+        tags.ORIGIN: arguments.id,
+        tags.BRANCH: arguments.id,
+        tags.PARENT: arguments.id,
+        SCOPE: "global",
+        tags.TARGET: arguments.target,
+    }
+    if arguments.delay:
+        entries[tags.DELAY] = str(now + arguments.delay)
+    return PromiseCreate(arguments.id, deadline(arguments.timeout, now), call_param(arguments), entries)
+
+
+async def _settled(session: Session, promise: Promise) -> Promise:
+    """Look again and again, ever more rarely. Its deadline ends this in any case."""
+    rest_s = look_s_min
+    while promise.state == "pending":
+        await asyncio.sleep(rest_s)
+        rest_s = min(look_s_max, rest_s * 1.5)
+        promise = (await session.ask(PromiseGet(promise.id), PromiseReply)).promise
+    return promise

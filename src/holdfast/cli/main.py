@@ -1,0 +1,77 @@
+"""The entry point: finds the command, runs it, and turns what went wrong into a sentence and an exit code.
+
+Exit codes: 0 done, 1 the node refused, 2 the command line is wrong, 3 no answer from a node, 130 interrupted.
+Each command lives in a module that is imported only when it is used, so that every one of them starts fast.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+COMMANDS: Final = {
+    "serve": "run a node behind HTTP",
+    "dev": "the same in memory and in debug mode: nothing is kept",
+    "invoke": "start a function on a worker",
+    "promises": "look at, create and settle promises",
+    "tasks": "look at, claim and steer tasks",
+    "schedules": "look at, create and delete schedules",
+    "tree": "draw the call tree of an execution",
+    "status": "how a node is doing",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = [*(sys.argv[1:] if argv is None else argv)]
+    if not words or words[0] not in COMMANDS:
+        return _parse_overview(words)
+    parser = argparse.ArgumentParser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))
+    command = importlib.import_module(f"holdfast.cli.{words[0]}")
+    command.configure(parser)
+    arguments = parser.parse_args(words[1:])
+    return _run(arguments)
+
+
+def _parse_overview(words: list[str]) -> int:
+    """Everything in front of a command: help, version, or a name that is none."""
+    lines = "\n".join(f"  {name:<10} {line}" for name, line in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        "holdfast",
+        usage="holdfast COMMAND ...",
+        description="Durable execution for Python.",
+        epilog=f"commands:\n{lines}\n\n`holdfast COMMAND --help` explains each of them.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
+    arguments = parser.parse_args(words[:1])
+    if arguments.version:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"holdfast {version('holdfast')}\n")
+        return 0
+    if arguments.command:
+        parser.error(f"there is no command {arguments.command!r}; there are {', '.join(COMMANDS)}")
+    parser.print_help()
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from holdfast.cli.failures import report
+
+    try:
+        result: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return report(error, as_json=getattr(arguments, "json", False))
+    return result
+
+
+def _sentence(line: str) -> str:
+    return f"{line[0].upper()}{line[1:]}."

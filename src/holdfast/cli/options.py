@@ -1,0 +1,119 @@
+"""Options that several commands share, and how their text is read."""
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from holdfast.cli.durations import parse_duration
+from holdfast.protocol import tags
+from holdfast.protocol.limits import instant_ms_max
+from holdfast.protocol.records import Millis
+
+default_url: Final = "http://127.0.0.1:8001"
+default_target: Final = "poll://any@default"
+
+Parsed = TypeVar("Parsed")
+Subparsers = argparse._SubParsersAction  # pyright: ignore[reportPrivateUsage] (argparse has no public name for it)
+
+
+def _reader(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
+    """Let argparse show the sentence of a ValueError instead of its own."""
+
+    def read(text: str) -> Parsed:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ValueError(f"{text!r} is not of the form key=value")
+    return key, value
+
+
+duration: Final = _reader(parse_duration)
+pair: Final = _reader(_pair)
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "-S",
+        "--server",
+        metavar="URL",
+        default=os.environ.get("HOLDFAST_URL") or default_url,
+        help="the node, or several with commas between them (HOLDFAST_URL; %(default)s)",
+    )
+    group.add_argument(
+        "-T",
+        "--token",
+        default=os.environ.get("HOLDFAST_TOKEN") or None,
+        help="how to prove who you are (HOLDFAST_TOKEN)",
+    )
+    group.add_argument(
+        "--limit",
+        dest="limit_ms",
+        metavar="DURATION",
+        type=duration,
+        default=10_000,
+        help="wait so long (10s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, as on the wire")
+
+
+def add_payload(parser: argparse.ArgumentParser, what: str) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--data", metavar="JSON", help=f"the {what}: JSON; anything else is taken as a JSON string"
+    )
+    group.add_argument("--raw-data", metavar="TEXT", help=f"the {what} as it lies on the wire (base64)")
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        metavar="K=V",
+        type=pair,
+        action="append",
+        default=[],
+        help="a header of it",
+    )
+
+
+def add_tags(parser: argparse.ArgumentParser, what: str = "a tag") -> None:
+    parser.add_argument(
+        "--tag", dest="tags", metavar="K=V", type=pair, action="append", default=[], help=what
+    )
+
+
+def add_creation(parser: argparse.ArgumentParser, *, target: str | None = None) -> None:
+    """What makes a promise, beside its id."""
+    parser.add_argument(
+        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="until its deadline (1h)"
+    )
+    add_payload(parser, "param")
+    add_tags(parser)
+    parser.add_argument("--target", metavar="ADDRESS", default=target, help="who shall work on it")
+    parser.add_argument("--key", help="an idempotency key")
+
+
+def add_paging(parser: argparse.ArgumentParser) -> None:
+    add_tags(parser, "only with this tag")
+    parser.add_argument("--prefix", help="only ids that begin so")
+    parser.add_argument("--page", metavar="N", type=int, help="so many at a time (100)")
+    parser.add_argument("--cursor", help="go on after this id")
+    parser.add_argument("--all", action="store_true", help="all pages")
+
+
+def deadline(span: Millis, now: Millis) -> Millis:
+    return min(now + span, instant_ms_max)
+
+
+def creation_tags(arguments: argparse.Namespace) -> dict[str, str]:
+    found = dict(arguments.tags)
+    if arguments.target:
+        found[tags.TARGET] = arguments.target
+    return found

@@ -1,0 +1,68 @@
+"""Payloads as they lie on the wire (base64 of JSON, as all SDKs write them) and as a person reads them."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.protocol.records import Value
+
+
+class _Call(Struct, frozen=True):
+    func: str
+
+
+def parse_json_or_text(text: str) -> Any:
+    """JSON if it is JSON, else the text itself: `42` is a number and `hello` a string."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def encode_json(value: Any) -> str:
+    return base64.b64encode(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()).decode()
+
+
+def payload(data: str | None, raw: str | None, headers: dict[str, str] | None) -> Value:
+    """`data` is encoded as the SDKs do; `raw` goes on the wire as it is."""
+    if raw is not None:
+        return Value(headers or None, raw)
+    return Value(headers or None, None if data is None else encode_json(parse_json_or_text(data)))
+
+
+def invocation(
+    func: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    version: int,
+    headers: dict[str, str] | None = None,
+) -> Value:
+    """The param with which the SDKs call a function. Only Python's know `kwargs`: left out if empty."""
+    call: dict[str, Any] = {"func": func, "args": [*args], "version": version}
+    if kwargs:
+        call["kwargs"] = kwargs
+    return Value(headers or None, encode_json(call))
+
+
+def decode_payload(value: Value) -> Any:
+    """What a payload means, as far as can be told: a JSON value, text, or None when there is none."""
+    if not value.data:
+        return None
+    try:
+        text = base64.b64decode(value.data, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return value.data
+    return parse_json_or_text(text)
+
+
+def called_function(param: Value) -> str | None:
+    """The function that a promise's param calls, if it is a call."""
+    try:
+        return msgspec.json.decode(base64.b64decode(param.data or "", validate=True), type=_Call).func
+    except ValueError:
+        return None

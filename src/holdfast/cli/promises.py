@@ -1,0 +1,125 @@
+"""`holdfast promises ...`"""
+
+import argparse
+
+from holdfast.cli.options import (
+    add_creation,
+    add_paging,
+    add_payload,
+    creation_tags,
+    deadline,
+    duration,
+)
+from holdfast.cli.output import now_ms, print_json, print_more, print_promise, print_promises
+from holdfast.cli.payloads import payload
+from holdfast.cli.session import Session, add_command
+from holdfast.protocol import tags
+from holdfast.protocol.records import Settlement
+from holdfast.protocol.replies import PromiseReply, PromisesReply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSearch,
+    PromiseSettle,
+    RequestData,
+)
+
+states = ("pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_command(commands, "get", "show a promise", _get).add_argument("id")
+
+    create = add_command(
+        commands, "create", "create a promise; the same id again is the same promise", _create
+    )
+    create.add_argument("id")
+    add_creation(create)
+    create.add_argument(
+        "--delay", metavar="DURATION", type=duration, help="offer its task no earlier than that"
+    )
+
+    for verb, settlement in (
+        ("resolve", "resolved"),
+        ("reject", "rejected"),
+        ("cancel", "rejected_canceled"),
+    ):
+        settle = add_command(commands, verb, f"settle a promise as {settlement}", _settle)
+        settle.set_defaults(settlement=settlement)
+        settle.add_argument("id")
+        add_payload(settle, "value")
+        settle.add_argument("--key", help="an idempotency key")
+
+    search = add_command(commands, "search", "list promises, by id", _search)
+    search.add_argument("--state", choices=states, help="only in this state")
+    add_paging(search)
+
+    callback = add_command(
+        commands, "register-callback", "wake a task when a promise settles", _register_callback
+    )
+    callback.add_argument("awaited", help="the promise")
+    callback.add_argument("awaiter", help="the id of the task")
+
+    listener = add_command(
+        commands, "register-listener", "send a message when a promise settles", _register_listener
+    )
+    listener.add_argument("awaited", help="the promise")
+    listener.add_argument("address", help="poll://uni@group/id, poll://any@group or http://...")
+
+
+async def _show(session: Session, arguments: argparse.Namespace, data: RequestData) -> None:
+    reply = await session.ask(data, PromiseReply)
+    if arguments.json:
+        print_json(reply)
+    else:
+        print_promise(reply.promise)
+
+
+async def _get(session: Session, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, PromiseGet(arguments.id))
+
+
+async def _create(session: Session, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, creation(arguments, arguments.id))
+
+
+def creation(arguments: argparse.Namespace, promise_id: str) -> PromiseCreate:
+    now = now_ms()
+    entries = creation_tags(arguments)
+    if getattr(arguments, "delay", None):
+        entries[tags.DELAY] = str(now + arguments.delay)
+    param = payload(arguments.data, arguments.raw_data, dict(arguments.headers))
+    return PromiseCreate(promise_id, deadline(arguments.timeout, now), param, entries, arguments.key)
+
+
+def settlement(arguments: argparse.Namespace, promise_id: str, state: Settlement) -> PromiseSettle:
+    value = payload(arguments.data, arguments.raw_data, dict(arguments.headers))
+    return PromiseSettle(promise_id, state, value, arguments.key)
+
+
+async def _settle(session: Session, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, settlement(arguments, arguments.id, arguments.settlement))
+
+
+async def _search(session: Session, arguments: argparse.Namespace) -> None:
+    search = PromiseSearch(
+        arguments.state, dict(arguments.tags) or None, arguments.prefix, arguments.page, arguments.cursor
+    )
+    pages = await session.pages(search, PromisesReply, every=arguments.all)
+    found = PromisesReply([promise for page in pages for promise in page.promises], pages[-1].cursor)
+    if arguments.json:
+        print_json(found)
+    else:
+        print_promises(found.promises)
+        print_more(found.cursor)
+
+
+async def _register_callback(session: Session, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, PromiseRegisterCallback(arguments.awaited, arguments.awaiter))
+
+
+async def _register_listener(session: Session, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, PromiseRegisterListener(arguments.awaited, arguments.address))

@@ -1,0 +1,83 @@
+"""A command's conversation with a node: connects, asks, hands back data, and leaves."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.cli.options import Subparsers, add_connection
+from holdfast.client import ask, expect
+from holdfast.client.http import HttpClient
+from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
+from holdfast.protocol.requests import PromiseSearch, RequestData, ScheduleSearch, TaskSearch
+
+Data = TypeVar("Data")
+Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply)
+Search = PromiseSearch | TaskSearch | ScheduleSearch
+Command = Callable[["Session", argparse.Namespace], Awaitable[None]]
+
+
+class Session:
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+
+    async def ask(self, data: RequestData, shape: type[Data]) -> Data:
+        """The data of the reply; raises `Refused` when the node refuses."""
+        return expect(await self.reply(data), shape)
+
+    async def reply(self, data: RequestData) -> Reply:
+        [reply] = await self._client.request([ask(data)])
+        return reply
+
+    async def do(self, data: RequestData) -> None:
+        await self.ask(data, Empty)
+
+    async def pages(self, search: Search, shape: type[Page], *, every: bool) -> list[Page]:
+        """The first page of a search, or all of them."""
+        pages = [await self.ask(search, shape)]
+        while every and (cursor := pages[-1].cursor) is not None:
+            pages.append(await self.ask(replace(search, cursor=cursor), shape))
+        return pages
+
+
+def add_command(
+    commands: "Subparsers[argparse.ArgumentParser]", name: str, line: str, command: Command
+) -> argparse.ArgumentParser:
+    """A subcommand that talks to a node."""
+    parser = commands.add_parser(name, help=line, description=line)
+    parser.set_defaults(run=with_session(command))
+    add_connection(parser)
+    return parser
+
+
+def with_session(command: Command) -> Callable[[argparse.Namespace], int]:
+    """Make a command of a coroutine that talks to a node."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        asyncio.run(_converse(command, arguments))
+        return 0
+
+    return run
+
+
+async def _converse(command: Command, arguments: argparse.Namespace) -> None:
+    async with open_client(arguments) as client:
+        await command(Session(client), arguments)
+
+
+def open_client(arguments: argparse.Namespace) -> HttpClient:
+    """A person waits for the answer: say at once that a node is away instead of trying again."""
+    limit_s = arguments.limit_ms / 1000
+    return HttpClient(
+        server_urls(arguments.server),
+        token=arguments.token,
+        limit_s=limit_s,
+        attempt_s=limit_s,
+        persistent=False,
+    )
+
+
+def server_urls(text: str) -> list[str]:
+    return [url.strip() for url in text.split(",")]

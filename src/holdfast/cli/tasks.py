@@ -1,0 +1,87 @@
+"""`holdfast tasks ...`: what may be written on the command line."""
+
+import argparse
+
+from holdfast.cli import task_actions as actions
+from holdfast.cli.options import add_creation, add_paging, add_payload, default_target, duration
+from holdfast.cli.session import add_command
+
+states = ("pending", "acquired", "suspended", "halted", "fulfilled")
+settlements = ("resolved", "rejected", "rejected_canceled")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_command(commands, "get", "show a task", actions.get).add_argument("id")
+
+    create = add_command(
+        commands, "create", "create a promise with a task and claim it at once", actions.create
+    )
+    create.add_argument("id")
+    add_creation(create, target=default_target)
+    _add_claim(create)
+
+    acquire = add_command(commands, "acquire", "claim a task by its id", actions.acquire)
+    _add_ref(acquire)
+    _add_claim(acquire)
+
+    claim = add_command(commands, "claim", "claim what waits in groups", actions.claim)
+    claim.add_argument("groups", nargs="+", metavar="GROUP")
+    claim.add_argument("--count", type=int, default=1, help="at most so many (1)")
+    _add_claim(claim)
+
+    _add_ref(add_command(commands, "start", "say that the work has begun", actions.start))
+
+    fence = add_command(
+        commands, "fence", "create or settle a promise as the holder of a task", actions.fence
+    )
+    _add_ref(fence)
+    which = fence.add_mutually_exclusive_group(required=True)
+    which.add_argument("--create", metavar="PROMISE")
+    which.add_argument("--settle", metavar="PROMISE")
+    fence.add_argument("--state", choices=settlements, default="resolved", help="with --settle (resolved)")
+    add_creation(fence)
+
+    heartbeat = add_command(commands, "heartbeat", "keep claims alive", actions.heartbeat)
+    heartbeat.add_argument("--pid", required=True, help="who holds them")
+    heartbeat.add_argument("refs", nargs="*", metavar="ID@VERSION", help="which (all that pid holds)")
+
+    suspend = add_command(
+        commands, "suspend", "give a task back until one of some promises settles", actions.suspend
+    )
+    _add_ref(suspend)
+    suspend.add_argument("awaited", nargs="+", metavar="PROMISE")
+
+    fulfill = add_command(commands, "fulfill", "finish a task: settle its promise", actions.fulfill)
+    _add_ref(fulfill)
+    fulfill.add_argument("--state", choices=settlements, default="resolved", help="as what (resolved)")
+    add_payload(fulfill, "value")
+    fulfill.add_argument("--key", help="an idempotency key")
+
+    release = add_command(commands, "release", "give a task back to be taken by another", actions.release)
+    _add_ref(release)
+    release.add_argument("--retry-delay", metavar="DURATION", type=duration, help="let it rest first")
+    release.add_argument("--error", help="why it failed; with --retry-delay")
+
+    for verb, line, command in (
+        ("halt", "take a task out of circulation", actions.halt),
+        ("continue", "put a halted task back", actions.continue_),
+    ):
+        _add_ref(add_command(commands, verb, line, command), required=False)
+
+    search = add_command(commands, "search", "list tasks, by id", actions.search)
+    search.add_argument("--state", choices=states, help="only in this state")
+    search.add_argument("--target", metavar="ADDRESS", help="only for this address")
+    search.add_argument("--group", help="only for workers of this group")
+    search.add_argument("--pid", help="only held by this process")
+    add_paging(search)
+
+
+def _add_ref(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("id")
+    parser.add_argument("--version", type=int, required=required, help="the version of the claim")
+
+
+def _add_claim(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pid", default="cli", help="who claims (%(default)s)")
+    parser.add_argument("--ttl", metavar="DURATION", type=duration, default=60_000, help="for how long (1m)")

@@ -1,0 +1,159 @@
+"""One HTTP/1.1 connection to a node, kept alive, used by one request at a time.
+
+It leaves to others which node to talk to and what to do when it fails: any `OSError` (a `ConnectionError`, a
+`TimeoutError`) means that the connection is of no more use.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+import httptools
+from msgspec import Struct
+
+from holdfast.client.endpoints import Endpoint
+
+close_s_max: Final = 1.0  # TLS says goodbye, and the other side may not answer
+read_bytes: Final = 262_144
+reply_bytes_max: Final = 256 * 1024 * 1024
+idle_s_max: Final = 20.0  # a server may close an idle connection just when it is used again
+
+
+class Broken(ConnectionError):
+    """The connection ended before the answer did."""
+
+
+class Response(Struct, frozen=True):
+    status: int
+    body: bytes
+    retry_after_s: float | None = None
+
+
+class _Parsed:
+    """What httptools calls while it reads a response."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.has_headers = False
+        self.is_complete = False
+        self.retry_after_s: float | None = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"retry-after" and value.isdigit():
+            self.retry_after_s = float(value)
+
+    def on_headers_complete(self) -> None:
+        self.has_headers = True
+
+    def on_body(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+        self.size += len(chunk)
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+    def take(self) -> bytes:
+        body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+        self.chunks.clear()
+        self.size = 0
+        return body
+
+
+class Connection:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        token: str | None,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.endpoint = endpoint
+        self._reader = reader
+        self._writer = writer
+        self._keeps_alive = True
+        self._used_at = asyncio.get_running_loop().time()
+        bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+        self._headers = f"Host: {endpoint.authority}\r\n{bearer}"
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, token: str | None, tls: ssl.SSLContext | None) -> "Connection":
+        context = (tls or ssl.create_default_context()) if endpoint.tls else None
+        reader, writer = await asyncio.open_connection(
+            endpoint.host, endpoint.port, ssl=context, limit=read_bytes
+        )
+        return cls(endpoint, token, reader, writer)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request sent now has a fair chance to be answered."""
+        fresh = asyncio.get_running_loop().time() - self._used_at < idle_s_max
+        return self._keeps_alive and fresh and not self._writer.is_closing() and not self._reader.at_eof()
+
+    async def post(self, body: bytes) -> Response:
+        head = (
+            f"POST {self.endpoint.path or '/'} HTTP/1.1\r\n{self._headers}"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return await self._ask(head.encode("latin-1") + body)
+
+    async def get(self, path: str) -> Response:
+        return await self._ask(self._get_head(path, "application/json"))
+
+    async def _ask(self, request: bytes) -> Response:
+        self._writer.write(request)
+        await self._writer.drain()
+        parsed = _Parsed()
+        parser = httptools.HttpResponseParser(parsed)
+        while not parsed.is_complete:
+            await self._feed(parser)
+            if parsed.size > reply_bytes_max:
+                raise Broken(f"The answer is larger than {reply_bytes_max} bytes")
+        self._keeps_alive = parser.should_keep_alive()
+        self._used_at = asyncio.get_running_loop().time()
+        return Response(parser.get_status_code(), parsed.take(), parsed.retry_after_s)
+
+    async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]:
+        """Ask for a response that does not end: its status, and its body as it comes."""
+        self._writer.write(self._get_head(path, "text/event-stream"))
+        parsed = _Parsed()
+        parser = httptools.HttpResponseParser(parsed)
+        while not parsed.has_headers:
+            async with asyncio.timeout(silence_s_max):
+                await self._feed(parser)
+
+        async def body() -> AsyncIterator[bytes]:
+            while True:
+                if parsed.chunks:
+                    yield parsed.take()
+                if parsed.is_complete:
+                    return
+                async with asyncio.timeout(silence_s_max):
+                    await self._feed(parser)
+
+        return parser.get_status_code(), body()
+
+    def _get_head(self, path: str, accept: str) -> bytes:
+        head = f"GET {self.endpoint.path}{path} HTTP/1.1\r\n{self._headers}Accept: {accept}\r\n\r\n"
+        return head.encode("latin-1")
+
+    async def _feed(self, parser: httptools.HttpResponseParser) -> None:
+        data = await self._reader.read(read_bytes)
+        if not data:
+            raise Broken(f"{self.endpoint} closed the connection")
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise Broken(f"{self.endpoint} does not speak HTTP: {error}") from error
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(OSError):  # it may be broken already, which is why it is closed
+            async with asyncio.timeout(close_s_max):
+                await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """Close at once; for a connection whose state is unknown."""
+        self._writer.transport.abort()

@@ -1,0 +1,77 @@
+"""A node in the same process. Nothing can get lost on the way, so there is nothing to repeat."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
+
+from holdfast.client.errors import ClientClosed
+from holdfast.client.interface import MessageStream
+from holdfast.node import Node
+from holdfast.node.post_office import Mailbox
+from holdfast.protocol.messages import Message
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request
+
+
+class EmbeddedClient:
+    """
+    client = EmbeddedClient(node)
+
+    The node belongs to whoever started it: closing the client ends its streams and leaves the node running.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._mailboxes: set[Mailbox] = set()
+        self._closed = False
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        self._check_open()
+        return await self._node.request(requests) if requests else []
+
+    @asynccontextmanager
+    async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
+        self._check_open()
+        mailbox = self._node.connect(group, member)
+        stream = _MailboxStream(mailbox)
+        self._mailboxes.add(mailbox)
+        try:
+            yield stream
+        finally:
+            self._mailboxes.discard(mailbox)
+            stream.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        for mailbox in [*self._mailboxes]:
+            mailbox.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("This client was closed")
+
+
+class _MailboxStream:
+    """Reads a mailbox message by message. A reader may be cancelled and come back; nothing is lost by it."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._arrived: deque[Message] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        if not self._arrived:
+            self._arrived.extend(await self._mailbox.receive())
+        if not self._arrived:
+            raise StopAsyncIteration
+        return self._arrived.popleft()
+
+    def close(self) -> None:
+        """What was not read goes to somebody else."""
+        for message in self._arrived:
+            self._mailbox.put(message)
+        self._arrived.clear()
+        self._mailbox.close()

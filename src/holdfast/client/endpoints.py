@@ -1,0 +1,85 @@
+"""Where the nodes are, which one to talk to next, and how long to rest before trying again."""
+
+import random
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from holdfast.client.errors import InvalidUrl
+
+rest_s_min: Final = 0.05
+rest_s_max: Final = 5.0
+hop_s_max: Final = 0.02  # between two different nodes there is no need to wait
+
+
+class Endpoint(Struct, frozen=True):
+    """One node's address."""
+
+    host: str
+    port: int
+    tls: bool
+    path: str  # of the base URL, without a slash at its end
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.authority}{self.path}"
+
+
+def parse_endpoint(url: str) -> Endpoint:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise InvalidUrl(f"{url!r} is not a URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
+        raise InvalidUrl(f"{url!r} is not the address of a server")
+    if not parts.path.isascii() or any(character.isspace() for character in url):
+        raise InvalidUrl(f"{url!r} holds characters that a URL cannot have")
+    tls = parts.scheme == "https"
+    return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
+
+
+class Route:
+    """A turn through the endpoints: the current one until it fails, then the next.
+
+    The rests grow once every endpoint has failed, with jitter, so that many clients of one node that comes
+    back do not all arrive at once.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        assert endpoints
+        self._endpoints = endpoints
+        self._index = random.randrange(len(endpoints))  # noqa: S311 (spreads load, guards nothing)
+        self._failures = 0
+
+    @property
+    def current(self) -> Endpoint:
+        return self._endpoints[self._index]
+
+    @property
+    def rounds(self) -> int:
+        """How often every endpoint has failed since one last worked."""
+        return self._failures // len(self._endpoints)
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+    def failed(self) -> float:
+        """Turn to the next endpoint; the seconds to rest before using it."""
+        self._failures += 1
+        self._index = (self._index + 1) % len(self._endpoints)
+        if self._failures % len(self._endpoints):
+            return random.uniform(0, hop_s_max)  # noqa: S311
+        return growing_rest(self.rounds)
+
+
+def growing_rest(attempt: int) -> float:
+    """Seconds to rest after the n-th failure: doubling, bounded, somewhere in the upper half."""
+    longest = min(rest_s_max, rest_s_min * 2 ** min(attempt - 1, 20))
+    return random.uniform(longest / 2, longest)  # noqa: S311

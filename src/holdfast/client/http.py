@@ -1,0 +1,86 @@
+"""A node behind HTTP.
+
+Two lanes, each an ordered queue with a connection of its own. Everything that changes or reads an execution
+takes the first, so the order in which requests are issued is the order in which they are applied. The second
+is for what has no place in that order and must neither wait behind it nor hold it up: heartbeats, because a
+lease is at stake, and searches, because they may be long.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Self
+
+from holdfast.client.endpoints import parse_endpoint
+from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
+from holdfast.client.interface import MessageStream
+from holdfast.client.lane import Lane, Manner
+from holdfast.client.stream import HttpMessageStream
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request
+
+side_kinds: Final = frozenset({"task.heartbeat", "promise.search", "task.search", "schedule.search"})
+
+
+class HttpClient:
+    """
+    async with HttpClient(["http://127.0.0.1:8001"], token="...") as client:
+        [reply] = await client.request([ask(PromiseGet("invoice-7"))])
+
+    With several URLs, all of nodes on one store, it stays with one until that fails and then takes the next.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        limit_s: float = 30.0,
+        attempt_s: float = 10.0,
+        persistent: bool = True,
+    ) -> None:
+        if isinstance(urls, str) or not urls:
+            raise InvalidUrl(f"{urls!r} is not a list of URLs")
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            raise InvalidToken("The token cannot be sent")
+        self._endpoints = [parse_endpoint(url) for url in urls]
+        self._manner = Manner(token, tls, limit_s, attempt_s, persistent)
+        self._lane = Lane(self._endpoints, self._manner)
+        self._side_lane = Lane(self._endpoints, self._manner)
+        self._streams: set[HttpMessageStream] = set()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        if not requests:
+            return []
+        aside = all(request.kind in side_kinds for request in requests)
+        return await (self._side_lane if aside else self._lane).request(requests)
+
+    @asynccontextmanager
+    async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
+        if self._closed:
+            raise ClientClosed("This client was closed")
+        stream = HttpMessageStream(self._endpoints, self._manner, group, member)
+        self._streams.add(stream)
+        try:
+            yield stream
+        finally:
+            self._streams.discard(stream)
+            await stream.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._lane.close()
+        await self._side_lane.close()
+        for stream in [*self._streams]:
+            await stream.close()

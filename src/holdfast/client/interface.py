@@ -1,0 +1,40 @@
+"""What every client of a node offers, however far away the node is."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from holdfast.protocol.messages import Message
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request
+
+MessageStream = AsyncIterator[Message]
+
+
+class Client(Protocol):
+    """
+    [reply] = await client.request([ask(PromiseGet("invoice-7"))])
+    async with client.messages("workers", "worker-1") as messages:
+        async for message in messages: ...
+    """
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        """Apply requests in order in one commit; their replies, in order, once it is durable.
+
+        A refusal is a reply (`expect` makes an exception of it). Only a node that cannot be talked to raises:
+        see `holdfast.client.errors`. Requests issued one after the other are applied in that order, also when
+        nobody waited for the replies in between. Cancelling the call does not take back what was sent.
+        """
+        ...
+
+    def messages(self, group: str, member: str) -> AbstractAsyncContextManager[MessageStream]:
+        """The messages for one worker of a group, until the block is left or the client is closed.
+
+        A message is an invitation, never the only trace of work: it may be lost or come twice. Its `address`
+        is the one it was sent to, or this worker's own where the wire does not tell.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End all streams and connections. What still waits for a reply raises `ClientClosed`."""
+        ...

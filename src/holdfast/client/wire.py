@@ -1,0 +1,157 @@
+"""Requests out as JSON, replies and messages in: the mirror image of `protocol.wire`.
+
+A reply's data is decoded by the kind of the request it answers, so that callers get the same structs from
+a node far away as from one in their own process.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from holdfast.client.errors import BadReply
+from holdfast.protocol import replies
+from holdfast.protocol.messages import Execute, Message, Unblock
+from holdfast.protocol.records import Promise, TaskRef
+from holdfast.protocol.replies import Envelope, FenceReply, Reply, ReplyHead
+from holdfast.protocol.requests import Request, RequestData
+
+
+class _Head(Struct, frozen=True, omit_defaults=True):
+    corr_id: str = field(name="corrId")
+    version: str
+    auth: str | None = None
+    debug_time: int | None = field(name="resonate:debug_time", default=None)
+
+
+class _Request(Struct, frozen=True):
+    kind: str
+    head: _Head
+    data: RequestData
+
+
+class _Reply(Struct, frozen=True):
+    kind: str
+    head: ReplyHead
+    data: Raw
+
+
+class _Fence(Struct, frozen=True):
+    action: _Reply
+    preload: list[Promise]
+
+
+class _Data(Struct, frozen=True):
+    """The data of every kind of message."""
+
+    task: TaskRef | None = None
+    promise: Promise | None = None
+
+
+class _Message(Struct, frozen=True):
+    kind: str
+    data: _Data
+
+
+_shapes: Final[dict[str, Any]] = {
+    "promise.get": replies.PromiseReply,
+    "promise.create": replies.PromiseReply,
+    "promise.settle": replies.PromiseReply,
+    "promise.register_callback": replies.PromiseReply,
+    "promise.register": replies.PromiseReply,
+    "promise.register_listener": replies.PromiseReply,
+    "promise.subscribe": replies.PromiseReply,
+    "promise.search": replies.PromisesReply,
+    "task.get": replies.TaskReply,
+    "task.create": replies.TaskCreateReply,
+    "task.acquire": replies.AcquireReply,
+    "task.claim": replies.ClaimReply,
+    "task.start": replies.TaskReply,
+    "task.release": replies.Empty,
+    "task.fulfill": replies.PromiseReply,
+    "task.suspend": replies.Empty,
+    "task.fence": _Fence,
+    "task.heartbeat": replies.HeartbeatReply,
+    "task.halt": replies.Empty,
+    "task.continue": replies.Empty,
+    "task.search": replies.TasksReply,
+    "schedule.get": replies.ScheduleReply,
+    "schedule.create": replies.ScheduleReply,
+    "schedule.delete": replies.Empty,
+    "schedule.search": replies.SchedulesReply,
+    "debug.start": replies.Empty,
+    "debug.stop": replies.Empty,
+    "debug.reset": replies.Empty,
+    "debug.snap": replies.SnapReply,
+    "debug.tick": list[Any],
+}
+
+_encoder: Final = msgspec.json.Encoder()
+_decoders: Final = {kind: msgspec.json.Decoder(shape) for kind, shape in _shapes.items()}
+_preload_decoder: Final = msgspec.json.Decoder(replies.PreloadReply)
+_replies_decoder: Final = msgspec.json.Decoder(list[_Reply])
+_reply_decoder: Final = msgspec.json.Decoder(_Reply)
+_message_decoder: Final = msgspec.json.Decoder(_Message)
+
+
+def encode_request(request: Request) -> bytes:
+    head = _Head(request.corr_id, request.version, request.auth, request.debug_time)
+    return _encoder.encode(_Request(request.kind, head, request.data))
+
+
+def decode_replies(requests: Sequence[Request], body: bytes) -> list[Reply]:
+    """The replies to an array of requests. A single envelope, a refusal, stands for all of them."""
+    try:
+        if not body.lstrip().startswith(b"["):
+            refusal = _reply_decoder.decode(body)
+            if refusal.head.status < 400:
+                raise BadReply("One reply came where an array was expected")
+            return [_refusal(refusal)] * len(requests)
+        found = _replies_decoder.decode(body)
+        if len(found) != len(requests):
+            raise BadReply(f"{len(found)} replies came to {len(requests)} requests")
+        return [_decode(request, reply) for request, reply in zip(requests, found, strict=True)]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadReply(f"The answer is not what a node sends: {error}") from error
+
+
+def _decode(request: Request, reply: _Reply) -> Reply:
+    status = reply.head.status
+    if status >= 400:
+        return _refusal(reply)
+    if reply.head.corr_id != request.corr_id or reply.kind != request.kind:
+        raise BadReply(f"A reply to {reply.kind[:80]!r} came where one to {request.kind!r} was due")
+    if status == 300:
+        return Reply(status, _preload_decoder.decode(reply.data))
+    data = _decoders[request.kind].decode(reply.data)
+    if isinstance(data, _Fence):
+        return Reply(status, FenceReply(_action(data.action), data.preload))
+    return Reply(status, data)
+
+
+def _action(action: _Reply) -> Envelope:
+    """What a fence did: the reply inside the reply."""
+    inner = _refusal(action) if action.head.status >= 400 else None
+    data = inner.data if inner else _decoders[action.kind].decode(action.data)
+    return Envelope(action.kind, action.head, data)
+
+
+def _refusal(reply: _Reply) -> Reply:
+    sentence = msgspec.json.decode(reply.data)
+    return Reply(reply.head.status, sentence if isinstance(sentence, str) else bytes(reply.data).decode())
+
+
+def decode_message(body: bytes, address: str) -> Message | None:
+    """A message, or None for a kind that this version does not know: newer nodes may send more."""
+    message = _message_decoder.decode(body)
+    task, promise = message.data.task, message.data.promise
+    match message.kind:
+        case "execute" if task:
+            return Execute(address, task, "A", woken=False)
+        case "invoke" | "resume" if task:
+            return Execute(address, task, "B", woken=message.kind == "resume")
+        case "unblock" | "notify" if promise:
+            return Unblock(address, promise, "A" if message.kind == "unblock" else "B")
+        case _:
+            return None

@@ -1,0 +1,50 @@
+"""What may be asked of a node besides requests: offers to repeat, its backlog, its pulse. Changes nothing.
+
+Like a commit these are generators of store steps, so they run on every store and never beside a half-written
+transaction.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.engine import Footprint, Rules, WorkingSet
+from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
+from holdfast.engine.view import is_open
+from holdfast.protocol.messages import Execute
+from holdfast.protocol.records import Millis, TaskRef
+from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Work
+
+backlog_groups_max: Final = 100
+
+
+class NodeStats(Struct):
+    """Counted since the node was made."""
+
+    commits: int = 0
+    committed_requests: int = 0
+    failed_commits: int = 0
+    sweeps: int = 0
+    store_healthy: bool = True  # did the latest commit succeed?
+
+
+def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
+    """The execute messages of pending tasks that wait for a worker of a group, best first."""
+    found: list[str] = yield Find(ClaimScan((group,), now, limit))
+    ws = WorkingSet(Rules())
+    yield Load(ws, Footprint(promises=set(found)))
+    tasks = (ws.task(task_id) for task_id in found)
+    return [
+        Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None)
+        for task in tasks
+        if task is not None and task.state == "pending" and is_open(task, now)
+    ]
+
+
+def read_backlog(now: Millis) -> Work[Backlog]:
+    backlog: Backlog = yield CountBacklog(now, backlog_groups_max)
+    return backlog
+
+
+def read_pulse() -> Work[None]:
+    yield Find(ScheduleScan(Page("", "", 1), {}))

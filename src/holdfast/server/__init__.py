@@ -1,0 +1,6 @@
+"""The door: HTTP for workers in any language."""
+
+from holdfast.server.serve import running, serve
+from holdfast.server.settings import SETTINGS, Setting, Settings, load_settings
+
+__all__ = ["SETTINGS", "Setting", "Settings", "load_settings", "running", "serve"]

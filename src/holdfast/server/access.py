@@ -1,0 +1,162 @@
+"""Holds a request to its caller's grant: every id, target, address and group in it.
+
+Searches are not refused but filtered: they find what is covered. Lineage tags count as ids, because they
+decide which promises are sent along with a task.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.protocol import tags
+from holdfast.protocol.errors import Refusal
+from holdfast.protocol.replies import Envelope, PromisesReply, SchedulesReply, TasksReply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSearch,
+    Request,
+    RequestData,
+    ScheduleCreate,
+    ScheduleSearch,
+    TaskClaim,
+    TaskCreate,
+    TaskFence,
+    TaskFulfill,
+    TaskHeartbeat,
+    TaskSearch,
+    TaskSuspend,
+)
+from holdfast.protocol.wire import Refused
+from holdfast.server.errors import Forbidden
+from holdfast.server.grants import Grant
+
+target_tags: Final = (tags.TARGET, tags.INVOKE)
+
+
+def restrict(item: Request | Refused, grant: Grant | Refusal) -> Request | Refused:
+    """The request as this caller may make it, or its refusal."""
+    if isinstance(item, Refused):
+        return item
+    if isinstance(grant, Refusal):
+        return Refused(item.kind, item.corr_id, item.version, grant)
+    if grant.is_admin:
+        return item
+    try:
+        data = _restrict(item.kind, item.data, grant)
+    except Refusal as refusal:
+        return Refused(item.kind, item.corr_id, item.version, refusal)
+    return item if data is item.data else replace(item, data=data)
+
+
+def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
+    if kind.startswith("debug."):
+        raise Forbidden(f"{kind} needs the role admin")
+    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch):
+        return replace(data, prefix=grant.narrow(data.prefix or ""))
+    check = _CHECKS.get(type(data))
+    if check is not None:
+        check(data, grant)
+    else:
+        grant.require("id", data.id)  # type: ignore[attr-defined]
+    return data
+
+
+def _check_tags(entries: Mapping[str, str], grant: Grant) -> None:
+    for name in target_tags:
+        if name in entries:
+            grant.require_address(entries[name])
+    for name in tags.LINEAGE:
+        if name in entries:
+            grant.require(f"tag {name}", entries[name])
+
+
+def _check_create(data: PromiseCreate, grant: Grant) -> None:
+    grant.require("id", data.id)
+    _check_tags(data.tags, grant)
+
+
+def _check_callback(data: PromiseRegisterCallback, grant: Grant) -> None:
+    grant.require("awaited id", data.awaited)
+    grant.require("awaiter id", data.awaiter)
+
+
+def _check_listener(data: PromiseRegisterListener, grant: Grant) -> None:
+    grant.require("awaited id", data.awaited)
+    grant.require_address(data.address)
+
+
+def _check_task_create(data: TaskCreate, grant: Grant) -> None:
+    _check_create(data.action.data, grant)
+
+
+def _check_fulfill(data: TaskFulfill, grant: Grant) -> None:
+    grant.require("id", data.id)
+    grant.require("id", data.action.data.id)
+
+
+def _check_fence(data: TaskFence, grant: Grant) -> None:
+    grant.require("id", data.id)
+    inner = data.action.data
+    if isinstance(inner, PromiseCreate):
+        _check_create(inner, grant)
+    else:
+        grant.require("id", inner.id)
+
+
+def _check_suspend(data: TaskSuspend, grant: Grant) -> None:
+    grant.require("id", data.id)
+    for action in data.actions:
+        _check_callback(action.data, grant)
+
+
+def _check_heartbeat(data: TaskHeartbeat, grant: Grant) -> None:
+    if not data.tasks:
+        raise Forbidden("A heartbeat for every task of a process needs the role admin; name the tasks")
+    for ref in data.tasks:
+        grant.require("id", ref.id)
+
+
+def _check_claim(data: TaskClaim, grant: Grant) -> None:
+    for group in data.groups:
+        grant.require_group(group)
+
+
+def _check_schedule(data: ScheduleCreate, grant: Grant) -> None:
+    grant.require("id", data.id)
+    example = data.promise_id.replace("{{.id}}", data.id).replace("{{.timestamp}}", "0")
+    grant.require("promiseId", example)
+    _check_tags(data.promise_tags, grant)
+
+
+_CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
+    PromiseCreate: _check_create,
+    PromiseRegisterCallback: _check_callback,
+    PromiseRegisterListener: _check_listener,
+    TaskCreate: _check_task_create,
+    TaskFulfill: _check_fulfill,
+    TaskFence: _check_fence,
+    TaskSuspend: _check_suspend,
+    TaskHeartbeat: _check_heartbeat,
+    TaskClaim: _check_claim,
+    ScheduleCreate: _check_schedule,
+}
+
+
+def filter_reply(envelope: Envelope, grant: Grant | Refusal) -> Envelope:
+    """A search may have found ids that merely start alike."""
+    if not envelope.kind.endswith(".search") or isinstance(grant, Refusal) or grant.is_admin:
+        return envelope
+    data = envelope.data
+    if isinstance(data, PromisesReply):
+        promises = [promise for promise in data.promises if grant.covers(promise.id)]
+        return replace(envelope, data=PromisesReply(promises, grant.continue_after(data.cursor)))
+    if isinstance(data, TasksReply):
+        tasks = [task for task in data.tasks if grant.covers(task.id)]
+        return replace(envelope, data=TasksReply(tasks, grant.continue_after(data.cursor)))
+    if isinstance(data, SchedulesReply):
+        schedules = [schedule for schedule in data.schedules if grant.covers(schedule.id)]
+        return replace(envelope, data=SchedulesReply(schedules, grant.continue_after(data.cursor)))
+    return envelope

@@ -1,0 +1,152 @@
+"""The door: which path is answered by what, and who is let in.
+
+An ASGI application with one small table of routes. Empty path segments are ignored, so a client whose base
+URL ends in a slash is understood. Every answer that is not a stream or metrics is JSON.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.node.node import Node
+from holdfast.protocol.errors import InternalFault, Refusal
+from holdfast.server import metrics as numbers
+from holdfast.server.asgi import (
+    Disconnected,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    json_type,
+    read_body,
+    refusal_body,
+    refusal_headers,
+    respond,
+    respond_json,
+    respond_refusal,
+)
+from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.connection import Answer
+from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
+from holdfast.server.offers import Offers
+from holdfast.server.origin import Visitors
+from holdfast.server.rpc import Rpc
+from holdfast.server.settings import Settings
+from holdfast.server.streams import Streams
+
+log = logging.getLogger("holdfast.server")
+
+ready_timeout_s: Final = 2.0
+
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class App:
+    def __init__(self, node: Node, settings: Settings, authenticator: Authenticator, url: str) -> None:
+        self.metrics = numbers.Metrics()
+        self.offers = Offers(node)
+        self.streams = Streams(node, settings, self.metrics, self.offers, authenticator, url)
+        self.connection_count: Callable[[], int] = lambda: 0
+        self._node = node
+        self._body_bytes_max = settings.body_bytes_max
+        self._authenticator = authenticator
+        self._visitors = Visitors(settings)
+        self._rpc = Rpc(node, settings, self.metrics, authenticator)
+        self._routes: dict[str, dict[str, Handler]] = {
+            "": {"POST": self._post},
+            "poll": {"GET": self.streams.handle},
+            "health": {"GET": self._health, "HEAD": self._health},
+            "ready": {"GET": self._ready, "HEAD": self._ready},
+        }
+        if settings.metrics:
+            self._routes["metrics"] = {"GET": self._metrics}
+
+    async def answer(self, headers: Headers, body: bytes) -> Answer:
+        """Answer `POST /`. Never raises."""
+        try:
+            extra = self._visitors.admit(headers)
+            status, answer, more = await self._rpc.answer(headers, body)
+        except Refusal as refusal:
+            self.metrics.count_refused(refusal.code)
+            return refusal.status, refusal_body(refusal), refusal_headers(refusal)
+        except Exception:
+            log.exception("an answer could not be made")
+            fault = InternalFault("The request failed")
+            return fault.status, refusal_body(fault), []
+        return status, answer, extra + more if extra else more
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            headers = self._visitors.admit(scope["headers"])
+            if headers:
+                send = _with_headers(send, headers)
+            handler = self._find(scope["path"], scope["method"])
+            await handler(scope, receive, send)
+        except Refusal as refusal:
+            self.metrics.count_refused(refusal.code)
+            await respond_refusal(send, refusal)
+        except Disconnected:
+            pass
+
+    def stop(self) -> None:
+        """End every stream, so that its worker connects elsewhere or again."""
+        self.streams.stop()
+        self.offers.stop()
+
+    def _find(self, path: str, method: str) -> Handler:
+        first = next((part for part in path.split("/") if part), "")
+        methods = self._routes.get(first)
+        if method == "OPTIONS" and self._visitors.answers_preflight:
+            return self._preflight
+        if methods is None:
+            if first in ("promises", "schedules", "tasks"):
+                raise LegacyPath(f"/{first} is not served")
+            raise NoSuchPath("There is nothing at this path")
+        handler = methods.get(method)
+        if handler is None:
+            raise WrongMethod(f"This path answers to {' and '.join(methods)}, not to {method[:20]}")
+        return handler
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The long way to `answer`, for requests that the short one leaves out (and other ASGI servers)."""
+        body = await read_body(receive, self._body_bytes_max)
+        status, answer, headers = await self._rpc.answer(scope["headers"], body)
+        await respond(send, status, answer, [json_type, *headers])
+
+    async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await respond_json(send, 200, {"status": "ok"})
+
+    async def _ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(ready_timeout_s):
+                await self._node.check()
+            usable = self._node.stats.store_healthy
+        except Exception:
+            log.warning("the store does not answer", exc_info=True)
+            usable = False
+        if not usable:
+            raise NotReady("The server is not ready")
+        await respond_json(send, 200, {"status": "ready"})
+
+    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Metrics")
+        text = await numbers.expose(
+            self.metrics, self._node, self.connection_count(), time.time_ns() // 1_000_000
+        )
+        await respond(send, 200, text, [(b"content-type", numbers.content_type)])
+
+    async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(send, 204, b"", [])
+
+
+def _with_headers(send: Send, extra: Headers) -> Send:
+    async def send_more(message: dict[str, object]) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *extra]  # type: ignore[misc]
+        await send(message)
+
+    return send_more

@@ -1,0 +1,164 @@
+"""Who a token belongs to: static tokens and JWTs, and what each may touch.
+
+1. Without any token or key the server is open: everybody on the machine may do everything.
+2. A static token is compared by its hash, in a time that says nothing about it.
+3. A JWT is checked with the algorithms that fit the kind of the configured key and no others; it must expire.
+   The claim `role: "admin"` grants everything, `prefix: "..."` what that prefix covers; neither: nothing.
+"""
+
+import hashlib
+import hmac
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.protocol.errors import Refusal
+from holdfast.protocol.requests import Request
+from holdfast.protocol.wire import Refused
+from holdfast.server.asgi import Headers, header
+from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
+from holdfast.server.grants import ADMIN, Grant
+from holdfast.server.settings import Settings
+
+remembered_max: Final = 10_000
+token_bytes_max: Final = 8_192
+
+
+class Authenticator:
+    def __init__(self, settings: Settings) -> None:
+        self._tokens = _static_tokens(settings)
+        self._jwt = _JwtCheck(settings) if settings.jwt_key else None
+        self._remembered: dict[bytes, tuple[Grant, float]] = {}
+        self.is_open = not self._tokens and self._jwt is None
+
+    def grant(self, token: str | None) -> Grant:
+        """What the bearer of a token may do. Raises `Unauthenticated` or `Forbidden`."""
+        if self.is_open:
+            return ADMIN
+        if not token or len(token) > token_bytes_max:
+            raise Unauthenticated("This server asks for a token")
+        digest = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        known = self._remembered.get(digest)
+        if known is not None and known[1] > time.time():
+            return known[0]
+        return self._check(token, digest)
+
+    def grant_or_refusal(self, bearer: str | None, item: Request | Refused) -> Grant | Refusal:
+        """The token of the header and that of the envelope count the same; they must not differ."""
+        own = item.auth if isinstance(item, Request) else None
+        if (
+            own
+            and bearer
+            and not hmac.compare_digest(own.encode("utf-8", "replace"), bearer.encode("utf-8", "replace"))
+        ):
+            return Unauthenticated("The token in head.auth is not the one in the Authorization header")
+        try:
+            return self.grant(own or bearer)
+        except Refusal as refusal:
+            return refusal
+
+    def _check(self, token: str, digest: bytes) -> Grant:
+        found: Grant | None = None
+        for known, grant in self._tokens:  # all of them, always
+            if hmac.compare_digest(known, digest):
+                found = grant
+        if found is not None:
+            return found
+        if self._jwt is None:
+            raise Unauthenticated("The token is not known")
+        grant, expires = self._jwt.check(token)
+        if len(self._remembered) >= remembered_max:
+            self._remembered.clear()
+        self._remembered[digest] = (grant, expires)
+        return grant
+
+
+def bearer_of(headers: Headers) -> str | None:
+    value = header(headers, b"authorization")
+    if value is None or value[:7].lower() != b"bearer ":
+        return None
+    return value[7:].strip().decode("latin-1")
+
+
+def _static_tokens(settings: Settings) -> list[tuple[bytes, Grant]]:
+    lines = [*settings.tokens]
+    if settings.token_file:
+        try:
+            text = Path(settings.token_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"token_file cannot be read: {type(error).__name__}.") from None
+        lines += [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    tokens: list[tuple[bytes, Grant]] = []
+    for line in lines:
+        parts = line.split()
+        if not 1 <= len(parts) <= 2 or len(parts[-1]) < 8:
+            raise SettingsError(
+                "A static token is 'TOKEN' or 'PREFIX TOKEN', with a TOKEN of 8 characters or more."
+            )
+        grant = ADMIN if len(parts) == 1 else Grant(parts[0])
+        tokens.append((hashlib.sha256(parts[-1].encode()).digest(), grant))
+    return tokens
+
+
+class _JwtCheck:
+    def __init__(self, settings: Settings) -> None:
+        try:
+            import jwt
+            from cryptography.hazmat.primitives.serialization import load_pem_public_key
+        except ImportError:
+            raise SettingsError("jwt_key needs the extra: pip install 'holdfast[jwt]'.") from None
+        try:
+            key = load_pem_public_key(Path(settings.jwt_key).read_bytes())
+        except OSError as error:
+            raise SettingsError(f"jwt_key cannot be read: {error.strerror}.") from None
+        except ValueError:
+            raise SettingsError("jwt_key is not a PEM public key.") from None
+        self._jwt = jwt
+        self._key: Any = key
+        self._algorithms = _algorithms_for(key)
+        self._issuer = settings.jwt_issuer or None
+        self._audience = settings.jwt_audience or None
+        self._leeway_s = settings.jwt_leeway_s
+
+    def check(self, token: str) -> tuple[Grant, float]:
+        """The grant, and the instant (Unix seconds) until which it holds."""
+        try:
+            claims = self._jwt.decode(
+                token,
+                self._key,
+                algorithms=self._algorithms,
+                issuer=self._issuer,
+                audience=self._audience,
+                leeway=self._leeway_s,
+                options={"require": ["exp"], "verify_aud": self._audience is not None},
+            )
+        except self._jwt.PyJWTError as error:
+            raise Unauthenticated(f"The token was not accepted ({type(error).__name__})") from None
+        return _grant_of(claims), float(claims["exp"]) + self._leeway_s
+
+
+def _grant_of(claims: dict[str, Any]) -> Grant:
+    if claims.get("role") == "admin":
+        return ADMIN
+    prefix = claims.get("prefix")
+    if not isinstance(prefix, str) or not prefix:
+        raise Forbidden("The token has neither the role admin nor a prefix")
+    return Grant(prefix)
+
+
+def _algorithms_for(key: object) -> list[str]:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    if isinstance(key, Ed25519PublicKey):
+        return ["EdDSA"]
+    if isinstance(key, RSAPublicKey) and key.key_size >= 2_048:
+        return ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]
+    if isinstance(key, EllipticCurvePublicKey):
+        algorithm = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}.get(key.curve.name)
+        if algorithm is not None:
+            return [algorithm]
+    raise SettingsError(
+        "jwt_key must be an Ed25519 key, an RSA key of 2,048 bits or more, or an EC key (P-256, 384, 521)."
+    )

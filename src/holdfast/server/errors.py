@@ -1,0 +1,108 @@
+"""Refusals of the door itself: before, or instead of, asking the node."""
+
+from holdfast.protocol.errors import HoldfastError, Refusal
+
+
+class NoSuchPath(Refusal):
+    code = "HF3001"
+    status = 404
+    hint = "Requests go to POST /, streams to GET /poll/{group}/{id}; also GET /health, /ready and /metrics."
+
+
+class WrongMethod(Refusal):
+    code = "HF3002"
+    status = 405
+    hint = "docs/server.md lists what each path answers to."
+
+
+class LegacyPath(Refusal):
+    code = "HF3003"
+    status = 410
+    hint = "This path belongs to an older protocol: use an SDK that sends its requests to POST /."
+
+
+class BodyTooLarge(Refusal):
+    code = "HF3004"
+    status = 413
+    hint = "Send smaller values, fewer envelopes at once, or raise body_bytes_max."
+
+
+class HeadTooLarge(Refusal):
+    code = "HF3005"
+    status = 431
+    hint = "Send fewer or smaller headers, or raise header_bytes_max."
+
+
+class TooSlow(Refusal):
+    code = "HF3006"
+    status = 408
+    hint = "Send the whole request at once; read_timeout_s says how long the server waits for it."
+
+
+class TooMany(Refusal):
+    code = "HF3007"
+    status = 429
+    hint = "Wait a moment and try again."
+
+
+class BadHttp(Refusal):
+    code = "HF3008"
+    status = 400
+    hint = "Send a well-formed HTTP/1.1 request."
+
+
+class BadStreamPath(Refusal):
+    code = "HF3009"
+    status = 400
+    hint = "A stream is GET /poll/{group}/{id}, each part percent-encoded UTF-8 of at most 1,024 bytes."
+
+
+class NotReady(Refusal):
+    code = "HF3010"
+    status = 503
+    hint = "The store cannot be used at the moment; the log says why."
+
+
+class Unauthenticated(Refusal):
+    code = "HF3101"
+    status = 401
+    hint = "Send a valid token as Authorization: Bearer ... or in head.auth."
+
+
+class Forbidden(Refusal):
+    code = "HF3102"
+    status = 403
+    hint = "Ask for a token whose prefix covers it, or one with the role admin."
+
+
+class ForeignOrigin(Refusal):
+    code = "HF3103"
+    status = 403
+    hint = "Add the origin to allowed_origins if a web page of yours shall call this server."
+
+
+class ForeignHost(Refusal):
+    code = "HF3104"
+    status = 421
+    hint = "Add the name to allowed_hosts if clients shall reach this server by it."
+
+
+class SettingsError(HoldfastError):
+    """A setting that cannot be used. The server does not start."""
+
+    code = "HF3201"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} [{self.code}]")
+
+
+class OpenToTheWorld(SettingsError):
+    """Listening beyond this machine without auth was not asked for in so many words."""
+
+    code = "HF3202"
+
+
+class PushRefused(HoldfastError):
+    """A message was not posted, because its address is not one that this server may call."""
+
+    code = "HF3301"

@@ -1,0 +1,77 @@
+"""`POST /`: envelopes in, envelopes out.
+
+The body is decoded before anything is refused, so that a refusal, too, repeats the kind and the correlation
+id that the client waits for.
+"""
+
+import time
+
+from holdfast.node.node import Node
+from holdfast.node.rpc import answer_all
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.errors import Overloaded
+from holdfast.protocol.replies import Envelope
+from holdfast.protocol.requests import Request
+from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply, refuse, to_reply
+from holdfast.server.access import filter_reply, restrict
+from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
+from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.connection import Answer
+from holdfast.server.errors import BodyTooLarge
+from holdfast.server.metrics import Metrics
+from holdfast.server.settings import Settings
+
+
+class Rpc:
+    def __init__(
+        self, node: Node, settings: Settings, metrics: Metrics, authenticator: Authenticator
+    ) -> None:
+        self._node = node
+        self._metrics = metrics
+        self._authenticator = authenticator
+        self._body_bytes_max = settings.body_bytes_max
+        self._requests_max = settings.requests_max
+        self._always_200 = settings.always_200
+
+    async def answer(self, headers: Headers, body: bytes) -> Answer:
+        if len(body) > self._body_bytes_max:
+            return self._too_large()
+        started = time.perf_counter()
+        decoded = decode_body(body)
+        if isinstance(decoded, list):
+            envelopes = await self._answer(decoded, headers)
+            status, answer = 200, encode_replies(envelopes)
+        else:
+            envelopes = await self._answer([decoded], headers)
+            status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
+        took = time.perf_counter() - started
+        for envelope in envelopes:
+            self._metrics.count_request(envelope.kind, envelope.head.status, took)
+        if status == 200 or self._always_200:
+            return 200, answer, []
+        return status, answer, [retry_after] if status in retryable_statuses else []
+
+    async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
+        if self._metrics.in_flight + len(items) > self._requests_max:
+            refusal = Overloaded(f"More than {self._requests_max} requests are in flight")
+            return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items]
+        self._metrics.in_flight += len(items)
+        try:
+            if self._authenticator.is_open:
+                return await answer_all(self._node, items)
+            return await self._answer_guarded(items, headers)
+        finally:
+            self._metrics.in_flight -= len(items)
+
+    async def _answer_guarded(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
+        bearer = bearer_of(headers)
+        grants = [self._authenticator.grant_or_refusal(bearer, item) for item in items]
+        allowed = [restrict(item, grant) for item, grant in zip(items, grants, strict=True)]
+        envelopes = await answer_all(self._node, allowed)
+        return [filter_reply(envelope, grant) for envelope, grant in zip(envelopes, grants, strict=True)]
+
+    def _too_large(self) -> Answer:
+        refusal = BodyTooLarge(f"The body has more than {self._body_bytes_max} bytes")
+        self._metrics.count_refused(refusal.code)
+        envelope = to_reply("unknown", "0", CURRENT_VERSION, refuse(refusal))
+        return refusal.status, encode_reply(envelope), refusal_headers(refusal)

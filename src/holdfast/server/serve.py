@@ -1,0 +1,244 @@
+"""Runs a server: a node, the app around it, a socket, and an orderly end.
+
+Stopping: no new connections; every stream is ended, so that workers reconnect; what was accepted is
+finished and answered; then the node and its store are closed. All within a time limit.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import resource
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import uvicorn
+
+from holdfast.engine import Rules
+from holdfast.node.node import Node
+from holdfast.server.app import App
+from holdfast.server.auth import Authenticator
+from holdfast.server.connection import Connection, Ground, check_pace
+from holdfast.server.errors import OpenToTheWorld, SettingsError
+from holdfast.server.logs import write_logs
+from holdfast.server.origin import is_loopback
+from holdfast.server.push import Pusher
+from holdfast.server.settings import Settings
+from holdfast.store import open_store
+from holdfast.store.interface import Store
+
+log = logging.getLogger("holdfast.server")
+
+pace_check_s: Final = 1.0
+accept_backlog: Final = 4_096
+# The store's thread needs the interpreter for moments only; the default of 5 ms makes it wait for them.
+switch_interval_s: Final = 0.000_1
+# Records know no cycles; looking for some every 700 allocations is a twentieth of all work.
+collect_after_allocations: Final = 20_000
+
+
+class Running(uvicorn.Server):
+    """A server that answers at `url` until it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, app: App, node: Node, url: str) -> None:
+        super().__init__(config)
+        self.app = app
+        self.node = node
+        self.url = url
+        self.accepting = asyncio.Event()
+        self._asked_to_stop = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield  # whoever runs the server decides about signals
+
+    async def main_loop(self) -> None:
+        self.accepting.set()
+        loop = asyncio.get_running_loop()
+        self.server_state.default_headers = self.config.encoded_headers
+        while not self.should_exit:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pace_check_s):
+                    await self._asked_to_stop.wait()
+            check_pace(self.server_state.connections, loop.time())
+
+    def ask_to_stop(self) -> None:
+        self.should_exit = True
+        self._asked_to_stop.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        self.app.stop()
+        await super().shutdown(sockets)
+
+
+@asynccontextmanager
+async def running(settings: Settings, store: Store | None = None) -> AsyncGenerator[Running]:
+    """A server for the time of a block.
+
+    async with running(Settings(port=0, store="memory:")) as server:
+        print(server.url)
+    """
+    authenticator = Authenticator(settings)
+    _refuse_to_be_open(settings, authenticator)
+    tls = _tls(settings)
+    node = Node(
+        store or open_store(settings.store), rules=Rules(retry_ms=settings.retry_ms), debug=settings.debug
+    )
+    listener = _listen(settings)
+    try:
+        url = settings.public_url or _url(settings, listener)
+        await node.start()
+        app = App(node, settings, authenticator, url)
+        pusher = Pusher(settings, app.metrics, url)
+        node.office.set_push(pusher.push)
+        server = Running(_config(settings, app, tls), app, node, url)
+        app.connection_count = lambda: len(server.server_state.connections)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        started = asyncio.create_task(server.accepting.wait())
+        try:
+            await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
+            yield server
+        finally:
+            if server.started:
+                server.ask_to_stop()
+            await serving
+            started.cancel()
+            node.office.set_push(None)
+            await pusher.stop()
+            await _stop_node(node, settings.stop_timeout_s)
+    finally:
+        listener.close()
+
+
+async def _stop_node(node: Node, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await node.stop()
+    except TimeoutError:
+        log.error("the store did not come to rest in time; what it was doing is done whole or not at all")
+
+
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
+    write_logs(settings.log_level)
+    _tune_process(settings)
+    _runner()(_serve(settings))
+
+
+def _tune_process(settings: Settings) -> None:
+    sys.setswitchinterval(switch_interval_s)
+    gc.freeze()
+    gc.set_threshold(collect_after_allocations, 20, 50)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections_max + 1_000  # and some files
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _serve(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _told_to_stop, stop, number)
+    async with running(settings) as server:
+        await server.node.check()
+        sys.stdout.write(f"Holdfast is ready at {server.url}\n")
+        sys.stdout.flush()
+        log.info("ready", extra={"url": server.url})
+        await stop.wait()
+        log.info("stopping")
+    log.info("stopped")
+
+
+def _told_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:
+    log.info("told to stop", extra={"signal": signal.Signals(number).name})
+    stop.set()
+
+
+def _runner() -> Callable[[Any], None]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    ground = Ground(settings.connections_max, settings.header_bytes_max, settings.body_bytes_max)
+    ground.read_timeout_s = settings.read_timeout_s
+    ground.idle_timeout_s = settings.idle_timeout_s
+    ground.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
+    ground.answer = app.answer
+    config = uvicorn.Config(
+        app,
+        http=type("GroundedConnection", (Connection,), {"ground": ground}),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=settings.stop_timeout_s,  # type: ignore[arg-type]
+        backlog=accept_backlog,
+    )
+    config.load()
+    config.ssl = tls
+    return config
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(accept_backlog)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. "
+            "Choose another host or port, or stop whoever uses it."
+        ) from None
+    return listener
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    scheme = "https" if settings.tls_cert else "http"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def _refuse_to_be_open(settings: Settings, authenticator: Authenticator) -> None:
+    if authenticator.is_open and not is_loopback(settings.host) and not settings.allow_unauthenticated:
+        raise OpenToTheWorld(
+            f"Listening on {settings.host} without auth would let anybody who can reach it do anything. "
+            "Set tokens, token_file or jwt_key; or allow_unauthenticated, if the network itself is safe."
+        )
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.tls_cert:
+        if settings.tls_key or settings.tls_client_ca:
+            raise SettingsError("tls_key and tls_client_ca need tls_cert.")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"The TLS files cannot be used: {error}.") from None
+    return context

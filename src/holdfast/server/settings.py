@@ -1,0 +1,217 @@
+"""What an operator may choose. Defaults < `holdfast.toml` ([server]) < `HOLDFAST_*` < flags.
+
+Each setting is declared once, with its type, its default, its bounds and the line that `--help` shows.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.protocol import limits
+from holdfast.server.errors import SettingsError
+
+environment_prefix: Final = "HOLDFAST_"
+toml_table: Final = "server"
+toml_name: Final = "holdfast.toml"
+
+Texts = tuple[str, ...]
+Positive = Meta(ge=1)
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 takes a free one")] = 8001
+    store: Annotated[str, Meta(description="where records are kept: sqlite:///path or memory:")] = (
+        "sqlite:///holdfast.db"
+    )
+    debug: Annotated[
+        bool, Meta(description="allow debug.* requests and the debug clock; never in production")
+    ] = False
+    public_url: Annotated[
+        str, Meta(description="URL by which workers reach this server; sent to them with each task")
+    ] = ""
+    retry_ms: Annotated[
+        int, Meta(ge=1, description="ms after which a task that nobody took is offered again")
+    ] = limits.retry_ms
+    always_200: Annotated[
+        bool, Meta(description="answer every protocol reply with HTTP 200; its own status is in head.status")
+    ] = False
+    # Who may come in.
+    tokens: Annotated[
+        Texts,
+        Meta(description="static tokens: 'TOKEN' may do everything, 'PREFIX TOKEN' only what PREFIX covers"),
+    ] = ()
+    token_file: Annotated[str, Meta(description="file with one static token per line, as in tokens")] = ""
+    jwt_key: Annotated[str, Meta(description="file with the PEM public key that signs JWT tokens")] = ""
+    jwt_issuer: Annotated[str, Meta(description="the iss claim that a JWT must have")] = ""
+    jwt_audience: Annotated[str, Meta(description="the aud claim that a JWT must have")] = ""
+    jwt_leeway_s: Annotated[
+        int, Meta(ge=0, le=30, description="seconds by which clocks may differ when a JWT is checked")
+    ] = 10
+    allow_unauthenticated: Annotated[
+        bool, Meta(description="listen beyond this machine although no token and no JWT key is set")
+    ] = False
+    allowed_hosts: Annotated[
+        Texts, Meta(description="further names in the Host header that are accepted on a loopback address")
+    ] = ()
+    allowed_origins: Annotated[
+        Texts, Meta(description="origins of web pages that may call this server, like https://example.org")
+    ] = ()
+    tls_cert: Annotated[str, Meta(description="file with the PEM certificate chain; turns TLS on")] = ""
+    tls_key: Annotated[str, Meta(description="file with the PEM private key of the certificate")] = ""
+    tls_client_ca: Annotated[
+        str, Meta(description="file with the PEM CA that clients must have a certificate of")
+    ] = ""
+    # How much at once.
+    body_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the body of a request")] = 1_048_576
+    header_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the head of a request")] = 16_384
+    connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
+    streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000
+    requests_max: Annotated[int, Meta(ge=1, description="envelopes that may be in flight; past it: 429")] = (
+        4_096
+    )
+    stream_buffer_messages: Annotated[
+        int, Meta(ge=1, le=10_000, description="messages that wait for one stream before others get them")
+    ] = 100
+    # How long.
+    read_timeout_s: Annotated[
+        float, Meta(gt=0, description="seconds in which a whole request must arrive")
+    ] = 10.0
+    idle_timeout_s: Annotated[float, Meta(gt=0, description="seconds an idle connection is kept open")] = 75.0
+    stream_s: Annotated[
+        float, Meta(gt=0, le=270, description="seconds after which a stream is ended, give or take a tenth")
+    ] = 240.0
+    stream_keep_alive_s: Annotated[float, Meta(gt=0, description="seconds between keep-alive comments")] = (
+        15.0
+    )
+    stream_write_timeout_s: Annotated[
+        float, Meta(gt=0, description="seconds after which a worker that does not read is dropped")
+    ] = 10.0
+    stop_timeout_s: Annotated[
+        float, Meta(gt=0, description="seconds to finish accepted work when stopping")
+    ] = 10.0
+    # Messages to HTTP addresses.
+    push_hosts: Annotated[
+        Texts, Meta(description="hosts that messages may be posted to (name, name:port or *.domain)")
+    ] = ()
+    push_private: Annotated[
+        bool,
+        Meta(description="also post to hosts of push_hosts that resolve to private or loopback addresses"),
+    ] = False
+    push_ports: Annotated[tuple[int, ...], Meta(description="ports that messages may be posted to")] = (
+        80,
+        443,
+    )
+    push_concurrency: Annotated[int, Meta(ge=1, description="posts at the same time")] = 64
+    push_timeout_s: Annotated[float, Meta(gt=0, description="seconds for one post")] = 10.0
+    push_token: Annotated[str, Meta(description="bearer token sent with posts to push_token_hosts")] = ""
+    push_token_hosts: Annotated[
+        Texts, Meta(description="hosts that get push_token; others never see it")
+    ] = ()
+    # Looking inside.
+    metrics: Annotated[bool, Meta(description="serve GET /metrics")] = True
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="least severity that is logged")
+    ] = "info"
+
+
+class Setting(Struct, frozen=True):
+    """One setting, for whoever builds `--help` or a table of them."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.default, tuple)
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return environment_prefix + self.name.upper()
+
+
+def _declared() -> tuple[Setting, ...]:
+    hints = get_type_hints(Settings, include_extras=True)
+    found: list[Setting] = []
+    for declared in msgspec.structs.fields(Settings):
+        kind, *notes = get_args(hints[declared.name])
+        [description] = [note.description for note in notes if isinstance(note, Meta)]
+        found.append(Setting(declared.name, kind, declared.default, cast("str", description)))
+    return tuple(found)
+
+
+SETTINGS: Final = _declared()
+
+
+def load_settings(
+    flags: Mapping[str, Any], env: Mapping[str, str], toml_path: str | Path | None = None
+) -> Settings:
+    """Put the sources together. `flags` maps names of settings to values; None means not given.
+
+    With no `toml_path`, `holdfast.toml` in the working directory is read if it is there.
+    """
+    given: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    known = {setting.name: setting for setting in SETTINGS}
+    for name, value in _read_toml(toml_path).items():
+        if name not in known:
+            raise SettingsError(f"{toml_name}: there is no setting {name!r} in [{toml_table}].")
+        given[name], sources[name] = value, f"{toml_name}: {name}"
+    for setting in SETTINGS:
+        text = env.get(setting.variable)
+        if text is not None:
+            given[setting.name], sources[setting.name] = _split(setting, text), setting.variable
+        value = flags.get(setting.name)
+        if value is not None:
+            given[setting.name], sources[setting.name] = _split(setting, value), setting.flag
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        checked[name] = _check(known[name], value, sources[name])
+    return Settings(**checked)
+
+
+def _read_toml(path: str | Path | None) -> dict[str, Any]:
+    file = Path(path if path is not None else toml_name)
+    if path is None and not file.exists():
+        return {}
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}.") from error
+    table = document.get(toml_table, {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{file}: [{toml_table}] must be a table.")
+    return cast("dict[str, Any]", table)
+
+
+def _split(setting: Setting, value: Any) -> Any:
+    """A list may be given as one text with commas."""
+    if setting.is_list and isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if setting.type is bool and isinstance(value, str):
+        return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False}.get(
+            value.strip().lower(), value
+        )
+    return value
+
+
+def _check(setting: Setting, value: Any, source: str) -> Any:
+    hints = get_type_hints(Settings, include_extras=True)
+    try:
+        return msgspec.convert(value, hints[setting.name], strict=not isinstance(value, str | list))
+    except msgspec.ValidationError as error:
+        secret = "token" in setting.name
+        shown = "" if secret else f" (it is {str(value)[:80]!r})"
+        raise SettingsError(f"{source}: {error}{shown}. It means: {setting.help}.") from None

@@ -1,0 +1,159 @@
+"""`GET /poll/{group}/{id}`: a worker's messages as server-sent events.
+
+1. A message leaves its mailbox only to be written; what could not be written goes back to the post office.
+2. A worker that does not read is dropped after a while; what it had not read goes to others.
+3. Every stream is ended by the server before 300 s have passed (one published client goes deaf then), each at
+   a moment of its own, so that not all workers come back at once. Coming back loses nothing: what was
+   taken in between waits, and a worker that connects is offered what its group has pending.
+4. An event is `data: <json>` and an empty line; between events there may be comments.
+"""
+
+import asyncio
+import random
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from holdfast.node.node import Node
+from holdfast.node.post_office import Mailbox
+from holdfast.protocol.messages import Execute, Message
+from holdfast.protocol.text import check_text
+from holdfast.protocol.wire import encode_message
+from holdfast.server.asgi import Receive, Scope, Send
+from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.connection import Connection, extension
+from holdfast.server.errors import BadStreamPath, TooMany
+from holdfast.server.metrics import Metrics
+from holdfast.server.offers import Offers
+from holdfast.server.settings import Settings
+
+write_bytes_max: Final = 262_144
+jitter: Final = 0.1
+
+_headers: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+_keep_alive: Final = b":\n\n"
+
+
+class Streams:
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings,
+        metrics: Metrics,
+        offers: Offers,
+        authenticator: Authenticator,
+        url: str,
+    ) -> None:
+        self._node = node
+        self._settings = settings
+        self._metrics = metrics
+        self._offers = offers
+        self._authenticator = authenticator
+        self._url = url
+        self._open: set[Mailbox] = set()
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+        for mailbox in [*self._open]:
+            mailbox.close()
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        group, member = _group_and_member(scope["raw_path"])
+        self._authenticator.grant(bearer_of(scope["headers"])).require_group(group)
+        if len(self._open) >= self._settings.streams_max or self._stopping:
+            raise TooMany("No further stream can be opened now")
+        connection: Connection = scope["extensions"][extension]
+        await send({"type": "http.response.start", "status": 200, "headers": _headers})
+        mailbox = self._node.connect(group, member, self._settings.stream_buffer_messages)
+        connection.on_lost = mailbox.close
+        if connection.is_lost:
+            mailbox.close()
+        self._open.add(mailbox)
+        self._metrics.streams += 1
+        self._metrics.streams_opened += 1
+        try:
+            self._offers.worker_connected(group, mailbox.unread)
+            await self._pump(mailbox, connection, send)
+        finally:
+            connection.on_lost = None
+            mailbox.close()
+            self._open.discard(mailbox)
+            self._metrics.streams -= 1
+            self._offers.worker_gone(group)
+
+    async def _pump(self, mailbox: Mailbox, connection: Connection, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        lasts_s = self._settings.stream_s * random.uniform(1 - jitter, 1 + jitter)  # noqa: S311
+        end_at = loop.time() + lasts_s
+        while not mailbox.is_closed and (left_s := end_at - loop.time()) > 0:
+            messages: list[Message] = []
+            try:
+                async with asyncio.timeout(min(left_s, self._settings.stream_keep_alive_s)):
+                    messages = await mailbox.receive()
+            except TimeoutError:
+                if not await self._write(send, connection, _keep_alive):
+                    return
+            if messages:
+                unsent = await self._write_messages(messages, send, connection)
+                if unsent:
+                    mailbox.close()  # first, or they would come back to where nobody reads
+                    self._node.office.deliver(unsent)
+                    return
+                self._offers.worker_read(mailbox.group)
+        mailbox.close()
+        if not connection.is_lost:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _write_messages(
+        self, messages: list[Message], send: Send, connection: Connection
+    ) -> list[Message]:
+        """Write them in order; return those that were not written."""
+        start = 0
+        while start < len(messages):
+            end, size = start, 0
+            frames: list[bytes] = []
+            while end < len(messages) and size < write_bytes_max:
+                frame = b"data: %s\n\n" % encode_message(messages[end], self._url)
+                frames.append(frame)
+                size += len(frame)
+                end += 1
+            if not await self._write(send, connection, b"".join(frames)):
+                self._count(messages[start:], "returned")
+                return messages[start:]
+            self._count(messages[start:end], "sent")
+            start = end
+        return []
+
+    async def _write(self, send: Send, connection: Connection, data: bytes) -> bool:
+        """Write once the client has read enough of what came before; False when it is gone or too slow."""
+        try:
+            async with asyncio.timeout(self._settings.stream_write_timeout_s):
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        except TimeoutError:
+            self._metrics.slow_readers += 1
+            connection.abort()
+            return False
+        return not connection.is_lost
+
+    def _count(self, messages: list[Message], outcome: str) -> None:
+        for message in messages:
+            kind = "execute" if isinstance(message, Execute) else "unblock"
+            self._metrics.count_delivery(kind, "stream", outcome)
+
+
+def _group_and_member(raw_path: bytes) -> tuple[str, str]:
+    """The path as it was sent, so that an encoded slash is part of a name."""
+    parts = [part for part in raw_path.split(b"/") if part]
+    try:
+        if len(parts) != 3:
+            raise ValueError("the path has the wrong number of parts")
+        group, member = (unquote_to_bytes(part).decode() for part in parts[1:])
+        check_text("the group", group)
+        check_text("the id", member)
+    except ValueError as error:
+        raise BadStreamPath(f"This is no stream: {error}") from None
+    return group, member

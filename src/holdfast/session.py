@@ -1,0 +1,220 @@
+"""A session: one client, one worker and one message stream, alive on one event loop."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.client.interface import Client
+from holdfast.node import Node
+from holdfast.protocol import limits, tags
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.messages import Unblock
+from holdfast.protocol.records import Promise
+from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseRegisterListener,
+    PromiseSettle,
+    Request,
+    RequestData,
+)
+from holdfast.runtime import Report
+from holdfast.store.urls import open_store
+from holdfast.worker.execution import Surroundings
+from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
+from holdfast.worker.inbox import Inbox
+from holdfast.worker.payload import Codec, Payloads
+from holdfast.worker.registry import Registry
+from holdfast.worker.steps import StepRunner
+from holdfast.worker.worker import Worker
+
+log = logging.getLogger("holdfast.app")
+
+listen_again_s: Final = 30.0  # a lost message costs at most this
+
+
+class SessionSettings(Struct, frozen=True):
+    url: str
+    group: str
+    worker: bool
+    concurrency: int
+    lease_s: float
+    token: str | None
+    codec: Codec | None
+
+
+class Refused(HoldfastError):
+    """The node did not do what was asked."""
+
+    code = "HF5201"
+
+
+class Session:
+    def __init__(self, settings: SessionSettings, registry: Registry) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._payloads = Payloads(settings.codec)
+        self._errors = KnownErrors()
+        self._inbox = Inbox()
+        self._pid = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._address = f"poll://uni@{settings.group}/{self._pid}"
+        self._node: Node | None = None
+        self._worker: Worker | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._count = 0
+
+    async def open(self) -> None:
+        self._client = await self._connect()
+        self._runner = StepRunner()
+        if self._settings.worker:
+            self._worker = Worker(
+                self._surroundings(),
+                self._registry,
+                pid=self._pid,
+                lease_s=self._settings.lease_s,
+                concurrency=self._settings.concurrency,
+            )
+            self._worker.start()
+        self._listener = asyncio.create_task(self._listen())
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            await self._worker.stop()
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+        await self._runner.close()
+        await self._client.close()
+        if self._node is not None:
+            await self._node.stop()
+
+    async def _connect(self) -> Client:
+        url = self._settings.url
+        if url.startswith(("http://", "https://")):
+            from holdfast.client.http import HttpClient
+
+            return HttpClient(url.split(","), token=self._settings.token)
+        from holdfast.client.embedded import EmbeddedClient
+
+        self._node = Node(open_store(url))
+        await self._node.start()
+        return EmbeddedClient(self._node)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            client=self._client,
+            payloads=self._payloads,
+            runner=self._runner,
+            inbox=self._inbox,
+            address=self._address,
+            group=self._settings.group,
+            now=lambda: time.time_ns() // 1_000_000,
+            known_errors=self._errors,
+            report=_report,
+        )
+
+    async def _listen(self) -> None:
+        async with self._client.messages(self._settings.group, self._pid) as messages:
+            async for message in messages:
+                if isinstance(message, Unblock):
+                    self._inbox.tell(message.promise)
+                elif self._worker is not None:
+                    self._worker.hear(message)
+
+    # --- what an app asks for --------------------------------------------------------------------------
+
+    async def start(
+        self,
+        promise_id: str,
+        workflow: str,
+        version: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        group: str | None,
+        timeout_s: float | None,
+    ) -> Promise:
+        entries = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), promise_id)
+        entries["resonate:scope"] = "global"
+        entries[tags.TARGET] = f"poll://any@{group or self._settings.group}"
+        now = time.time_ns() // 1_000_000
+        timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
+        param = self._payloads.encode_call(workflow, args, kwargs, version)
+        return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
+
+    async def result(self, promise_id: str, returns: Any) -> Any:
+        settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
+
+        def hear(promise: Promise) -> None:
+            if not settled.done():
+                settled.set_result(promise)
+
+        withdraw = self._inbox.hear(promise_id, hear)
+        try:
+            while not settled.done():
+                listen = PromiseRegisterListener(promise_id, self._address)
+                promise = await self._ask("promise.register_listener", listen)
+                if promise.state != "pending":
+                    hear(promise)
+                await asyncio.wait([settled], timeout=listen_again_s)
+            return self._outcome(settled.result(), returns)
+        finally:
+            withdraw()
+
+    def _outcome(self, promise: Promise, returns: Any) -> Any:
+        if promise.state == "resolved":
+            return self._payloads.decode(promise.value, returns)
+        if promise.state == "rejected":
+            raise self._payloads.decode_error(promise.value, self._errors)
+        if promise.state == "rejected_canceled":
+            raise CallCanceled(f"{promise.id} was cancelled")
+        raise CallTimedOut(f"{promise.id} timed out")
+
+    async def cancel(self, promise_id: str) -> None:
+        await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
+
+    async def settle(self, promise_id: str, value: Any) -> None:
+        """Settle a promise that a workflow waits for."""
+        await self._ask("promise.settle", PromiseSettle(promise_id, "resolved", self._payloads.encode(value)))
+
+    async def _ask(self, kind: str, data: RequestData) -> Promise:
+        self._count += 1
+        request = Request(kind, f"{self._pid}/{self._count}", CURRENT_VERSION, "A", data)
+        while True:
+            [reply] = await self._client.request([request])
+            if isinstance(reply.data, PromiseReply):
+                return reply.data.promise
+            if reply.status not in (429, 503):
+                raise Refused(str(reply.data))
+            await asyncio.sleep(0.1)
+
+
+class KnownErrors(Mapping[str, type[Exception]]):
+    """Error classes by `module:qualname`, of modules already imported. Nothing is imported by name."""
+
+    def __getitem__(self, name: str) -> type[Exception]:
+        module, _, path = name.partition(":")
+        found: Any = sys.modules.get(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _report(execution: str, report: Report) -> None:
+    log.warning("%s", report, extra={"execution": execution})

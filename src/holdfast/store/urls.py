@@ -1,0 +1,35 @@
+"""Where a node keeps its records, as one text: `sqlite:///path`, `memory:`."""
+
+from urllib.parse import unquote
+
+from holdfast.store.interface import Store, StoreError
+
+
+class UnknownStore(StoreError):
+    """The URL names no store that this installation can open."""
+
+    code = "HF2004"
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL names, not yet opened.
+
+    `sqlite:///holdfast.db` is a file in the working directory, `sqlite:////var/lib/holdfast.db` an absolute
+    path.
+    """
+    if url in ("memory:", "memory://"):
+        from holdfast.store.memory import MemoryStore
+
+        return MemoryStore()
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        from holdfast.store.sqlite import SqliteStore
+
+        return SqliteStore(unquote(url.removeprefix("sqlite:///")))
+    raise UnknownStore(
+        f"{_without_password(url)!r} names no store. Use sqlite:///path or memory:. [{UnknownStore.code}]"
+    )
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}...@{rest.rpartition('@')[2]}" if "@" in rest else url

@@ -1,0 +1,528 @@
+"""One execution: fibers on one side, a node on the other, and the rules of replay between them.
+
+The loop of `drive`: feed the fibers every completion that is recorded; begin what they asked for; write what
+must be on disk before it may have consequences; wait for a step or for news from outside; and when nothing is
+left to do here, suspend and let go.
+
+1. Every write goes through `task.fence`: a worker that lost its lease can write nothing.
+2. An effect starts only after the results and the choices that led to it are durable. `_unwritten` holds
+   choices that are not: they are part of the next write, and an effect waits for it.
+3. Fibers see one completion at a time, with a full drain after each.
+4. What a fiber sees live is what it would see on replay: values go through their recorded form.
+5. After the claim is lost nothing more is recorded; the signal of every running step is set.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.client.interface import Client
+from holdfast.protocol import tags
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import AcquireReply, FenceReply, PromiseReply, Reply
+from holdfast.protocol.requests import (
+    CreateAction,
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSettle,
+    RegisterAction,
+    Request,
+    RequestData,
+    Settle,
+    SettleAction,
+    TaskFence,
+    TaskFulfill,
+    TaskSuspend,
+)
+from holdfast.runtime import Origin, Report, Scheduler
+from holdfast.worker import journal as j
+from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
+from holdfast.worker.inbox import Inbox
+from holdfast.worker.operations import Await, Call, Note, Operation, Sleep, Step
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.retry import NEVER
+from holdfast.worker.steps import StepRunner
+
+Ending = Literal["fulfilled", "suspended", "lost", "halted"]
+
+announce_s: Final = 2.0
+busy_rest_s: Final = 0.1
+
+
+class Surroundings(Struct, frozen=True):
+    """What every execution of a worker shares."""
+
+    client: Client
+    payloads: Payloads
+    runner: StepRunner
+    inbox: Inbox
+    address: str  # where this process hears of promises
+    group: str
+    now: Callable[[], int]
+    known_errors: Mapping[str, type[Exception]]
+    report: Callable[[str, Report], None]
+
+
+class Execution:
+    def __init__(
+        self,
+        claim: AcquireReply,
+        work: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+        around: Surroundings,
+    ) -> None:
+        self.id = claim.promise.id
+        self.promise = claim.promise
+        self.version = claim.task.version
+        self.name = name
+        self.around = around
+        self.scheduler = Scheduler(self)
+        self.error: str | None = None
+        self._work = (work, args, kwargs)
+        self._journal = j.Journal(self.id, claim.preload)
+        self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
+        self._fresh: deque[str] = deque()  # issued, not yet begun
+        self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
+        self._finished: deque[tuple[str, Outcome]] = deque()  # steps that ended, not yet recorded
+        self._running: dict[str, asyncio.TimerHandle] = {}
+        self._unwritten: list[CreateAction | SettleAction] = []
+        self._announcing: list[str] = []
+        self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
+        self._awaiting: tuple[str, ...] = ()  # what it was suspended on
+        self._count = 0
+        self._place = 1
+        self._fault: ReplayMismatch | None = None
+        self._lost = False
+        self._news = asyncio.Event()
+        self._base_tags = self._tags()
+        self._started = False
+
+    # --- the world, as the fibers see it ---------------------------------------------------------------
+
+    def issue(self, operation: object, /) -> str:
+        assert isinstance(operation, Operation)
+        self._count += 1
+        promise_id = j.child_id(self.id, self._count)
+        if promise_id in self._journal.records:
+            self._compare(promise_id, operation)
+        self._open[promise_id] = operation
+        self._fresh.append(promise_id)
+        return promise_id
+
+    def report(self, report: Report, /) -> None:
+        self.around.report(self.id, report)
+
+    @property
+    def is_replaying(self) -> bool:
+        """Is the code being led along what was recorded?"""
+        return self._place in self._journal.order or self._journal.highest > self._count
+
+    def is_patched(self, name: str) -> bool | None:
+        """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
+        promise_id = j.child_id(self.id, self._count + 1)
+        record = self._journal.records.get(promise_id)
+        if record is not None and (record.param.headers or {}).get(j.LABEL) == f"note patch {name}":
+            return True
+        return False if self._journal.highest > self._count else None
+
+    def _compare(self, promise_id: str, operation: Operation) -> None:
+        try:
+            digest = self.around.payloads.digest(*operation.arguments)
+            self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
+        except ReplayMismatch as mismatch:
+            self._fault = mismatch
+            raise
+
+    # --- driving ---------------------------------------------------------------------------------------
+
+    async def drive(self) -> Ending:
+        """Go on until there is nothing more to do here."""
+        try:
+            if not self._started:
+                self._started = True
+                work, args, kwargs = self._work
+                self.scheduler.start(work, *args, **kwargs)
+            while True:
+                self._feed()
+                if self._fault is not None:
+                    return self._halt(self._fault)
+                if self.scheduler.done:
+                    return await self._fulfil()
+                if self._fresh:
+                    await self._begin()
+                elif self._finished:
+                    await self._record()
+                elif self._announcing:
+                    await self._announce()
+                elif self._running:
+                    await self._wait()
+                elif not self._arrived:
+                    ending = await self._suspend()
+                    if ending is not None:
+                        return ending
+        except ClaimGone:
+            return self._abandon()
+
+    def resume(self, claim: AcquireReply) -> bool:
+        """Take up a suspended execution where it was left, if nobody else drove it in between."""
+        if claim.task.version != self.version + 1 or self._lost:
+            return False
+        self.version = claim.task.version
+        self.promise = claim.promise
+        self._stop_listening()
+        for record in claim.preload:
+            self._learn(record)
+        if claim.data.awaited is not None:
+            self._learn(claim.data.awaited)
+        return True
+
+    def notice(self, promise: Promise) -> None:
+        """A promise that this execution listens to has settled."""
+        self._learn(promise)
+        self._news.set()
+
+    def lose(self) -> None:
+        """The claim is gone: stop at once, record nothing more."""
+        self._lost = True
+        self._news.set()
+
+    def _stop_listening(self) -> None:
+        for withdraw in self._listening.values():
+            withdraw()
+        self._listening.clear()
+
+    def close(self) -> None:
+        """Take the fibers down and call off what still runs."""
+        self._stop_listening()
+        self.scheduler.close()
+        for timer in self._running.values():
+            timer.cancel()
+        self._running.clear()
+
+    # --- completions -----------------------------------------------------------------------------------
+
+    def _learn(self, record: Promise) -> None:
+        self._journal.add(record)
+        if record.id in self._open and self._completed_outside(record.id):
+            self._arrived[record.id] = None
+
+    def _feed(self) -> None:
+        """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
+        while not self.scheduler.done and self._fault is None:
+            recorded = self._journal.order.get(self._place)
+            if recorded is not None and self._is_known(recorded):
+                self._place += 1
+                self._deliver(recorded)
+            elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
+                self._deliver(only)  # nothing else could have come first: its place needs no record
+            elif recorded is None and self._arrived:
+                promise_id = next(iter(self._arrived))
+                self._unwritten.append(CreateAction(self._observation(promise_id)))
+                self._deliver(promise_id)
+            else:
+                return
+
+    def _is_known(self, promise_id: str) -> bool:
+        """Can this completion be seen now? What runs elsewhere may still have to be asked for its outcome."""
+        operation = self._open.get(promise_id)
+        if isinstance(operation, Step | Note | Sleep):
+            return True
+        return operation is not None and self._completed_outside(promise_id)
+
+    def _completed_outside(self, promise_id: str) -> bool:
+        operation = self._open[promise_id]
+        record = self._journal.records.get(promise_id)
+        if record is None or isinstance(operation, Step | Note):
+            return False
+        started = isinstance(operation, Call) and not operation.waits
+        return started or record.state != "pending"
+
+    def _deliver(self, promise_id: str) -> None:
+        operation = self._open.pop(promise_id)
+        self._arrived.pop(promise_id, None)
+        if promise_id in self._fresh:
+            self._fresh.remove(promise_id)
+        try:
+            value = self._outcome(operation, promise_id)
+        except Exception as error:
+            self.scheduler.reject(promise_id, error)
+        else:
+            self.scheduler.resolve(promise_id, value)
+
+    def _outcome(self, operation: Operation, promise_id: str) -> Any:
+        around = self.around
+        if isinstance(operation, Call) and not operation.waits:
+            return promise_id
+        if isinstance(operation, Sleep):
+            return None
+        record = self._journal.records[promise_id]
+        if record.state == "resolved":
+            return around.payloads.decode(record.value, operation.returns)
+        if record.state == "rejected":
+            raise around.payloads.decode_error(record.value, around.known_errors)
+        if record.state == "rejected_canceled":
+            raise CallCanceled(f"{record.id} ({operation.label}) was cancelled")
+        raise CallTimedOut(f"{record.id} ({operation.label}) timed out")
+
+    # --- effects ---------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Begin what the fibers asked for, in the order in which they asked."""
+        steps: list[tuple[str, Step]] = []
+        while self._fresh:
+            promise_id = self._fresh.popleft()
+            operation = self._open[promise_id]
+            record = self._journal.records.get(promise_id)
+            if isinstance(operation, Note):
+                if record is None:
+                    self._take_note(promise_id, operation)
+                    return  # the fibers go on from it before anything else is begun
+            elif isinstance(operation, Step):
+                if record is None or record.state == "pending":
+                    steps.append((promise_id, operation))
+            elif record is None:
+                self._unwritten.append(CreateAction(self._creation(promise_id, operation)))
+            else:
+                self._learn(record)
+        if self._unwritten:
+            await self._write([])
+        for promise_id, step in steps:
+            self._start(promise_id, step)
+
+    def _take_note(self, promise_id: str, note: Note) -> None:
+        """A choice without an effect: seen at once, and written before it has consequences."""
+        value = self.around.payloads.encode(note.choose(), {j.PLACE: str(self._place)})
+        creation = self._create(promise_id, note, Settle("resolved", value))
+        if note.cancels is not None:
+            self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
+        self._unwritten.append(CreateAction(creation))
+        self._journal.add(self._as_record(creation))
+
+    def _as_record(self, creation: PromiseCreate) -> Promise:
+        assert creation.settle is not None
+        return Promise(
+            creation.id,
+            "resolved",
+            creation.param,
+            creation.settle.value,
+            creation.tags,
+            creation.timeout_at,
+            0,
+            0,
+        )
+
+    def _start(self, promise_id: str, step: Step) -> None:
+        options = step.options
+        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
+
+        def done(outcome: Outcome) -> None:
+            timer = self._running.pop(promise_id, None)
+            if timer is not None:
+                timer.cancel()
+                self._finished.append((promise_id, outcome))
+                self._news.set()
+
+        def announce() -> None:
+            self._announcing.append(promise_id)
+            self._news.set()
+
+        self._running[promise_id] = asyncio.get_running_loop().call_later(announce_s, announce)
+        self.around.runner.start(call, done)
+
+    async def _announce(self) -> None:
+        """A step that takes long is written down while it runs, so that people can see it."""
+        late, self._announcing = self._announcing, []
+        steps = [(key, self._open[key]) for key in late if key in self._running]
+        await self._write([self._create(key, step) for key, step in steps])
+
+    async def _wait(self) -> None:
+        """Steps are running. Hear also of what settles outside meanwhile."""
+        outside = [key for key in self.scheduler.waiting() if key in self._open and key not in self._running]
+        unheard = [key for key in outside if key not in self._listening]
+        if unheard:
+            await self._listen(unheard)
+        while not (self._finished or self._arrived or self._announcing or self._lost or self.scheduler.done):
+            self._news.clear()
+            await self._news.wait()
+        if self._lost:
+            raise ClaimGone(self.id)
+
+    async def _listen(self, promise_ids: list[str]) -> None:
+        listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
+        for promise_id in promise_ids:
+            self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
+        replies = await self._ask("promise.register_listener", listen)
+        self._learn_all(replies)
+
+    def _learn_all(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.data, PromiseReply):
+                self._learn(reply.data.promise)
+
+    # --- writes ----------------------------------------------------------------------------------------
+
+    async def _record(self) -> None:
+        """Write the results of steps that ended, each with its place; then let the fibers see them."""
+        creations: list[PromiseCreate] = []
+        place = self._place
+        while self._finished:
+            promise_id, outcome = self._finished.popleft()
+            step = self._open[promise_id]
+            creations.append(self._create(promise_id, step, self._settlement(outcome, place)))
+            place += 1
+        await self._write(creations)
+
+    def _settlement(self, outcome: Outcome, place: int) -> Settle:
+        headers = {j.PLACE: str(place)}
+        if outcome.error is None:
+            try:
+                return Settle("resolved", self.around.payloads.encode(outcome.value, headers))
+            except Exception as error:
+                return Settle("rejected", self._with_place(self.around.payloads.encode_error(error), place))
+        return Settle("rejected", self._with_place(self.around.payloads.encode_error(outcome.error), place))
+
+    def _with_place(self, value: Value, place: int) -> Value:
+        return Value({**(value.headers or {}), j.PLACE: str(place)}, value.data)
+
+    async def _write(self, creations: list[PromiseCreate]) -> None:
+        """One commit: the choices so far, then these. Everything is fenced."""
+        unwritten, self._unwritten = self._unwritten, []
+        actions = [*unwritten, *(CreateAction(data) for data in creations)]
+        requests = [TaskFence(self.id, self.version, action) for action in actions]
+        for reply in await self._ask("task.fence", requests):
+            if not isinstance(reply.data, FenceReply):
+                raise ClaimGone(f"{self.id}: {reply.data}")
+            if isinstance(
+                reply.data.action.data, PromiseReply
+            ):  # not when what is to be cancelled is not there
+                self._learn(reply.data.action.data.promise)
+
+    async def _ask(self, kind: str, data: Sequence[RequestData]) -> list[Reply]:
+        if self._lost:
+            raise ClaimGone(self.id)
+        requests = [Request(kind, f"{self.id}@{self.version}", CURRENT_VERSION, "A", item) for item in data]
+        while True:
+            replies = await self.around.client.request(requests)
+            if replies[0].status not in (429, 503):
+                return replies
+            # Nothing was done, or nobody knows; everything asked here may be asked again.
+            await asyncio.sleep(busy_rest_s)
+
+    def _create(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
+        headers = {j.LABEL: operation.label}
+        digest = self.around.payloads.digest(*operation.arguments)
+        if digest is not None:
+            headers[j.ARGUMENTS] = digest
+        return PromiseCreate(
+            promise_id, self.promise.timeout_at, Value(headers), self._base_tags, settle=settle
+        )
+
+    def _tags(self) -> dict[str, str]:
+        return {
+            tags.ORIGIN: self.promise.tags.get(tags.ORIGIN, self.id),
+            tags.BRANCH: self.promise.tags.get(tags.BRANCH, self.id),
+            tags.PARENT: self.id,
+            "resonate:scope": "local",
+        }
+
+    def _observation(self, promise_id: str) -> PromiseCreate:
+        place = self._place
+        self._place += 1
+        self._journal.order[place] = promise_id
+        value = Value({j.PLACE: str(place), j.OBSERVED: promise_id})
+        name = j.observation_id(self.id, place)
+        settle = Settle("resolved", value)
+        return PromiseCreate(name, self.promise.timeout_at, Value(), self._base_tags, settle=settle)
+
+    def _creation(self, promise_id: str, operation: Operation) -> PromiseCreate:
+        """The promise of something that completes outside."""
+        plain = self._create(promise_id, operation)
+        now, limit = self.around.now(), self.promise.timeout_at
+        entries = {**plain.tags, "resonate:scope": "global"}
+        if isinstance(operation, Sleep):
+            entries[tags.TIMER] = "true"
+            return PromiseCreate(promise_id, now + round(operation.seconds * 1000), plain.param, entries)
+        if isinstance(operation, Await):
+            entries |= operation.tags | {tags.EXTERNAL: "true"}
+            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
+            return PromiseCreate(promise_id, min(deadline, limit), plain.param, entries)
+        if isinstance(operation, Call):
+            call = self.around.payloads.encode_call(
+                operation.workflow, operation.args, operation.kwargs, operation.version
+            )
+            entries[tags.TARGET] = f"poll://any@{operation.group or self.around.group}"
+            entries[tags.BRANCH] = promise_id
+            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
+            deadline = min(deadline, limit) if operation.waits else deadline
+            param = Value({**(call.headers or {}), **(plain.param.headers or {})}, call.data)
+            return PromiseCreate(promise_id, deadline, param, entries)
+        raise TypeError(f"{operation} completes here, not outside")
+
+    # --- endings ---------------------------------------------------------------------------------------
+
+    async def _suspend(self) -> Ending | None:
+        """Nothing is left to do here. None: something has settled meanwhile, go on."""
+        waiting = self.scheduler.waiting()
+        if self.scheduler.done or not waiting:
+            return None
+        if self._place in self._journal.order:
+            unasked = self._journal.order[self._place]
+            return self._halt(
+                ReplayMismatch(
+                    f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
+                )
+            )
+        actions = [
+            RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
+            for promise_id in waiting
+        ]
+        [reply] = await self._ask("task.suspend", [TaskSuspend(self.id, self.version, actions)])
+        if reply.status == 200:
+            self._awaiting = waiting
+            return "suspended"
+        if reply.status != 300:
+            raise ClaimGone(f"{self.id}: {reply.data}")
+        await self.catch_up(waiting)
+        return None
+
+    async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
+        """Look at what it waits for. Needed after a suspension, because messages may be lost."""
+        wanted = [
+            key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived
+        ]
+        if wanted:
+            self._learn_all(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
+
+    async def _fulfil(self) -> Ending:
+        try:
+            value = self.around.payloads.encode(self.scheduler.result())
+            settle = PromiseSettle(self.id, "resolved", value)
+        except ReplayMismatch as mismatch:
+            return self._halt(mismatch)
+        except Exception as error:
+            settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
+        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
+        [reply] = await self._ask("task.fulfill", [fulfil])
+        if reply.status != 200:
+            raise ClaimGone(f"{self.id}: {reply.data}")
+        return "fulfilled"
+
+    def _halt(self, mismatch: ReplayMismatch) -> Ending:
+        self.error = str(mismatch)
+        return "halted"
+
+    def _abandon(self) -> Ending:
+        self._lost = True
+        return "lost"
+
+    def origin(self) -> Origin:
+        return self.scheduler.origin()

@@ -1,0 +1,228 @@
+"""What a workflow calls: durable steps, timers, promises, other workflows, and values worth remembering.
+
+All of these work with `await` and with `yield from`. Each takes the next id of the execution, so the same
+code always gives the same operation the same id.
+"""
+
+import logging
+import random as _random
+import uuid as _uuid
+from collections.abc import Callable, Coroutine, Generator, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from holdfast.runtime import Future, Operation
+from holdfast.runtime.slot import current as current_scheduler
+from holdfast.runtime.slot import current_fiber
+from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.execution import Execution
+from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
+from holdfast.worker.registry import Workflow
+from holdfast.worker.retry import Retry
+from holdfast.worker.signature import signature_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_option_names = ("retry", "timeout", "name", "mode")
+
+
+def _execution() -> Execution:
+    return cast(Execution, current_scheduler().world)
+
+
+# With an option the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
+@overload
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, retry: Retry, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, retry: Retry, **kwargs: Any) -> Future[T]: ...
+@overload
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, timeout: Duration, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, timeout: Duration, **kwargs: Any) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, mode: str, **kwargs: Any) -> Future[T]: ...
+@overload
+def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+@overload
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Perform a step: call a function outside the workflow, once, and remember its result.
+
+    Options beside the function's own arguments: `retry` (a `Retry`), `timeout` (of one attempt), `name`, and
+    `mode` ("thread", "async" or "process"; chosen by the function otherwise).
+
+    Crash: a step that was recorded is not repeated; one that was under way is performed again. Cancellation:
+    its signal is set. Its error, once retries are used up, is raised where the result is awaited.
+
+    >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
+    """
+    step = options(function) if not isinstance(function, _Configured) else function
+    given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in step.parameters}
+    if given:
+        step = options(step.function, **given)
+    fiber = current_fiber()
+    operation = Step(step.function, args, kwargs, step.options, step.returns, fiber.signal())
+    return fiber.scheduler.issue(operation)
+
+
+class _Configured:
+    """A function and how it is performed as a step."""
+
+    def __init__(self, function: Callable[..., Any], options: StepOptions) -> None:
+        self.function = function
+        self.options = options
+        self.returns = signature_of(function).returns
+        code = getattr(function, "__code__", None)
+        self.parameters: tuple[str, ...] = (
+            code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        )
+
+
+_plain: MutableMapping[Any, _Configured] = {}
+
+
+def options(function: Callable[..., Any], **given: Any) -> _Configured:
+    if not given and (known := _plain.get(function)) is not None:
+        return known
+    name = given.get("name")
+    if name is None and getattr(function, "__name__", "<lambda>") == "<lambda>":
+        raise TypeError(f"The step {function!r} has no name to be recorded under. Use a def, or pass name=.")
+    timeout = given.get("timeout")
+    configured = _Configured(
+        function,
+        StepOptions(
+            name=name,
+            retry=given.get("retry"),
+            timeout_s=None if timeout is None else parse_duration(timeout),
+            mode=given.get("mode", "auto"),
+        ),
+    )
+    if not given and len(_plain) < 10_000:
+        _plain[function] = configured
+    return configured
+
+
+def sleep(duration: Duration) -> Future[None]:
+    """A durable timer. Waiting holds no thread and no lease, for a second or for a month."""
+    return current_scheduler().issue(Sleep(parse_duration(duration)))
+
+
+def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Future[T]:
+    """A promise that somebody outside settles, by its id: a person, a webhook, another program.
+
+    The future's `id` is what to hand out. Past the timeout, awaiting it raises `CallTimedOut`.
+    """
+    limit = None if timeout is None else parse_duration(timeout)
+    return current_scheduler().issue(Await(limit, dict(tags), Any if returns is None else returns))
+
+
+def call(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Run another workflow, on any worker of its group, and await its result."""
+    return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
+
+
+def start(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[str]:
+    """Start another workflow and go on; the result is its id."""
+    return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
+
+
+detach = start
+
+
+def _call(
+    workflow: "Workflow[..., Any] | str", args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool
+) -> Call:
+    if isinstance(workflow, str):
+        return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
+    return Call(
+        workflow.name,
+        workflow.version,
+        args,
+        kwargs,
+        signature_of(workflow.function).returns,
+        group=workflow.group,
+        timeout_s=workflow.timeout_s,
+        waits=waits,
+    )
+
+
+def cancel(promise_id: str) -> Future[None]:
+    """Settle a promise, or end another execution, as cancelled."""
+    return current_scheduler().issue(Note("cancel", lambda: None, cancels=promise_id))
+
+
+def now() -> Future[datetime]:
+    """The time, remembered: a replay sees the same."""
+    world = _execution()
+    return current_scheduler().issue(
+        Note("now", lambda: datetime.fromtimestamp(world.around.now() / 1000, UTC), datetime)
+    )
+
+
+def random() -> Future[float]:
+    """A number from 0 to 1, remembered."""
+    return current_scheduler().issue(Note("random", _random.random, float))
+
+
+def uuid() -> Future[_uuid.UUID]:
+    """A random UUID, remembered."""
+    return current_scheduler().issue(Note("uuid", _uuid.uuid4, _uuid.UUID))
+
+
+def patched(name: str) -> Operation[bool]:
+    """Shall this execution take a changed path? True for new ones, False for those recorded before.
+
+    >>> if await patched("ask-for-tax"):
+    ...     tax = await run(compute_tax, order)
+    """
+    return Operation(_patched, name)
+
+
+def _patched(name: str) -> Generator[Any, Any, bool]:
+    if _execution().is_patched(name) is False:
+        return False
+    future: Future[bool] = current_scheduler().issue(Note(f"patch {name}", lambda: True, bool))
+    return (yield from future)
+
+
+class ExecutionInfo(Struct, frozen=True):
+    """Where the code is running. `token` grows from one holder to the next: guard outside writes with it."""
+
+    id: str
+    workflow: str
+    attempt: int
+    deadline: datetime | None
+    token: int
+
+
+def current() -> ExecutionInfo:
+    """The execution that asks."""
+    world = _execution()
+    timeout_at = world.promise.timeout_at
+    deadline = datetime.fromtimestamp(timeout_at / 1000, UTC) if timeout_at < 250_000_000_000_000 else None
+    return ExecutionInfo(world.id, world.name, world.version, deadline, world.version)
+
+
+class _ReplayFilter(logging.Filter):
+    """Drops what was logged before: a replay repeats the code, not the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            world = current_scheduler().world
+        except RuntimeError:
+            return True
+        if isinstance(world, Execution):
+            record.execution = world.id
+            return not world.is_replaying
+        return True
+
+
+logger = logging.getLogger("holdfast.workflow")
+logger.addFilter(_ReplayFilter())

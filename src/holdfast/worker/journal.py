@@ -1,0 +1,76 @@
+"""What an execution has recorded, and in which order it saw it.
+
+The n-th operation of an execution always has the same id, so a record is found by asking for it. Which of
+several outstanding operations completed first is a choice that the code went on from, so it is recorded too:
+each completion has a *place*.
+
+1. A step, a note and everything else that finishes here carries its place in the same write as its result.
+2. A completion from outside has no place of its own. If it was the only one outstanding, its place is forced
+   and nothing is written. Otherwise an *observation*, a record that names it, is written before the first
+   effect that follows.
+3. Replay feeds completions by place. What has no recorded place had no consequence yet, and may be chosen
+   anew.
+"""
+
+from typing import Final
+
+from holdfast.protocol.records import Promise
+from holdfast.worker.execution_errors import ReplayMismatch
+
+PLACE: Final = "holdfast:place"
+LABEL: Final = "holdfast:op"
+ARGUMENTS: Final = "holdfast:args"
+OBSERVED: Final = "holdfast:observed"
+
+
+def child_id(parent: str, number: int) -> str:
+    """`root:3`, and below it `root:3.1`."""
+    return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
+
+
+def observation_id(root: str, place: int) -> str:
+    """Beside the counter ids, where no operation can be: its number is not one."""
+    return child_id(root, 0) + f"~{place}"
+
+
+class Journal:
+    """The records of one execution, by id, and the order of its completions."""
+
+    def __init__(self, root: str, records: list[Promise]) -> None:
+        self.root = root
+        self.records: dict[str, Promise] = {}
+        self.highest = 0  # the number of the last operation recorded
+        self._prefix = child_id(root, 0)[:-1]
+        self.order: dict[int, str] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Promise) -> None:
+        self.records[record.id] = record
+        number = record.id[len(self._prefix) :]
+        if number.isdigit() and record.id.startswith(self._prefix):
+            self.highest = max(self.highest, int(number))
+        headers = record.value.headers
+        if headers is not None and (place := headers.get(PLACE)) is not None:
+            self.order[int(place)] = headers.get(OBSERVED, record.id)
+
+    def settled(self, promise_id: str) -> Promise | None:
+        record = self.records.get(promise_id)
+        return record if record is not None and record.state != "pending" else None
+
+    def check(self, promise_id: str, label: str, digest: str | None, where: object) -> Promise | None:
+        """What is recorded under this id, if it is what the code asks for now."""
+        record = self.records.get(promise_id)
+        if record is None:
+            return None
+        headers = record.param.headers or {}
+        recorded, fingerprint = headers.get(LABEL), headers.get(ARGUMENTS)
+        if recorded is not None and recorded != label:
+            raise ReplayMismatch(
+                f"{promise_id} was recorded as {recorded!r}; the code now asks for {label!r} there ({where})"
+            )
+        if fingerprint is not None and digest is not None and fingerprint != digest:
+            raise ReplayMismatch(
+                f"{promise_id} ({label!r}) was recorded with other arguments than it is given now ({where})"
+            )
+        return record

@@ -1,0 +1,70 @@
+"""Workflows by name and version: what a task asks for, and what this process can run."""
+
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Workflow(Generic[P, T]):
+    """A function that survives. Called directly inside another workflow it runs there, as part of it."""
+
+    def __init__(
+        self,
+        function: Callable[P, T],
+        name: str,
+        version: int,
+        group: str | None,
+        timeout_s: float | None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.version = version
+        self.group = group
+        self.timeout_s = timeout_s
+        self.__name__ = name
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name} version {self.version}>"
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._workflows: dict[str, dict[int, Workflow[..., Any]]] = {}
+
+    def add(self, workflow: Workflow[..., Any]) -> None:
+        versions = self._workflows.setdefault(workflow.name, {})
+        other = versions.get(workflow.version)
+        if other is not None:
+            here, there = (_where(found.function) for found in (workflow, other))
+            raise DuplicateWorkflow(
+                f"Workflow {workflow.name!r} version {workflow.version} is defined twice: {there} and {here}"
+            )
+        versions[workflow.version] = workflow
+
+    def find(self, name: str, version: int | None = None) -> Workflow[..., Any]:
+        """That version; without one (or 0), the newest."""
+        versions = self._workflows.get(name, {})
+        chosen = version or max(versions, default=0)
+        if chosen not in versions:
+            known = ", ".join(sorted(self._workflows)) or "none"
+            raise UnknownWorkflow(
+                f"Workflow {name!r} version {chosen} is not registered here (known: {known})"
+            )
+        return versions[chosen]
+
+    def __iter__(self) -> "Any":
+        return (workflow for versions in self._workflows.values() for workflow in versions.values())
+
+
+def _where(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)

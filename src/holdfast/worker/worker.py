@@ -1,0 +1,212 @@
+"""The worker loop: claim, drive, heartbeat, let go.
+
+1. A worker claims only what it has a free slot for, and refills slot by slot, never in batches.
+2. One heartbeat for the whole process, at half the lease. A lease that the node calls lost stops its
+   execution at once.
+3. An execution that waits holds nothing: no slot, no lease. It stays warm in memory, bounded; if nobody else
+   drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
+4. What cannot be run here is given back with a growing delay and the reason; code that does not match its
+   record is halted.
+5. `stop` claims nothing more, lets what runs finish for a while, and releases the rest.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.messages import Execute, Message
+from holdfast.protocol.records import TaskRef
+from holdfast.protocol.replies import AcquireReply, ClaimReply, HeartbeatReply, Reply
+from holdfast.protocol.requests import (
+    Request,
+    RequestData,
+    Retry,
+    TaskClaim,
+    TaskHalt,
+    TaskHeartbeat,
+    TaskRelease,
+)
+from holdfast.worker.execution import Ending, Execution, Surroundings
+from holdfast.worker.registry import Registry
+
+log = logging.getLogger("holdfast.worker")
+
+claim_count_max: Final = 64
+release_ms: Final = 1_000
+release_ms_max: Final = 60_000
+rest_s: Final = 1.0
+
+
+class Worker:
+    def __init__(
+        self,
+        around: Surroundings,
+        registry: Registry,
+        *,
+        pid: str,
+        lease_s: float = 20.0,
+        concurrency: int = 100,
+        warm_max: int = 1_000,
+    ) -> None:
+        self._around = around
+        self._registry = registry
+        self._pid = pid
+        self._lease_ms = round(lease_s * 1000)
+        self._concurrency = concurrency
+        self._warm_max = warm_max
+        self._held: dict[str, Execution] = {}
+        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._warm: OrderedDict[str, Execution] = OrderedDict()
+        self._failures: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._more = True  # there may be work that no message told us of
+        self._stopping = False
+        self._loops: list[asyncio.Task[None]] = []
+        self._count = 0
+
+    @property
+    def held_count(self) -> int:
+        return len(self._held)
+
+    @property
+    def warm_count(self) -> int:
+        return len(self._warm)
+
+    def start(self) -> None:
+        self._loops = [asyncio.create_task(self._claim_loop()), asyncio.create_task(self._heartbeat_loop())]
+
+    def hear(self, message: Message) -> None:
+        """There may be work. Which of us does it is decided by the claim."""
+        if isinstance(message, Execute):
+            self._more = True
+            self._wake.set()
+
+    async def stop(self, grace_s: float = 10.0) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._driving:
+            await asyncio.wait([*self._driving.values()], timeout=grace_s)
+        for execution in [*self._held.values()]:
+            execution.lose()
+        leftovers = {key: execution.version for key, execution in self._held.items()}
+        if self._driving:
+            await asyncio.wait([*self._driving.values()])
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        for task_id, version in leftovers.items():
+            await self._try("task.release", TaskRelease(task_id, version))
+        while self._warm:
+            self._warm.popitem()[1].close()
+
+    # --- claiming --------------------------------------------------------------------------------------
+
+    async def _claim_loop(self) -> None:
+        while not self._stopping:
+            free = self._concurrency - len(self._held)
+            if not (self._more and free > 0):
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            count = min(free, claim_count_max)
+            self._more = False
+            reply = await self._try(
+                "task.claim", TaskClaim([self._around.group], count, self._pid, self._lease_ms)
+            )
+            if reply is None or not isinstance(reply.data, ClaimReply):
+                self._more = True
+                await asyncio.sleep(rest_s)
+                continue
+            self._more = self._more or len(reply.data.tasks) == count
+            for claim in reply.data.tasks:
+                self._accept(claim)
+
+    def _accept(self, claim: AcquireReply) -> None:
+        task_id = claim.task.id
+        self._driving[task_id] = asyncio.create_task(self._serve(claim))
+
+    async def _serve(self, claim: AcquireReply) -> None:
+        task_id = claim.task.id
+        try:
+            execution = self._warm.pop(task_id, None)
+            if execution is not None and execution.resume(claim):
+                self._held[task_id] = execution
+                await execution.catch_up()
+            else:
+                if execution is not None:
+                    execution.close()
+                execution = self._build(claim)
+                self._held[task_id] = execution
+            ending = await execution.drive()
+        except Exception as error:
+            log.exception("an execution could not be driven", extra={"execution": task_id})
+            await self._give_back(claim, error)
+        else:
+            await self._end(execution, ending)
+        finally:
+            self._held.pop(task_id, None)
+            self._driving.pop(task_id, None)
+            self._wake.set()
+
+    def _build(self, claim: AcquireReply) -> Execution:
+        payloads = self._around.payloads
+        call = payloads.decode_call(claim.promise.param)
+        workflow = self._registry.find(call.function, call.version)
+        args, kwargs = payloads.bind_arguments(workflow.function, call)
+        return Execution(claim, workflow.function, args, kwargs, workflow.name, self._around)
+
+    async def _end(self, execution: Execution, ending: Ending) -> None:
+        self._failures.pop(execution.id, None)
+        if ending == "suspended":
+            self._warm[execution.id] = execution
+            while len(self._warm) > self._warm_max:
+                self._warm.popitem(last=False)[1].close()
+            return
+        execution.close()
+        if ending == "halted":
+            log.error("an execution was halted: %s", execution.error, extra={"execution": execution.id})
+            await self._try("task.halt", TaskHalt(execution.id, execution.version))
+
+    async def _give_back(self, claim: AcquireReply, error: Exception) -> None:
+        task_id = claim.task.id
+        execution = self._held.get(task_id)
+        if execution is not None:
+            execution.close()
+        failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
+        delay = min(release_ms << min(failures - 1, 10), release_ms_max)
+        text = f"{type(error).__name__}: {error}"[:1_000]
+        await self._try("task.release", TaskRelease(task_id, claim.task.version, Retry(delay, text)))
+
+    # --- heartbeat -------------------------------------------------------------------------------------
+
+    async def _heartbeat_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_ms / 2000)
+            await self.heartbeat()
+
+    async def heartbeat(self) -> None:
+        """One for all that is held. Whatever the node does not know as ours is stopped."""
+        refs = [TaskRef(key, execution.version) for key, execution in self._held.items()]
+        for start in range(0, len(refs), 10_000):
+            chunk = refs[start : start + 10_000]
+            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk))
+            if reply is not None and isinstance(reply.data, HeartbeatReply):
+                for ref in reply.data.lost or ():
+                    held = self._held.get(ref.id)
+                    if held is not None and held.version == ref.version:
+                        held.lose()
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    async def _try(self, kind: str, data: RequestData) -> Reply | None:
+        """Ask; a node that cannot be reached is no reason to die: leases and offers make up for it."""
+        self._count += 1
+        request = Request(kind, f"{self._pid}#{self._count}", CURRENT_VERSION, "A", data)
+        try:
+            [reply] = await self._around.client.request([request])
+        except Exception:
+            log.warning("the node could not be asked", exc_info=True, extra={"kind": kind})
+            return None
+        return reply

@@ -1,0 +1,288 @@
+"""Every command, against a real server."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.main import COMMANDS
+from holdfast.client import ask
+from holdfast.client.http import HttpClient
+from holdfast.protocol.requests import DebugSnap
+from tests.processes import Outcome, Server, holdfast
+
+Run = Callable[..., Outcome]
+Data = Callable[..., Any]
+
+anybody = "poll://any@default"
+
+
+# --- promises ----------------------------------------------------------------------------------------
+
+
+def test_a_promise_is_created_resolved_and_shown(run: Run, data: Data) -> None:
+    words = ("--timeout", "2h", "--data", '{"amount": 7}', "--tag", "team=blue", "--header", "h=1")
+    created = data("promises", "create", "invoice-7", *words)["promise"]
+    assert created["timeoutAt"] - created["createdAt"] == pytest.approx(7_200_000, abs=1_000)
+    assert created["tags"] == {"team": "blue"}
+    assert created["param"]["headers"] == {"h": "1"}
+    assert data("promises", "resolve", "invoice-7", "--data", "paid")["promise"]["state"] == "resolved"
+    shown = run("promises", "get", "invoice-7").out
+    assert '{"amount":7}' in shown
+    assert "value    paid" in shown
+    assert "team=blue" in shown
+
+
+@pytest.mark.parametrize(("verb", "state"), [("reject", "rejected"), ("cancel", "rejected_canceled")])
+def test_a_promise_is_settled_otherwise(data: Data, verb: str, state: str) -> None:
+    data("promises", "create", f"to-{verb}")
+    settled = data("promises", verb, f"to-{verb}", "--raw-data", "as it is")["promise"]
+    assert (settled["state"], settled["value"]["data"]) == (state, "as it is")
+
+
+def test_an_idempotency_key_is_held_to(run: Run) -> None:
+    assert run("promises", "create", "keyed", "--key", "a").code == 0
+    refused = run("promises", "create", "keyed", "--key", "b")
+    assert refused.code == 1
+    assert "HF1202" in refused.err
+
+
+def test_promises_are_searched_page_by_page(run: Run, data: Data) -> None:
+    for n in range(5):
+        data("promises", "create", f"page-{n}")
+    first = data("promises", "search", "--prefix", "page-", "--page", "2")
+    assert [promise["id"] for promise in first["promises"]] == ["page-0", "page-1"]
+    rest = data(
+        "promises", "search", "--prefix", "page-", "--page", "2", "--cursor", first["cursor"], "--all"
+    )
+    assert [promise["id"] for promise in rest["promises"]] == ["page-2", "page-3", "page-4"]
+    assert "cursor" not in rest
+    table = run("promises", "search", "--prefix", "page-", "--page", "2").out.splitlines()
+    assert table[0].split() == ["ID", "STATE", "CREATED", "TOOK"]
+    assert "--cursor 'page-1'" in table[-1]
+
+
+def test_callbacks_and_listeners_are_registered(data: Data) -> None:
+    data("promises", "create", "awaited")
+    data("promises", "create", "awaiter", "--target", "poll://any@nobody")
+    assert data("promises", "register-callback", "awaited", "awaiter")["promise"]["id"] == "awaited"
+    assert data("promises", "register-listener", "awaited", "poll://uni@g/me")["promise"]["id"] == "awaited"
+
+
+# --- tasks -------------------------------------------------------------------------------------------
+
+
+def test_a_task_goes_its_whole_way(run: Run, data: Data) -> None:
+    assert data("tasks", "create", "whole", "--pid", "me", "--ttl", "5m")["task"]["version"] == 1
+    assert "ttl" in run("tasks", "get", "whole").out
+    assert data("tasks", "start", "whole", "--version", "1")["task"]["startedAt"]
+    assert data("tasks", "heartbeat", "--pid", "me", "whole@1", "other@3") == {
+        "lost": [{"id": "other", "version": 3}]
+    }
+    fence = data("tasks", "fence", "whole", "--version", "1", "--create", "whole:1", "--tag", "k=v")
+    assert fence["action"]["data"]["promise"]["tags"] == {"k": "v"}
+    assert run("tasks", "suspend", "whole", "--version", "1", "whole:1").out == "done\n"
+    assert data("promises", "resolve", "whole:1")["promise"]["state"] == "resolved"
+    assert data("tasks", "acquire", "whole", "--version", "1")["task"]["version"] == 2
+    assert "still yours" in run("tasks", "suspend", "whole", "--version", "2", "whole:1").out
+    settle = ("--settle", "whole:1", "--state", "rejected")
+    assert "resolved" in run("tasks", "fence", "whole", "--version", "2", *settle).out
+    assert (
+        data("tasks", "release", "whole", "--version", "2", "--retry-delay", "1h", "--error", "no luck") == {}
+    )
+    assert "no luck" in run("tasks", "get", "whole").out
+    assert run("tasks", "halt", "whole").code == 0
+    assert run("tasks", "continue", "whole").code == 0
+    claimed = data("tasks", "claim", "default", "--count", "1000")["tasks"]
+    assert "whole" in [claim["task"]["id"] for claim in claimed]
+    fulfilled = data("tasks", "fulfill", "whole", "--version", "3", "--data", "42")
+    assert fulfilled["promise"]["state"] == "resolved"
+
+
+def test_a_stale_version_is_refused(run: Run) -> None:
+    assert run("tasks", "create", "stale").code == 0
+    refused = run("tasks", "fulfill", "stale", "--version", "7")
+    assert refused.code == 1
+    assert "HF1201" in refused.err
+
+
+def test_a_refusal_inside_a_fence_is_an_error(run: Run) -> None:
+    assert run("tasks", "create", "inner").code == 0
+    refused = run("tasks", "fence", "inner", "--version", "1", "--settle", "nowhere")
+    assert refused.code == 1
+    assert "HF1101" in refused.err
+
+
+def test_tasks_are_searched(run: Run, data: Data) -> None:
+    data("tasks", "create", "sought", "--pid", "seeker", "--tag", "team=red")
+    found = data("tasks", "search", "--pid", "seeker", "--state", "acquired", "--tag", "team=red", "--all")
+    assert [task["id"] for task in found["tasks"]] == ["sought"]
+    assert run("tasks", "search", "--group", "default", "--target", anybody).out.startswith("ID")
+
+
+def test_nothing_to_claim_is_said(run: Run) -> None:
+    assert run("tasks", "claim", "an empty group").out == "Nothing waits there.\n"
+
+
+# --- schedules ---------------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_created_listed_and_deleted(run: Run, data: Data) -> None:
+    words = ("--cron", "0 9 * * 1", "--func", "report", "--arg", "7", "--target", anybody)
+    more = ("--timezone", "Europe/Paris", "--overlap", "skip", "--catch-up", "3", "--timeout", "1d")
+    created = data("schedules", "create", "weekly", *words, *more)["schedule"]
+    assert (created["timezone"], created["overlap"], created["catchUp"]) == ("Europe/Paris", "skip", 3)
+    assert created["promiseTimeout"] == 86_400_000
+    assert '{"func":"report","args":[7],"version":1}' in run("schedules", "get", "weekly").out
+    assert "weekly" in run("schedules", "search", "--prefix", "week").out
+    assert data("schedules", "search", "--all")["schedules"]
+    assert data("schedules", "delete", "weekly") == {}
+    assert run("schedules", "get", "weekly").code == 1
+
+
+def test_a_schedule_has_one_param(run: Run) -> None:
+    refused = run("schedules", "create", "both", "--cron", "* * * * *", "--func", "f", "--data", "1")
+    assert refused.code == 2
+    assert "--data" in refused.err
+
+
+# --- invoke, tree, status ------------------------------------------------------------------------------
+
+
+def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> None:
+    words = ("--func", "greet", "--arg", "world", "--arg", "2", "--kwarg", "loud=true", "--version", "3")
+    promise = data("invoke", "hello", *words, "--delay", "1h", "--timeout", "2h")["promise"]
+    for name in ("origin", "branch", "parent"):
+        assert promise["tags"][f"resonate:{name}"] == "hello"
+    assert promise["tags"]["resonate:target"] == anybody
+    assert int(promise["tags"]["resonate:delay"]) > promise["createdAt"]
+    shown = run("promises", "get", "hello").out
+    assert '{"func":"greet","args":["world",2],"version":3,"kwargs":{"loud":true}}' in shown
+
+
+def test_an_invocation_can_be_waited_for(run: Run, data: Data) -> None:
+    assert data("promises", "create", "waited")["promise"]["state"] == "pending"
+    data("promises", "resolve", "waited", "--data", "[1, 2]")
+    assert "[1,2]" in run("invoke", "waited", "--func", "f", "--wait").out
+
+
+@pytest.mark.parametrize(
+    "words", [["--json-args", "{}"], ["--json-args", "x"], ["--json-args", "[]", "--arg", "1"]]
+)
+def test_arguments_that_make_no_sense_are_refused(run: Run, words: list[str]) -> None:
+    assert run("invoke", "nonsense", "--func", "f", *words).code == 2
+
+
+def test_a_tree_is_drawn(run: Run, data: Data) -> None:
+    data("invoke", "oak", "--func", "grow")
+    tags = ("--tag", "resonate:origin=oak", "--tag", "resonate:parent=oak", "--tag", "resonate:scope=local")
+    data("promises", "create", "oak:1", *tags)
+    data("promises", "resolve", "oak:1")
+    root, child = run("tree", "oak").out.splitlines()
+    assert root.startswith("… oak (grow) pending")
+    assert child.startswith("└─ ✓ oak:1 (run)")
+    assert data("tree", "oak")["children"][0]["promise"]["id"] == "oak:1"
+    assert run("tree", "no-such-tree").code == 1
+
+
+def test_the_status_counts(run: Run, data: Data) -> None:
+    group = 'of "all" sorts'
+    data("invoke", "counted", "--func", "f", "--target", f"poll://any@{group}")
+    status = data("status")
+    assert status["healthy"]
+    assert status["ready"]
+    assert status["counts"]["connections"] >= 1
+    assert [(found["group"], found["pending"]) for found in status["groups"] if found["group"] == group] == [
+        (group, 1)
+    ]
+    assert group in run("status").out
+
+
+def test_the_status_needs_no_metrics(tmp_path: Path) -> None:
+    with Server(tmp_path, "--no-metrics") as server:
+        assert "groups" not in server.console("status", "--json").json
+
+
+# --- what goes wrong -----------------------------------------------------------------------------------
+
+
+def test_a_missing_promise_is_an_error_with_a_hint(run: Run) -> None:
+    outcome = run("promises", "get", "nowhere")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: There is no promise 'nowhere'. Check the id")
+    assert json.loads(run("promises", "get", "nowhere", "--json").err)["status"] == 404
+
+
+def test_nobody_there_is_an_error_of_its_own(run: Run) -> None:
+    for command in (["promises", "get", "p"], ["status"]):
+        outcome = run(*command, "-S", "http://127.0.0.1:1")
+        assert outcome.code == 3
+        assert "HF4001" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["promises", "get", "p", "-S", "nonsense"],
+        ["promises", "create", "p", "--timeout", "soon"],
+        ["promises", "create", "p", "--tag", "novalue"],
+        ["promises", "create", "p", "--target", "nowhere://x"],
+        ["promises", "create", ""],
+        ["promises", "search", "--page", "0"],
+        ["promises"],
+        ["tasks", "heartbeat", "--pid", "me", "no-version"],
+        ["schedules", "create", "s", "--cron", "whenever"],
+        ["nonsense"],
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_a_sentence(run: Run, words: list[str]) -> None:
+    outcome = run(*words)
+    assert outcome.code == 2
+    assert "error:" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], *([command, "--help"] for command in COMMANDS)])
+def test_help_is_there(run: Run, words: list[str]) -> None:
+    outcome = run(*words)
+    assert outcome.code == 0
+    assert "usage:" in outcome.out
+
+
+# --- processes -----------------------------------------------------------------------------------------
+
+
+def test_the_version_is_told() -> None:
+    outcome = holdfast("--version")
+    assert (outcome.code, outcome.out.split()[0]) == (0, "holdfast")
+
+
+def test_a_server_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        assert server.console("promises", "create", "kept").code == 0
+        server.kill()
+        server.start()
+        assert server.console("promises", "get", "kept").code == 0
+
+
+async def test_only_dev_takes_debug_requests(tmp_path: Path, server: Server) -> None:
+    with Server(tmp_path, command="dev") as dev:
+        assert await _status_of_snap(dev) == 200
+    assert await _status_of_snap(server) == 403
+
+
+async def _status_of_snap(server: Server) -> int:
+    async with HttpClient([server.url]) as client:
+        [reply] = await client.request([ask(DebugSnap())])
+        return reply.status
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, server: Server) -> None:
+    taken = holdfast("serve", "--port", str(server.port), "--store", "memory:", cwd=tmp_path)
+    assert taken.code == 2
+    assert "Cannot listen" in taken.err
+    open_to_all = holdfast("serve", "--host", "0.0.0.0", "--port", "0", "--store", "memory:", cwd=tmp_path)
+    assert open_to_all.code == 2
+    assert "without auth" in open_to_all.err

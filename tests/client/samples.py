@@ -1,0 +1,93 @@
+"""One story that touches every kind of request, told at one instant so that every node answers the same."""
+
+from msgspec.structs import replace
+
+from holdfast.client import ask
+from holdfast.protocol.records import TaskRef, Value
+from holdfast.protocol.requests import (
+    CreateAction,
+    DebugReset,
+    DebugSnap,
+    DebugStart,
+    DebugStop,
+    DebugTick,
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterCallback,
+    PromiseRegisterListener,
+    PromiseSearch,
+    PromiseSettle,
+    RegisterAction,
+    Request,
+    RequestData,
+    Retry,
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleGet,
+    ScheduleSearch,
+    SettleAction,
+    TaskAcquire,
+    TaskClaim,
+    TaskContinue,
+    TaskCreate,
+    TaskFence,
+    TaskFulfill,
+    TaskGet,
+    TaskHalt,
+    TaskHeartbeat,
+    TaskRelease,
+    TaskSearch,
+    TaskStart,
+    TaskSuspend,
+)
+
+late = 9_000_000
+target = {"resonate:target": "poll://any@group"}
+
+STORY: list[RequestData] = [
+    DebugStart(),
+    DebugReset(),
+    PromiseCreate("p", late, Value({"h": "1"}, "eA=="), {"k": "v"}, "key"),
+    PromiseGet("p"),
+    PromiseGet("missing"),
+    PromiseRegisterListener("p", "poll://uni@group/me"),
+    PromiseCreate("wf", late, Value(), {**target, "resonate:branch": "wf"}),
+    TaskGet("wf"),
+    TaskAcquire("wf", 0, "me", 60_000),
+    TaskStart("wf", 1),
+    TaskHeartbeat("me", [TaskRef("wf", 1), TaskRef("gone", 7)]),
+    TaskFence("wf", 1, CreateAction(PromiseCreate("wf:1", late, Value(), {"resonate:branch": "wf"}))),
+    TaskFence("wf", 1, SettleAction(PromiseSettle("wf:1", "resolved", Value(None, "MQ==")))),
+    TaskFence("wf", 1, SettleAction(PromiseSettle("nowhere", "resolved"))),
+    TaskFence("wf", 9, SettleAction(PromiseSettle("wf:1", "resolved"))),
+    TaskSuspend(
+        "wf", 1, [RegisterAction("promise.register_callback", PromiseRegisterCallback("wf:1", "wf"))]
+    ),
+    TaskSuspend("wf", 1, [RegisterAction("promise.register_callback", PromiseRegisterCallback("p", "wf"))]),
+    PromiseRegisterCallback("p", "wf"),
+    PromiseSettle("p", "rejected", Value(None, "bm8="), "key"),
+    TaskClaim(["group"], 5, "me", 60_000),
+    TaskRelease("wf", 2, Retry(1_000, "not now")),
+    TaskHalt("wf"),
+    TaskContinue("wf", 2),
+    TaskAcquire("wf", 2, "me", 60_000),
+    TaskFulfill("wf", 3, SettleAction(PromiseSettle("wf", "resolved", Value(None, "NDI=")))),
+    TaskCreate("me", 60_000, CreateAction(PromiseCreate("own", late, Value(), dict(target)))),
+    PromiseSearch(tags={"resonate:branch": "wf"}, limit=1),
+    PromiseSearch(state="pending", prefix="w"),
+    TaskSearch(state="acquired", pid="me", group="group"),
+    ScheduleCreate(
+        "s", "0 9 * * 1", "s-{{.timestamp}}", 1_000, Value(None, "eA=="), dict(target), "Europe/Paris"
+    ),
+    ScheduleGet("s"),
+    ScheduleSearch(prefix="s"),
+    ScheduleDelete("s"),
+    ScheduleDelete("s"),
+    DebugTick(5_000),
+    DebugSnap(),
+    DebugStop(),
+]
+
+
+def story() -> list[Request]:
+    return [replace(ask(data), debug_time=5_000) for data in STORY]

@@ -1,0 +1,318 @@
+"""Tokens, and that a prefix holds for everything a request names."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from holdfast.server import Settings, running
+from holdfast.server.auth import Authenticator
+from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
+from holdfast.server.grants import ADMIN, Grant
+from tests.server.http import create, envelope, get, post, streaming
+
+guarded = Settings(port=0, store="memory:", debug=True, tokens=("admin-secret", "a a-secret-1"))
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("name", ["a", "a:1", "a.b", "a-b", "a/b"])
+def test_a_prefix_covers_what_continues_it_after_a_delimiter(name: str) -> None:
+    assert Grant("a").covers(name)
+
+
+@pytest.mark.parametrize("name", ["admin", "b", "", "A", "ab:a", "a\u200b", "a0"])
+def test_a_prefix_covers_nothing_that_merely_starts_alike(name: str) -> None:
+    assert not Grant("a").covers(name)
+
+
+async def test_a_token_is_asked_for_and_may_come_either_way() -> None:
+    request = envelope("promise.get", {"id": "x"})
+    async with running(guarded) as server:
+        answer = await post(server.url, request)
+        assert (answer.status, answer.json["head"]["corrId"]) == (401, "c1")
+        assert (await post(server.url, request, bearer("wrong-secret"))).status == 401
+        assert (await post(server.url, request, bearer("admin-secret"))).status == 404
+        in_head = envelope("promise.get", {"id": "x"}, auth="admin-secret")
+        assert (await post(server.url, in_head)).status == 404
+        assert (await post(server.url, in_head, bearer("admin-secret"))).status == 404
+        assert (await post(server.url, in_head, bearer("a-secret-1"))).status == 401  # they differ
+        assert (await get(server.url, "/poll/g/w")).status == 401
+        assert (await get(server.url, "/metrics")).status == 401
+        assert (await get(server.url, "/metrics", bearer("a-secret-1"))).status == 403
+        assert (await get(server.url, "/metrics", bearer("admin-secret"))).status == 200
+        assert (await get(server.url, "/health")).status == 200
+
+
+def _act(kind: str, **data: Any) -> dict[str, Any]:
+    return {"kind": kind, "head": {}, "data": data}
+
+
+def _fence(inner: dict[str, Any], kind: str = "promise.create") -> tuple[str, dict[str, Any]]:
+    return "task.fence", {"id": "a:t", "version": 1, "action": {"kind": kind, "head": {}, "data": inner}}
+
+
+def _suspend(awaited: str) -> tuple[str, dict[str, Any]]:
+    actions = [
+        {"kind": "promise.register_callback", "head": {}, "data": {"awaited": each, "awaiter": "a:t"}}
+        for each in ("a:fine", awaited)
+    ]
+    return "task.suspend", {"id": "a:t", "version": 1, "actions": actions}
+
+
+def _schedule(**changes: Any) -> tuple[str, dict[str, Any]]:
+    fine = {"id": "a:s", "cron": "* * * * *", "promiseId": "{{.id}}-{{.timestamp}}", "promiseTimeout": 1}
+    return "schedule.create", fine | changes
+
+
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    ("promise.get", {"id": "b"}),
+    ("promise.get", {"id": "admin"}),
+    ("promise.create", create("b")),
+    ("promise.create", create("a:1", "poll://any@b")),
+    ("promise.create", create("a:1", "http://example.org/hook")),
+    ("promise.create", create("a:1", tags={"resonate:branch": "b"})),
+    ("promise.create", create("a:1", tags={"resonate:origin": "b"})),
+    ("promise.create", create("a:1", tags={"resonate:parent": "b"})),
+    ("promise.create", create("a:1", tags={"resonate:invoke": "poll://any@b"})),
+    ("promise.settle", {"id": "b", "state": "resolved"}),
+    ("promise.register_callback", {"awaited": "b", "awaiter": "a:t"}),
+    ("promise.register_callback", {"awaited": "a:1", "awaiter": "b"}),
+    ("promise.register", {"awaited": "a:1", "awaiter": "b"}),
+    ("promise.register_listener", {"awaited": "b", "address": "poll://uni@a/w"}),
+    ("promise.register_listener", {"awaited": "a:1", "address": "poll://uni@b/w"}),
+    ("promise.subscribe", {"awaited": "a:1", "address": "https://example.org"}),
+    ("task.get", {"id": "b"}),
+    ("task.acquire", {"id": "b", "version": 0, "pid": "p", "ttl": 1}),
+    ("task.release", {"id": "b", "version": 0}),
+    ("task.start", {"id": "b", "version": 0}),
+    ("task.halt", {"id": "b"}),
+    ("task.continue", {"id": "b"}),
+    ("task.fulfill", {"id": "b", "version": 1, "action": _act("promise.settle", id="b", state="resolved")}),
+    ("task.create", {"pid": "p", "ttl": 1, "action": _act("promise.create", **create("b", "poll://any@a"))}),
+    ("task.create", {"pid": "p", "ttl": 1, "action": _act("promise.create", **create("a:1", "poll://any@b"))}),
+    _fence(create("b")),
+    _fence(create("a:1", "poll://any@b")),
+    _fence({"id": "b:1", "state": "resolved"}, "promise.settle"),
+    _suspend("b"),
+    ("task.heartbeat", {"pid": "p", "tasks": [{"id": "a:t", "version": 1}, {"id": "b", "version": 1}]}),
+    ("task.heartbeat", {"pid": "p", "tasks": []}),
+    ("task.claim", {"groups": ["a", "b"], "count": 1, "pid": "p", "ttl": 1}),
+    ("schedule.get", {"id": "b"}),
+    ("schedule.delete", {"id": "b"}),
+    _schedule(id="b"),
+    _schedule(promiseId="b-{{.timestamp}}"),
+    _schedule(promiseId="{{.timestamp}}"),
+    _schedule(promiseId="a{{.timestamp}}"),
+    _schedule(promiseTags={"resonate:target": "poll://any@b"}),
+    _schedule(promiseTags={"resonate:branch": "b"}),
+    ("promise.search", {"prefix": "b"}),
+    ("debug.reset", {}),
+    ("debug.snap", {}),
+]  # fmt: skip
+
+
+async def test_no_request_reaches_past_its_prefix() -> None:
+    async with running(guarded) as server:
+        before = await post(server.url, envelope("debug.snap", {}), bearer("admin-secret"))
+        for kind, data in FOREIGN:
+            answer = await post(server.url, envelope(kind, data), bearer("a-secret-1"))
+            assert answer.status == 403, (kind, data, answer.body)
+            assert "[HF3102]" in answer.json["data"]
+        after = await post(server.url, envelope("debug.snap", {}), bearer("admin-secret"))
+        assert after.json["data"] == before.json["data"]
+
+
+async def test_every_kind_of_request_is_in_the_list_of_foreign_ones() -> None:
+    from holdfast.protocol.requests import KINDS
+
+    tried = {kind for kind, _ in FOREIGN}
+    exempt = {"task.search", "schedule.search", "debug.start", "debug.stop", "debug.tick"}
+    assert KINDS.keys() - tried == exempt
+
+
+async def test_what_lies_under_the_prefix_is_allowed() -> None:
+    async with running(guarded) as server:
+        fine = [
+            ("promise.create", create("a:1", "poll://any@a-workers", tags={"resonate:branch": "a:1"})),
+            ("task.acquire", {"id": "a:1", "version": 0, "pid": "p", "ttl": 60_000}),
+            ("task.heartbeat", {"pid": "p", "tasks": [{"id": "a:1", "version": 1}]}),
+            ("promise.create", create("a.2")),
+            ("promise.register_listener", {"awaited": "a.2", "address": "poll://uni@a/w"}),
+            ("task.claim", {"groups": ["a", "a-workers"], "count": 1, "pid": "p", "ttl": 1}),
+            _schedule(promiseTags={"resonate:target": "poll://any@a"}),
+            _schedule(id="a:s2", promiseId="a-{{.timestamp}}"),
+        ]
+        for kind, data in fine:
+            answer = await post(server.url, envelope(kind, data), bearer("a-secret-1"))
+            assert answer.status == 200, (kind, answer.body)
+
+
+async def test_a_search_finds_what_is_covered_and_names_nothing_else() -> None:
+    ids = ["a", "a!x", "a-1", "a.1", "a/1", "a0", "a1", "a5", "a9", "a:1", "a:2", "aa", "admin", "b"]
+    async with running(guarded) as server:
+        for promise_id in ids:
+            await post(server.url, envelope("promise.create", create(promise_id)), bearer("admin-secret"))
+        for limit in (1, 2, 3, 100):
+            found: list[str] = []
+            cursor: str | None = None
+            for _ in range(20):
+                asked = {"limit": limit} | ({"cursor": cursor} if cursor else {})
+                answer = await post(server.url, envelope("promise.search", asked), bearer("a-secret-1"))
+                data = answer.json["data"]
+                found += [promise["id"] for promise in data["promises"]]
+                cursor = data.get("cursor")
+                if cursor is None:
+                    break
+                assert cursor not in ids or Grant("a").covers(cursor)
+            assert found == ["a", "a-1", "a.1", "a/1", "a:1", "a:2"], limit
+
+
+async def test_a_stream_needs_a_group_under_the_prefix() -> None:
+    async with running(guarded) as server:
+        assert (await get(server.url, "/poll/b/w", bearer("a-secret-1"))).status == 403
+        assert (await get(server.url, "/poll/admin/w", bearer("a-secret-1"))).status == 403
+        async with streaming(server.url, "a-workers", "w", "a-secret-1") as stream:
+            assert stream.status == 200
+
+
+async def test_in_an_array_each_envelope_stands_for_itself() -> None:
+    async with running(guarded) as server:
+        batch = [envelope("promise.create", create(promise_id)) for promise_id in ("a:1", "b:1", "a:2")]
+        answer = await post(server.url, batch, bearer("a-secret-1"))
+    assert [reply["head"]["status"] for reply in answer.json] == [200, 403, 200]
+
+
+# --- JWT ------------------------------------------------------------------------------------------------
+
+KEYS: dict[str, Any] = {
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+    "RS256": rsa.generate_private_key(65_537, 2_048),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "ES384": ec.generate_private_key(ec.SECP384R1()),
+}
+KEYS["PS256"] = KEYS["RS256"]
+
+
+def public_pem(key: Any) -> bytes:
+    pem: bytes = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return pem
+
+
+def checker(folder: Path, algorithm: str, **settings: Any) -> Authenticator:
+    (folder / "key.pem").write_bytes(public_pem(KEYS[algorithm]))
+    return Authenticator(Settings(jwt_key=str(folder / "key.pem"), **settings))
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    return {"role": "admin", "exp": int(time.time()) + 60} | changes
+
+
+@pytest.mark.parametrize("algorithm", ["EdDSA", "RS256", "PS256", "ES256", "ES384"])
+def test_a_jwt_of_each_kind_of_key_is_accepted(tmp_path: Path, algorithm: str) -> None:
+    check = checker(tmp_path, algorithm)
+    assert check.grant(jwt.encode(claims(), KEYS[algorithm], algorithm)) == ADMIN
+    limited = jwt.encode(claims(role="user", prefix="a"), KEYS[algorithm], algorithm)
+    assert check.grant(limited) == Grant("a")
+    assert check.grant(limited) == Grant("a")  # from memory
+
+
+def _unsigned(body: dict[str, Any]) -> str:
+    parts = [json.dumps({"alg": "none", "typ": "JWT"}), json.dumps(body)]
+    return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts) + "."
+
+
+def _signed_with_public_key(body: dict[str, Any], pem: bytes) -> str:
+    parts = [json.dumps({"alg": "HS256", "typ": "JWT"}), json.dumps(body)]
+    text = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+    mac = hmac.new(pem, text.encode(), hashlib.sha256).digest()
+    return f"{text}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
+
+
+def test_forged_expired_and_misdirected_tokens_are_refused(tmp_path: Path) -> None:
+    key = KEYS["RS256"]
+    check = checker(tmp_path, "RS256", jwt_issuer="us", jwt_audience="holdfast", jwt_leeway_s=30)
+    good = claims(iss="us", aud="holdfast")
+    assert check.grant(jwt.encode(good, key, "RS256")) == ADMIN
+    assert check.grant(jwt.encode(good | {"aud": ["x", "holdfast"]}, key, "RS256")) == ADMIN
+    now = int(time.time())
+    without_exp = {name: value for name, value in good.items() if name != "exp"}
+    bad = {
+        "alg none": _unsigned(good),
+        "HS256 with the public key": _signed_with_public_key(good, public_pem(key)),
+        "another key": jwt.encode(good, rsa.generate_private_key(65_537, 2_048), "RS256"),
+        "another kind of key": jwt.encode(good, KEYS["ES256"], "ES256"),
+        "expired": jwt.encode(good | {"exp": now - 31}, key, "RS256"),
+        "no exp": jwt.encode(without_exp, key, "RS256"),
+        "not yet": jwt.encode(good | {"nbf": now + 60}, key, "RS256"),
+        "issuer": jwt.encode(good | {"iss": "them"}, key, "RS256"),
+        "audience": jwt.encode(good | {"aud": ["x"]}, key, "RS256"),
+        "no issuer": jwt.encode(claims(aud="holdfast"), key, "RS256"),
+        "kid as a path": jwt.encode(claims(), key, "RS256", headers={"kid": "../../etc/passwd"}),
+        "garbage": "a.b.c",
+        "huge": "x" * 100_000,
+        "empty": "",
+        "tampered": jwt.encode(good, key, "RS256")[:-4] + "AAAA",
+    }
+    for name, token in bad.items():
+        with pytest.raises(Unauthenticated):
+            raise AssertionError(f"{name}: {check.grant(token)}")
+    assert check.grant(jwt.encode(good | {"exp": now - 5}, key, "RS256")) == ADMIN  # within the leeway
+
+
+@pytest.mark.parametrize(
+    "body", [{"role": "user"}, {"role": None, "prefix": ""}, {"role": ["admin"], "prefix": 1}]
+)
+def test_a_token_without_a_role_or_a_prefix_grants_nothing(tmp_path: Path, body: dict[str, Any]) -> None:
+    check = checker(tmp_path, "EdDSA")
+    with pytest.raises(Forbidden):
+        check.grant(jwt.encode(claims(**body), KEYS["EdDSA"], "EdDSA"))
+
+
+def test_a_remembered_token_is_forgotten_when_it_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = checker(tmp_path, "EdDSA", jwt_leeway_s=0)
+    token = jwt.encode(claims(), KEYS["EdDSA"], "EdDSA")
+    assert check.grant(token) == ADMIN
+    later = time.time() + 120
+    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr("holdfast.server.auth._JwtCheck.check", _refuse)
+    with pytest.raises(Unauthenticated):
+        check.grant(token)
+
+
+def _refuse(self: object, token: str) -> None:
+    raise Unauthenticated("expired")
+
+
+def test_weak_and_private_keys_are_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    for content in (public_pem(rsa.generate_private_key(65_537, 1_024)), b"nothing"):
+        path.write_bytes(content)
+        with pytest.raises(SettingsError):
+            Authenticator(Settings(jwt_key=str(path)))
+    with pytest.raises(SettingsError):
+        Authenticator(Settings(jwt_key=str(tmp_path / "absent.pem")))
+    with pytest.raises(SettingsError):
+        Authenticator(Settings(tokens=("short",)))
+
+
+def test_tokens_can_be_kept_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("# who may come in\nadmin-secret\n\nteam team-secret\n")
+    check = Authenticator(Settings(token_file=str(path)))
+    assert check.grant("admin-secret") == ADMIN
+    assert check.grant("team-secret") == Grant("team")

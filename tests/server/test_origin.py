@@ -1,0 +1,54 @@
+"""Pages of other origins, and names that are not ours, lead nowhere."""
+
+import pytest
+
+from holdfast.server import Settings, running
+from tests.server.http import connected, create, envelope, get, post
+
+memory = Settings(port=0, store="memory:")
+
+
+async def test_a_request_from_a_foreign_page_is_refused_whatever_it_asks() -> None:
+    async with running(memory) as server:
+        for headers in ({"origin": "https://evil.example"}, {"origin": "null"}):
+            answer = await post(server.url, envelope("promise.create", create("p")), headers)
+            assert (answer.status, answer.json["code"]) == (403, "HF3103")
+            assert "access-control-allow-origin" not in answer.headers
+            assert (await get(server.url, "/poll/g/w", headers)).status == 403
+        async with connected(server.url) as connection:
+            assert (
+                await connection.request("OPTIONS", "/", headers={"origin": "https://evil.example"})
+            ).status == 403
+        assert (await post(server.url, envelope("promise.get", {"id": "p"}))).status == 404
+
+
+async def test_an_allowed_page_is_let_in_without_credentials() -> None:
+    settings = Settings(port=0, store="memory:", allowed_origins=("https://console.example",))
+    origin = {"origin": "https://console.example"}
+    async with running(settings) as server:
+        answer = await post(server.url, envelope("promise.create", create("p")), origin)
+        assert answer.status == 200
+        assert answer.headers["access-control-allow-origin"] == "https://console.example"
+        assert "access-control-allow-credentials" not in answer.headers
+        async with connected(server.url) as connection:
+            asked = origin | {"access-control-request-method": "POST"}
+            preflight = await connection.request("OPTIONS", "/", headers=asked)
+        assert preflight.status == 204
+        assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8001", "127.0.0.1.evil.example", "localhost.evil"]
+)
+async def test_a_foreign_host_name_is_refused_on_loopback(host: str) -> None:
+    async with running(memory) as server:
+        answer = await get(server.url, "/health", {"host": host})
+    assert (answer.status, answer.json["code"]) == (421, "HF3104")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8001", "127.8.8.8", "dev.internal"]
+)
+async def test_loopback_names_and_named_ones_are_accepted(host: str) -> None:
+    async with running(Settings(port=0, store="memory:", allowed_hosts=("dev.internal",))) as server:
+        assert (await get(server.url, "/health", {"host": host})).status == 200
