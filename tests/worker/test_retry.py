@@ -1,5 +1,6 @@
 """Whether a failed step is tried again, and when."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,9 +9,14 @@ from holdfast.worker.errors import BadArguments, BadDuration, BadRetry, StepTime
 from holdfast.worker.retry import DELAY_S_MAX, GiveUp, Retry, RetryAfter, next_delay
 
 
-def after(policy: Retry, attempt: int, error: BaseException | None = None, **rest: Any) -> float | None:
-    chosen = {"elapsed_s": 0.0, "random": lambda: 0.0} | rest
-    return next_delay(policy, attempt, error=error or ValueError(), **chosen)
+def after(
+    policy: Retry,
+    attempt: int,
+    error: BaseException | None = None,
+    elapsed_s: float = 0.0,
+    random: Callable[[], float] = lambda: 0.0,
+) -> float | None:
+    return next_delay(policy, attempt, elapsed_s, error or ValueError(), random)
 
 
 class Busy(Exception):
