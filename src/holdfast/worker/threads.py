@@ -114,4 +114,4 @@ class Threads:
             if not ticket.dropped:
                 ticket.ended(ticket)
             elif isinstance(ticket.value, CoroutineType):
-                ticket.value.close()  # nobody will await it
+                ticket.value.close()  # nobody will await it  # pyright: ignore[reportUnknownMemberType]
