@@ -39,6 +39,7 @@ def start(runner: StepRunner, what: Step, **options: Any) -> asyncio.Future[Outc
 async def runner() -> AsyncIterator[StepRunner]:
     runner = StepRunner(threads_max=4)
     yield runner
+    await until(lambda: not runner.left_behind)
     await runner.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-step")]
 
