@@ -79,7 +79,14 @@ class LeaseScan(Struct, frozen=True):
     now: Millis
 
 
-Scan = PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
+class TreeScan(Struct, frozen=True):
+    """Promises that are one of these roots, lie below one (`root:1`, `root.a`) or have it as their origin."""
+
+    roots: tuple[str, ...]
+    limit: int
+
+
+Scan = TreeScan | PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
 
 
 def _page(data: PromiseSearch | TaskSearch | ScheduleSearch, default: int = limits.page_size) -> Page:

@@ -23,7 +23,7 @@ from holdfast.engine import (
     scan_of,
     sweep_requests,
 )
-from holdfast.engine.scans import ClaimScan, LeaseScan, PromiseScan, ScheduleScan, TaskScan
+from holdfast.engine.scans import ClaimScan, LeaseScan, PromiseScan, ScheduleScan, TaskScan, TreeScan
 from holdfast.protocol.errors import DebugDisabled, InternalFault
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
@@ -179,6 +179,8 @@ class _Commit:
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
     match scan:
+        case TreeScan():
+            raise AssertionError("no request asks for a whole tree")
         case ScheduleScan():
             return Footprint(schedule_views=found)
         case ClaimScan():

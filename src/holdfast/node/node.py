@@ -23,6 +23,7 @@ from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
+from holdfast.node.retention import Progress, collect_page
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise
@@ -133,6 +134,16 @@ class Node:
         """Those of these promises that exist, as they are now."""
         now = self._clock.now()
         return await self._store.transact(lambda: read_promises(promise_ids, now))
+
+    async def collect_garbage(self, older_than_ms: int, limit: int | None = None) -> int:
+        """Forget whole executions that have been settled for longer than this; at least `limit` promises,
+        if there are as many. A little at a time: requests go on meanwhile. Answers how many promises went.
+        """
+        progress = Progress("", frozenset(), 0)
+        while progress.after is not None and (limit is None or progress.forgotten < limit):
+            step = partial(collect_page, progress, older_than_ms, self._clock.now())
+            progress = await self._store.transact(step)
+        return progress.forgotten
 
     @property
     def queued_count(self) -> int:

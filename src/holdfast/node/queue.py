@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.engine import footprint
+from holdfast.protocol.ids import root_of
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
 
 group_requests_max: Final = 512
 look_ahead_max: Final = 1_024
-
-
-def root_of(record_id: str) -> str:
-    """The id of the execution that an id belongs to: the part before its first colon or full stop."""
-    return record_id.partition(":")[0].partition(".")[0]
 
 
 class Submission:

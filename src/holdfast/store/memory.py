@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from holdfast.engine.scans import (
+    ClaimScan,
+    LeaseScan,
+    Page,
+    PromiseScan,
+    ScheduleScan,
+    Span,
+    TaskScan,
+    TreeScan,
+)
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
     Backlog,
@@ -123,7 +133,13 @@ class MemoryStore:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
         for (promise_id, address), listener in ws.added_listeners.items():
             self.listeners.setdefault(promise_id, {})[address] = listener
-        for promise_id in ws.discharged:
+        for promise_id in ws.forgotten:
+            branch = self.promises.pop(promise_id).tags.get(tags.BRANCH)
+            if branch is not None:
+                self.branches[branch].pop(promise_id, None)
+            self.tasks.pop(promise_id, None)
+            self.watched.discard(promise_id)
+        for promise_id in (*ws.discharged, *ws.forgotten):
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)
         for schedule_id in ws.changed_schedules:
@@ -154,6 +170,8 @@ class MemoryStore:
                     for key in _stretch(self.schedules, page)
                     if _has_tags(self.schedules[key].schedule.promise_tags, wanted)
                 ][: page.limit]
+            case TreeScan(roots, limit):
+                return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):
                 offered = [
                     (-task.priority, task.created_at, task.id)
@@ -170,6 +188,9 @@ class MemoryStore:
                     for task in self.tasks.values()
                     if task.state == "acquired" and task.pid == pid and task.timeout_at > now
                 )
+
+    def _belongs(self, promise: Promise, roots: tuple[str, ...]) -> bool:
+        return root_of(promise.id) in roots or promise.tags.get(tags.ORIGIN) in roots
 
     def _matches(self, task: Task, scan: TaskScan) -> bool:
         return (

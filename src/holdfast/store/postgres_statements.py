@@ -145,6 +145,8 @@ PARTS: Final = {
     "drop_listeners": "DELETE FROM listeners WHERE promise = ANY(?::text[])",
     "insert_schedules": _insert("schedules", rows.SCHEDULE_COLUMNS),
     "update_schedules": _update("schedules", rows.SCHEDULE_COLUMNS),
+    "drop_promises": "DELETE FROM promises WHERE id = ANY(?::text[])",
+    "drop_tasks": "DELETE FROM tasks WHERE id = ANY(?::text[])",
     "drop_schedules": "DELETE FROM schedules WHERE id = ANY(?::text[])",
     "set_clock": (
         "UPDATE clock SET now = ?::bigint "

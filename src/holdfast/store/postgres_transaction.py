@@ -167,7 +167,8 @@ class Transaction:
     # --- save ----------------------------------------------------------------------------------------
 
     async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
-        unlocked = (ws.changed_promises.keys() | ws.changed_tasks.keys()) - self._asked
+        changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.forgotten.keys()
+        unlocked = changed - self._asked
         if unlocked:
             raise RunAgain(unlocked)
         if ws.cleared:
@@ -184,6 +185,7 @@ class Transaction:
         if parts.names:
             await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
         self._held.update(ws.changed_promises)
+        self._held.difference_update(ws.forgotten)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
         ws.saved()
 
@@ -195,6 +197,9 @@ class Transaction:
         }
         tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
         held = self._held
+        if ws.forgotten:
+            parts.add("drop_promises", list(ws.forgotten))
+            parts.add("drop_tasks", list(ws.forgotten))
         parts.add_rows("insert_promises", [row for key, row in promises.items() if key not in held])
         parts.add_rows("update_promises", [row for key, row in promises.items() if key in held], _change_at)
         parts.add_rows("insert_tasks", [row for key, row in tasks.items() if key not in held])
@@ -202,7 +207,7 @@ class Transaction:
 
     def _save_obligations(self, ws: WorkingSet, parts: "_Parts") -> None:
         """What was both added and discharged is never written."""
-        gone = ws.discharged
+        gone = ws.discharged | ws.forgotten
         parts.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
         parts.add_rows(
             "insert_listeners",

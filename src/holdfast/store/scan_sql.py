@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan, TreeScan
 from holdfast.protocol import limits, tags
 from holdfast.store import rows
 
@@ -72,11 +72,23 @@ class _Query:
             self.where(self.words.tag.format(column=column), key, value)
 
 
+# A full stop is followed by a slash, a colon by a semicolon: each of these is a walk along an index.
+_TREE: Final = " UNION ".join(
+    f"SELECT id FROM promises WHERE {which}"
+    for which in ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
+)
+
+
 def find_query(
-    scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan, words: Words
+    scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan, words: Words
 ) -> tuple[str, list[Any]]:
     query = _Query(words)
     match scan:
+        case TreeScan(roots, limit):
+            values: list[Any] = []
+            for root in roots:
+                values += [root, root + ".", root + "/", root + ":", root + ";", rows.key_of(root)]
+            return f"{' UNION '.join([_TREE] * len(roots))} LIMIT ?", [*values, limit]
         case PromiseScan(page, now, spans, wanted):
             query.spans(spans, now, "p", words.timer)
             if (origin := wanted.get(tags.ORIGIN)) is not None:

@@ -60,6 +60,8 @@ SCHEDULES: Final = (
 )
 DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
 DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+DROP_PROMISES: Final = "DELETE FROM promises WHERE id IN (SELECT value FROM json_each(?))"
+DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
