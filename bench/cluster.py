@@ -141,8 +141,8 @@ async def rates(url: str) -> list[Row]:
 FILL: Final = """
 INSERT INTO promises (id, state, param, value, tags, timeout_at, created_at, watched)
 SELECT '{group}' || n, 'pending', '{{}}', '{{}}', '{{}}', {far}, n, true FROM generate_series(1, {count}) n;
-INSERT INTO tasks (id, state, version, target, dialect, timer, priority, timeout_at, created_at, resumes, due_at,
-  parked, bounces, retries, poll_group, claim_group)
+INSERT INTO tasks (id, state, version, target, dialect, timer, priority, timeout_at, created_at, resumes,
+  due_at, parked, bounces, retries, poll_group, claim_group)
 SELECT '{group}' || n, 'pending', 0, 'poll://any@{group}', 'A', false, 0, {far}, n, 0, {far}, false, 0, 0,
   '{group}', '{group}' FROM generate_series(1, {count}) n;
 """
@@ -162,7 +162,8 @@ async def claims(url: str) -> list[Row]:
                 assert len(reply.data.tasks) == 1, reply  # type: ignore[union-attr]
             return (time.perf_counter() - began) * 20
 
-        await cost_ms("few"), await cost_ms("many")
+        for group in ("few", "many"):
+            await cost_ms(group)
         ratios: list[float] = []
         few = many = 0.0
         for _ in range(TURNS):

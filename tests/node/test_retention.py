@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -66,7 +65,7 @@ async def test_a_tree_with_anything_pending_stays_whole(node: Node) -> None:
 
 
 async def test_what_a_running_execution_started_elsewhere_stays_with_it(node: Node) -> None:
-    """`b` and its steps were started by `a` under a name of their own: `a` may ask for them when it replays."""
+    """`a` started `b` under a name of its own, and may ask for it again when it replays."""
     await node.request(
         [create("a", origin="a"), create("b", origin="a"), create("b:1"), create("c", origin="b")]
     )
@@ -97,7 +96,7 @@ async def test_a_lapsed_promise_that_nobody_settled_goes_too(node: Node) -> None
     now = promise_of(reply).created_at
     await node.request([create("a", now + 5)])
     while promise_of((await node.request([get("a")]))[0]).state == "pending":
-        await asyncio.sleep(0.001)
+        pass
     assert await node.collect_garbage(ANY_AGE) == 1
     assert await statuses(node, "a", "far") == [404, 200]
 

@@ -84,8 +84,11 @@ class PostgresBus:
             connection.terminate()
             raise
         self._broken.clear()
-        connection.add_termination_listener(lambda _: self._broken.set())
+        connection.add_termination_listener(self._lost)
         self._connection = connection
+
+    def _lost(self, connection: Any) -> None:
+        self._broken.set()
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -15,6 +15,7 @@ lock_wait_ms: Final = 5_000
 
 SETTINGS: Final = {
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",

@@ -89,9 +89,10 @@ class Transaction:
                 return await self._load_all(ws)
 
     async def _read_clock(self) -> Millis:
-        if self._now is None:
-            self._now = await self._connection.fetchval(sql.NOW)
-        return self._now
+        now = self._now
+        if now is None:
+            now = self._now = int(await self._connection.fetchval(sql.NOW))
+        return now
 
     # --- lock ----------------------------------------------------------------------------------------
 
