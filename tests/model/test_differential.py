@@ -6,9 +6,9 @@ how many steps lie between two comparisons of snapshots (replies are compared at
 
 from __future__ import annotations
 
+import collections.abc
 import os
 import random
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -35,7 +35,7 @@ def seed() -> int:
 
 
 @contextmanager
-def opened(*names: str) -> Iterator[dict[str, Backend]]:
+def opened(*names: str) -> collections.abc.Generator[dict[str, Backend]]:
     backends = {name: open_named(name) for name in names}
     try:
         yield backends
