@@ -55,7 +55,7 @@ class SessionSettings(Struct, frozen=True):
 class Refused(HoldfastError):
     """The node did not do what was asked."""
 
-    code = "HF3201"
+    code = "HF5201"
 
 
 class Session:
