@@ -57,7 +57,7 @@ class Worker:
         self._concurrency = concurrency
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
-        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._driving: set[asyncio.Task[None]] = set()
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -87,12 +87,12 @@ class Worker:
         self._stopping = True
         self._wake.set()
         if self._driving:
-            await asyncio.wait([*self._driving.values()], timeout=grace_s)
+            await asyncio.wait([*self._driving], timeout=grace_s)
         for execution in [*self._held.values()]:
             execution.lose()
         leftovers = {key: execution.version for key, execution in self._held.items()}
         if self._driving:
-            await asyncio.wait([*self._driving.values()])
+            await asyncio.wait([*self._driving])
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -105,7 +105,7 @@ class Worker:
 
     async def _claim_loop(self) -> None:
         while not self._stopping:
-            free = self._concurrency - len(self._held)
+            free = self._concurrency - len(self._driving)
             if not (self._more and free > 0):
                 self._wake.clear()
                 await self._wake.wait()
@@ -124,11 +124,20 @@ class Worker:
                 self._accept(claim)
 
     def _accept(self, claim: AcquireReply) -> None:
-        task_id = claim.task.id
-        self._driving[task_id] = asyncio.create_task(self._serve(claim))
+        driving = asyncio.create_task(self._serve(claim))
+        self._driving.add(driving)
+        driving.add_done_callback(self._left)
+
+    def _left(self, driving: asyncio.Task[None]) -> None:
+        self._driving.discard(driving)
+        self._wake.set()
 
     async def _serve(self, claim: AcquireReply) -> None:
         task_id = claim.task.id
+        older = self._held.get(task_id)
+        if older is not None:  # its lease lapsed unnoticed, and the task came back to us
+            older.lose()
+        execution: Execution | None = None
         try:
             execution = self._warm.pop(task_id, None)
             if execution is not None and execution.resume(claim):
@@ -146,9 +155,8 @@ class Worker:
         else:
             await self._end(execution, ending)
         finally:
-            self._held.pop(task_id, None)
-            self._driving.pop(task_id, None)
-            self._wake.set()
+            if self._held.get(task_id) is execution:
+                self._held.pop(task_id, None)
 
     def _build(self, claim: AcquireReply) -> Execution:
         payloads = self._around.payloads
