@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.protocol.replies import ClaimReply, HeartbeatReply
-from holdfast.protocol.requests import TaskAcquire, TaskFulfill, TaskRelease, TaskSuspend
+from holdfast.protocol.replies import ClaimReply, FenceReply, HeartbeatReply
+from holdfast.protocol.requests import TaskAcquire, TaskFulfill, TaskRelease
 from holdfast.runtime import gather, race
 from holdfast.runtime.step import step_signal
 from holdfast.worker import functions as hf
@@ -186,7 +186,7 @@ async def test_a_process_that_holds_forty_tasks_sends_one_heartbeat(world: World
         await world.result(f"x{n}")
     [beat] = sent(hands, "task.heartbeat")
     assert len(beat.tasks) == 40
-    assert all((await world.task(f"x{n}")).version == 1 for n in range(40))
+    assert {(await world.task(f"x{n}")).version for n in range(40)} == {1}
 
 
 @virtual
@@ -294,7 +294,7 @@ async def test_the_signal_of_a_running_step_is_set_when_the_claim_is_lost(world:
     lost = [reply.data.lost for reply in a.wire.answered if isinstance(reply.data, HeartbeatReply)]
     assert any(lost), "the heartbeat names the lease that is lost"
     assert signals[0].is_set
-    assert sent(a, "task.fence") == [], "nothing more was recorded"
+    assert not any(isinstance(reply.data, FenceReply) for reply in a.wire.answered), "nothing was recorded"
     assert len(sent(b, "task.fulfill")) == 1
 
 
@@ -406,7 +406,7 @@ async def test_an_execution_that_waits_suspends_and_holds_neither_slot_nor_lease
         await hf.sleep("30d")
         return "later"
 
-    hands = world.worker()
+    hands = world.worker(lease_s=20_000)
     await world.start(flow, id="x")
     await world.until_state("x", "suspended")
     assert hands.worker.held_count == 0
@@ -625,5 +625,3 @@ async def test_the_acquire_of_a_stale_offer_is_refused(world: World) -> None:
     await world.until_state("x", "suspended")
     reply = await world.ask(TaskAcquire("x", 0, "other", 1_000))
     assert reply.status == 409
-    reply = await world.ask(TaskSuspend("x", 1, []))
-    assert reply.status != 200 or (await world.task("x")).state == "suspended"
