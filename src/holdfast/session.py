@@ -29,12 +29,12 @@ from holdfast.protocol.requests import (
 )
 from holdfast.runtime import Report
 from holdfast.store.urls import open_store
-from holdfast.worker.execution import Surroundings
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Codec, Payloads
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.worker import Worker
 
 log = logging.getLogger("holdfast.app")

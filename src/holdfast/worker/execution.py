@@ -14,15 +14,11 @@ left to do here, suspend and let go.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
-from msgspec import Struct
-
-from holdfast.client.interface import Client
-from holdfast.protocol import tags
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, FenceReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
     CreateAction,
@@ -34,40 +30,24 @@ from holdfast.protocol.requests import (
     RegisterAction,
     Request,
     RequestData,
-    Settle,
     SettleAction,
     TaskFence,
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Origin, Report, Scheduler
+from holdfast.runtime import Report, Scheduler
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
-from holdfast.worker.inbox import Inbox
-from holdfast.worker.operations import Await, Call, Note, Operation, Sleep, Step
-from holdfast.worker.payload import Payloads
+from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.recording import Recorder, as_settled
 from holdfast.worker.retry import NEVER
-from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 announce_s: Final = 2.0
 busy_rest_s: Final = 0.1
-
-
-class Surroundings(Struct, frozen=True):
-    """What every execution of a worker shares."""
-
-    client: Client
-    payloads: Payloads
-    runner: StepRunner
-    inbox: Inbox
-    address: str  # where this process hears of promises
-    group: str
-    now: Callable[[], int]
-    known_errors: Mapping[str, type[Exception]]
-    report: Callable[[str, Report], None]
 
 
 class Execution:
@@ -103,7 +83,7 @@ class Execution:
         self._fault: ReplayMismatch | None = None
         self._lost = False
         self._news = asyncio.Event()
-        self._base_tags = self._tags()
+        self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
@@ -226,7 +206,9 @@ class Execution:
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif recorded is None and self._arrived:
                 promise_id = next(iter(self._arrived))
-                self._unwritten.append(CreateAction(self._observation(promise_id)))
+                self._unwritten.append(CreateAction(self._recorder.observation(promise_id, self._place)))
+                self._journal.order[self._place] = promise_id
+                self._place += 1
                 self._deliver(promise_id)
             else:
                 return
@@ -290,7 +272,7 @@ class Execution:
                 if record is None or record.state == "pending":
                     steps.append((promise_id, operation))
             elif record is None:
-                self._unwritten.append(CreateAction(self._creation(promise_id, operation)))
+                self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
             else:
                 self._learn(record)
         if self._unwritten:
@@ -300,25 +282,11 @@ class Execution:
 
     def _take_note(self, promise_id: str, note: Note) -> None:
         """A choice without an effect: seen at once, and written before it has consequences."""
-        value = self.around.payloads.encode(note.choose(), {j.PLACE: str(self._place)})
-        creation = self._create(promise_id, note, Settle("resolved", value))
+        creation = self._recorder.note(promise_id, note, self._place)
         if note.cancels is not None:
             self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
         self._unwritten.append(CreateAction(creation))
-        self._journal.add(self._as_record(creation))
-
-    def _as_record(self, creation: PromiseCreate) -> Promise:
-        assert creation.settle is not None
-        return Promise(
-            creation.id,
-            "resolved",
-            creation.param,
-            creation.settle.value,
-            creation.tags,
-            creation.timeout_at,
-            0,
-            0,
-        )
+        self._journal.add(as_settled(creation))
 
     def _start(self, promise_id: str, step: Step) -> None:
         options = step.options
@@ -342,7 +310,7 @@ class Execution:
         """A step that takes long is written down while it runs, so that people can see it."""
         late, self._announcing = self._announcing, []
         steps = [(key, self._open[key]) for key in late if key in self._running]
-        await self._write([self._create(key, step) for key, step in steps])
+        await self._write([self._recorder.local(key, step) for key, step in steps])
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
@@ -377,21 +345,9 @@ class Execution:
         while self._finished:
             promise_id, outcome = self._finished.popleft()
             step = self._open[promise_id]
-            creations.append(self._create(promise_id, step, self._settlement(outcome, place)))
+            creations.append(self._recorder.step(promise_id, step, outcome, place))
             place += 1
         await self._write(creations)
-
-    def _settlement(self, outcome: Outcome, place: int) -> Settle:
-        headers = {j.PLACE: str(place)}
-        if outcome.error is None:
-            try:
-                return Settle("resolved", self.around.payloads.encode(outcome.value, headers))
-            except Exception as error:
-                return Settle("rejected", self._with_place(self.around.payloads.encode_error(error), place))
-        return Settle("rejected", self._with_place(self.around.payloads.encode_error(outcome.error), place))
-
-    def _with_place(self, value: Value, place: int) -> Value:
-        return Value({**(value.headers or {}), j.PLACE: str(place)}, value.data)
 
     async def _write(self, creations: list[PromiseCreate]) -> None:
         """One commit: the choices so far, then these. Everything is fenced."""
@@ -416,56 +372,6 @@ class Execution:
                 return replies
             # Nothing was done, or nobody knows; everything asked here may be asked again.
             await asyncio.sleep(busy_rest_s)
-
-    def _create(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
-        headers = {j.LABEL: operation.label}
-        digest = self.around.payloads.digest(*operation.arguments)
-        if digest is not None:
-            headers[j.ARGUMENTS] = digest
-        return PromiseCreate(
-            promise_id, self.promise.timeout_at, Value(headers), self._base_tags, settle=settle
-        )
-
-    def _tags(self) -> dict[str, str]:
-        return {
-            tags.ORIGIN: self.promise.tags.get(tags.ORIGIN, self.id),
-            tags.BRANCH: self.promise.tags.get(tags.BRANCH, self.id),
-            tags.PARENT: self.id,
-            "resonate:scope": "local",
-        }
-
-    def _observation(self, promise_id: str) -> PromiseCreate:
-        place = self._place
-        self._place += 1
-        self._journal.order[place] = promise_id
-        value = Value({j.PLACE: str(place), j.OBSERVED: promise_id})
-        name = j.observation_id(self.id, place)
-        settle = Settle("resolved", value)
-        return PromiseCreate(name, self.promise.timeout_at, Value(), self._base_tags, settle=settle)
-
-    def _creation(self, promise_id: str, operation: Operation) -> PromiseCreate:
-        """The promise of something that completes outside."""
-        plain = self._create(promise_id, operation)
-        now, limit = self.around.now(), self.promise.timeout_at
-        entries = {**plain.tags, "resonate:scope": "global"}
-        if isinstance(operation, Sleep):
-            entries[tags.TIMER] = "true"
-            return PromiseCreate(promise_id, now + round(operation.seconds * 1000), plain.param, entries)
-        if isinstance(operation, Await):
-            entries |= operation.tags | {tags.EXTERNAL: "true"}
-            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
-            return PromiseCreate(promise_id, min(deadline, limit), plain.param, entries)
-        if isinstance(operation, Call):
-            call = self.around.payloads.encode_call(
-                operation.workflow, operation.args, operation.kwargs, operation.version
-            )
-            entries[tags.TARGET] = f"poll://any@{operation.group or self.around.group}"
-            entries[tags.BRANCH] = promise_id
-            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
-            deadline = min(deadline, limit) if operation.waits else deadline
-            param = Value({**(call.headers or {}), **(plain.param.headers or {})}, call.data)
-            return PromiseCreate(promise_id, deadline, param, entries)
-        raise TypeError(f"{operation} completes here, not outside")
 
     # --- endings ---------------------------------------------------------------------------------------
 
@@ -523,6 +429,3 @@ class Execution:
     def _abandon(self) -> Ending:
         self._lost = True
         return "lost"
-
-    def origin(self) -> Origin:
-        return self.scheduler.origin()

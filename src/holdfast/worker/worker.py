@@ -28,8 +28,9 @@ from holdfast.protocol.requests import (
     TaskHeartbeat,
     TaskRelease,
 )
-from holdfast.worker.execution import Ending, Execution, Surroundings
+from holdfast.worker.execution import Ending, Execution
 from holdfast.worker.registry import Registry
+from holdfast.worker.surroundings import Surroundings
 
 log = logging.getLogger("holdfast.worker")
 
