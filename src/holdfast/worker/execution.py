@@ -66,7 +66,6 @@ class Execution:
         self.name = name
         self.around = around
         self.scheduler = Scheduler(self)
-        self.error: str | None = None
         self._work = (work, args, kwargs)
         self._journal = j.Journal(self.id, claim.preload)
         self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
@@ -80,7 +79,7 @@ class Execution:
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
         self._place = 1
-        self._fault: ReplayMismatch | None = None
+        self.fault: ReplayMismatch | None = None
         self._lost = False
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
@@ -108,18 +107,14 @@ class Execution:
 
     def is_patched(self, name: str) -> bool | None:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
-        promise_id = j.child_id(self.id, self._count + 1)
-        record = self._journal.records.get(promise_id)
-        if record is not None and (record.param.headers or {}).get(j.LABEL) == f"note patch {name}":
-            return True
-        return False if self._journal.highest > self._count else None
+        return self._journal.took(f"note patch {name}", self._count + 1)
 
     def _compare(self, promise_id: str, operation: Operation) -> None:
         try:
             digest = self.around.payloads.digest(*operation.arguments)
             self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
         except ReplayMismatch as mismatch:
-            self._fault = mismatch
+            self.fault = mismatch
             raise
 
     # --- driving ---------------------------------------------------------------------------------------
@@ -133,8 +128,8 @@ class Execution:
                 self.scheduler.start(work, *args, **kwargs)
             while True:
                 self._feed()
-                if self._fault is not None:
-                    return self._halt(self._fault)
+                if self.fault is not None:
+                    return "halted"
                 if self.scheduler.done:
                     return await self._fulfil()
                 if self._fresh:
@@ -150,7 +145,8 @@ class Execution:
                     if ending is not None:
                         return ending
         except ClaimGone:
-            return self._abandon()
+            self._lost = True
+            return "lost"
 
     def resume(self, claim: AcquireReply) -> bool:
         """Take up a suspended execution where it was left, if nobody else drove it in between."""
@@ -195,9 +191,14 @@ class Execution:
         if record.id in self._open and self._completed_outside(record.id):
             self._arrived[record.id] = None
 
+    def _learn_from(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.data, PromiseReply):
+                self._learn(reply.data.promise)
+
     def _feed(self) -> None:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
-        while not self.scheduler.done and self._fault is None:
+        while not self.scheduler.done and self.fault is None:
             recorded = self._journal.order.get(self._place)
             if recorded is not None and self._is_known(recorded):
                 self._place += 1
@@ -328,13 +329,7 @@ class Execution:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
             self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
-        replies = await self._ask("promise.register_listener", listen)
-        self._learn_all(replies)
-
-    def _learn_all(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            if isinstance(reply.data, PromiseReply):
-                self._learn(reply.data.promise)
+        self._learn_from(await self._ask("promise.register_listener", listen))
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -382,11 +377,9 @@ class Execution:
             return None
         if self._place in self._journal.order:
             unasked = self._journal.order[self._place]
-            return self._halt(
-                ReplayMismatch(
-                    f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
-                )
-            )
+            what = f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
+            self.fault = ReplayMismatch(what)
+            return "halted"
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
@@ -402,18 +395,15 @@ class Execution:
 
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
-        wanted = [
-            key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived
-        ]
+        unseen = self._open.keys() - self._arrived.keys()
+        wanted = [key for key in promise_ids or self._awaiting if key in unseen]
         if wanted:
-            self._learn_all(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
+            self._learn_from(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
 
     async def _fulfil(self) -> Ending:
         try:
             value = self.around.payloads.encode(self.scheduler.result())
             settle = PromiseSettle(self.id, "resolved", value)
-        except ReplayMismatch as mismatch:
-            return self._halt(mismatch)
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
         fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
@@ -421,11 +411,3 @@ class Execution:
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
         return "fulfilled"
-
-    def _halt(self, mismatch: ReplayMismatch) -> Ending:
-        self.error = str(mismatch)
-        return "halted"
-
-    def _abandon(self) -> Ending:
-        self._lost = True
-        return "lost"

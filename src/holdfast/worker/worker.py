@@ -175,7 +175,7 @@ class Worker:
             return
         execution.close()
         if ending == "halted":
-            log.error("an execution was halted: %s", execution.error, extra={"execution": execution.id})
+            log.error("an execution was halted: %s", execution.fault, extra={"execution": execution.id})
             await self._try("task.halt", TaskHalt(execution.id, execution.version))
 
     async def _give_back(self, claim: AcquireReply, error: Exception) -> None:
