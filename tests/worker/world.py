@@ -33,7 +33,7 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report
 from holdfast.session import KnownErrors
 from holdfast.store.memory import MemoryStore
-from holdfast.worker.execution import Surroundings
+from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry, Workflow
