@@ -74,7 +74,12 @@ async def test_two_workers_never_drive_one_task(world: World) -> None:
     assert [await world.result(f"x{n}") for n in range(50)] == [*range(50)]
     assert sorted(ledger.entries) == [*range(50)]
     claimed = [
-        [task.task.id for reply in hands.wire.answered if isinstance(reply.data, ClaimReply) for task in reply.data.tasks]
+        [
+            task.task.id
+            for reply in hands.wire.answered
+            if isinstance(reply.data, ClaimReply)
+            for task in reply.data.tasks
+        ]
         for hands in workers
     ]
     assert len(claimed[0]) + len(claimed[1]) == 50
@@ -339,7 +344,15 @@ async def test_every_write_of_an_execution_is_fenced(world: World) -> None:
 
     hands = world.worker()
     await world.run(flow)
-    allowed = {"task.claim", "task.fence", "task.fulfill", "task.suspend", "task.heartbeat", "promise.get", "promise.search"}
+    allowed = {
+        "task.claim",
+        "task.fence",
+        "task.fulfill",
+        "task.suspend",
+        "task.heartbeat",
+        "promise.get",
+        "promise.search",
+    }
     assert {*hands.wire.kinds()} <= allowed
 
 
@@ -555,7 +568,9 @@ async def test_stop_claims_nothing_more(world: World) -> None:
 
 
 @virtual
-async def test_stop_releases_what_does_not_finish_in_time_and_another_worker_takes_it_at_once(world: World) -> None:
+async def test_stop_releases_what_does_not_finish_in_time_and_another_worker_takes_it_at_once(
+    world: World,
+) -> None:
     ledger = Ledger()
 
     @world.workflow

@@ -259,7 +259,9 @@ class World:
         assert isinstance(reply.data, TaskReply), reply
         return reply.data.task
 
-    async def until(self, look: Callable[[], Awaitable[bool]] | Callable[[], bool], step_s: float = 0.01) -> None:
+    async def until(
+        self, look: Callable[[], Awaitable[bool]] | Callable[[], bool], step_s: float = 0.01
+    ) -> None:
         """Let time pass until something holds."""
         for _ in range(100_000):
             found = look()

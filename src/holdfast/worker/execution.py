@@ -38,6 +38,7 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report, Scheduler
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
+from holdfast.worker.info import ExecutionInfo, describe, of_step
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.recording import Recorder, as_settled
@@ -86,6 +87,7 @@ class Execution:
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
+        self._info: ExecutionInfo | None = None
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
@@ -101,6 +103,13 @@ class Execution:
 
     def report(self, report: Report, /) -> None:
         self.around.report(self.id, report)
+
+    @property
+    def info(self) -> ExecutionInfo:
+        """Who drives it: made once for each claim."""
+        if self._info is None or self._info.token != self.version:
+            self._info = describe(self.promise, self.name, self.version)
+        return self._info
 
     @property
     def is_replaying(self) -> bool:
@@ -301,7 +310,7 @@ class Execution:
         self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
 
     def _take_note(self) -> None:
-        """A choice without an effect: seen at once, before anything else, and written before it has effects."""
+        """A choice without an effect: seen before anything else is begun, written before it has effects."""
         promise_id = next(iter(self._notes))
         note = self._open[promise_id]
         assert isinstance(note, Note)
@@ -328,6 +337,7 @@ class Execution:
             self._news.set()
 
         self._running[promise_id] = asyncio.get_running_loop().call_later(announce_s, announce)
+        step.context.run(of_step.set, self.info)
         self.around.runner.start(call, done)
 
     async def _announce(self) -> None:
@@ -385,7 +395,7 @@ class Execution:
         return replies[len(fences) :]
 
     async def _ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
-        """In order; in one commit, or in several when it is too much for one: none is there before an earlier one."""
+        """In one commit; in several when it is too much for one, and then none is there before an earlier one."""
         replies: list[Reply] = []
         corr_id = f"{self.id}@{self.version}"
         while len(replies) < len(asked):
