@@ -395,7 +395,7 @@ class Execution:
         return replies[len(fences) :]
 
     async def _ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
-        """In one commit; in several when it is too much for one, and then none is there before an earlier one."""
+        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
         replies: list[Reply] = []
         corr_id = f"{self.id}@{self.version}"
         while len(replies) < len(asked):
