@@ -20,6 +20,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Thread, current_thread
+from types import CoroutineType
 from typing import Any, Final
 
 JOIN_S_MAX: Final = 1.0
@@ -112,3 +113,5 @@ class Threads:
             self._left_behind.discard(ticket)
             if not ticket.dropped:
                 ticket.ended(ticket)
+            elif isinstance(ticket.value, CoroutineType):
+                ticket.value.close()  # nobody will await it
