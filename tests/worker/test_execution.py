@@ -1,7 +1,7 @@
 """Executions: ids, records, replay and its checks, on a real node in virtual time.
 
-`rebuilt` runs a workflow twice over: the first worker dies when the workflow waits, and another rebuilds it from
-what is recorded.
+`rebuilt` runs a workflow twice over: the first worker dies when the workflow waits, and another rebuilds it
+from what is recorded.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.requests import TaskContinue
-from holdfast.runtime import Channel, Queue, any_of, gather, race, scope, select, spawn
+from holdfast.runtime import Channel, Queue, TimedOut, any_of, gather, race, scope, select, spawn, within
 from holdfast.worker import functions as hf
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.registry import Registry
@@ -234,7 +234,9 @@ async def test_a_result_and_an_error_of_a_step_look_alike_live_and_on_replay(wor
 
 
 @virtual
-async def test_a_suspended_execution_goes_on_with_the_same_fibers_when_nobody_drove_it_meanwhile(world: World) -> None:
+async def test_a_suspended_execution_goes_on_with_the_same_fibers_when_nobody_drove_it_meanwhile(
+    world: World,
+) -> None:
     entered: list[int] = []
 
     @world.workflow
@@ -303,7 +305,9 @@ async def test_an_execution_that_another_worker_drove_meanwhile_is_rebuilt(world
 
 
 @virtual
-async def test_the_logger_does_not_repeat_itself_on_replay(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_logger_does_not_repeat_itself_on_replay(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     effects = Effects()
 
     @world.workflow
@@ -1055,3 +1059,19 @@ def test_every_worker_is_dead_at_the_end() -> None:
     before = len(open_schedulers)
     inner()
     assert len(open_schedulers) == before
+
+
+@virtual
+async def test_a_timeout_of_the_runtime_is_a_durable_timer(world: World) -> None:
+    @world.workflow
+    async def flow() -> str:
+        try:
+            await within(30, hf.promise(str))
+        except TimedOut:
+            return "too late"
+        return ""
+
+    world.worker()
+    assert await world.run(flow) == "too late"
+    assert world.journal("x") == {"x:1": "sleep", "x:2": "promise"} or world.journal("x")["x:2"] == "sleep"
+    assert 30 <= world.loop.time() < 40

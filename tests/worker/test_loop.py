@@ -1,4 +1,4 @@
-"""The worker loop: every statement of `tasks-and-the-worker-loop` about it, on a real node, in virtual time."""
+"""The worker loop: every statement of `tasks-and-the-worker-loop`, on a real node, in virtual time."""
 
 import asyncio
 from typing import Any
@@ -237,7 +237,7 @@ async def test_a_dead_workers_claim_lapses_and_another_takes_over_where_it_was(w
 
 @virtual
 async def test_a_frozen_worker_that_wakes_up_late_can_write_nothing(world: World) -> None:
-    """Worker A acquires, freezes past its lease; B acquires at the next version and finishes; A is told 409."""
+    """A acquires and freezes past its lease; B acquires at the next version and finishes; A is told 409."""
     done_by: list[str] = []
     signals: list[Any] = []
     registries = {name: Registry() for name in "ab"}
@@ -380,7 +380,7 @@ async def test_the_token_grows_from_one_holder_to_the_next_and_is_known_inside_a
 
 @virtual
 async def test_a_write_guarded_by_the_token_refuses_a_worker_that_was_replaced(world: World) -> None:
-    """A ledger outside that remembers the highest token it saw: a late holder cannot act after the new one."""
+    """A ledger that remembers the highest token it saw: a late holder cannot act after the new one."""
     highest, written, refused = 0, [], []
 
     async def guarded() -> None:

@@ -1,9 +1,9 @@
 # pyright: reportPrivateUsage=false
 """A node, workers and a clock, all in the test's hands.
 
-The clock jumps (tests/jumping_loop.py), so a lease of a minute and a sleep of a month take no time. `Hands` is one
-worker process as a node sees it: it can freeze (nothing it sends arrives until it thaws) and die (nothing it
-sends ever arrives, and nothing it holds is given back).
+The clock jumps (tests/jumping_loop.py), so a lease of a minute and a sleep of a month take no time. `Hands`
+is one worker process as a node sees it: it can freeze (nothing it sends arrives until it thaws) and die
+(nothing it sends ever arrives, and nothing it holds is given back).
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report
 from holdfast.session import KnownErrors
 from holdfast.store.memory import MemoryStore
-from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.worker import Worker
 from tests.jumping_loop import JumpingLoop, run_jumping
 from tests.requests import ask

@@ -35,7 +35,7 @@ from holdfast.protocol.requests import (
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Report, Scheduler
+from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe, of_step
@@ -92,7 +92,9 @@ class Execution:
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
     def issue(self, operation: object, /) -> str:
-        assert isinstance(operation, Operation)
+        if isinstance(operation, Timer):  # the runtime's own: that of a timeout
+            operation = Sleep(operation.seconds)
+        assert isinstance(operation, Operation), f"{operation} is not known here"
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
         if promise_id in self._journal.records:
