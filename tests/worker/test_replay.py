@@ -167,7 +167,10 @@ async def weather(world: World, seed: int) -> Storm:
     again, reader, execution = await replay_once_more(world, storm)
     assert execution.fault is None, execution.fault
     assert storm.ledger.performed == performed, "the last replay performed an effect"
-    assert reader.refused == [], "the last replay had something to write"
+    if settled.state == "resolved":
+        assert reader.refused == [], "the last replay had something to write"
+    else:  # one that ended in a deadlock may see what had not yet completed then, and nobody waits for
+        assert all("~" in request.data.action.data.id for request in reader.refused), reader.refused  # type: ignore[union-attr]
     assert reader.fulfilled is not None
     assert again.trace == final.trace or _is_ending(final, again)
     fulfilled = reader.fulfilled.action.data

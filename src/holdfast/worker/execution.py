@@ -15,6 +15,7 @@ left to do here, suspend and let go.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Final, Literal
 
 from holdfast.protocol.dialect import CURRENT_VERSION
@@ -87,6 +88,8 @@ class Execution:
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
+        self._loop = asyncio.get_running_loop()
+        self.lease_ends_s = inf  # by the loop's clock; whoever holds the claim keeps it up to date
         self._info: ExecutionInfo | None = None
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
@@ -141,8 +144,7 @@ class Execution:
                 work, args, kwargs = self._work
                 self.scheduler.start(work, *args, **kwargs)
             while True:
-                if self._lost:
-                    raise ClaimGone(self.id)
+                self._check_claim()
                 self._feed()
                 self._check_path()
                 if self.fault is not None:
@@ -189,6 +191,11 @@ class Execution:
         """The claim is gone: stop at once, record nothing more."""
         self._lost = True
         self._news.set()
+
+    def _check_claim(self) -> None:
+        """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
+        if self._lost or self._loop.time() >= self.lease_ends_s:
+            raise ClaimGone(self.id)
 
     def _stop_listening(self) -> None:
         for withdraw in self._listening.values():
@@ -302,6 +309,7 @@ class Execution:
                 self._learn(record)
         if self._unwritten:
             await self._write([])
+            self._check_claim()  # the answer may have come late
         for promise_id, step in steps:
             self._start(promise_id, step)
 
@@ -338,7 +346,7 @@ class Execution:
             self._announcing.append(promise_id)
             self._news.set()
 
-        self._running[promise_id] = asyncio.get_running_loop().call_later(announce_s, announce)
+        self._running[promise_id] = self._loop.call_later(announce_s, announce)
         step.context.run(of_step.set, self.info)
         self.around.runner.start(call, done)
 
@@ -445,7 +453,8 @@ class Execution:
     async def _fulfil(self) -> Ending:
         for promise_id in self._fresh:  # nobody waits for the word that these have begun
             operation = self._open[promise_id]
-            if isinstance(operation, Call) and not operation.waits:
+            started = isinstance(operation, Call) and not operation.waits
+            if started and promise_id not in self._journal.records:
                 self._create_outside(promise_id, operation)
         try:
             value = self.around.payloads.encode(self.scheduler.result())

@@ -113,6 +113,7 @@ class Worker:
                 continue
             count = min(free, claim_count_max)
             self._more = False
+            lease_ends_s = self._lease_end_s()
             reply = await self._try(
                 "task.claim", TaskClaim([self._around.group], count, self._pid, self._lease_ms)
             )
@@ -122,10 +123,14 @@ class Worker:
                 continue
             self._more = self._more or len(reply.data.tasks) == count
             for claim in reply.data.tasks:
-                self._accept(claim)
+                self._accept(claim, lease_ends_s)
 
-    def _accept(self, claim: AcquireReply) -> None:
-        driving = asyncio.create_task(self._serve(claim))
+    def _lease_end_s(self) -> float:
+        """When a lease asked for now will end at the earliest, by our own clock."""
+        return asyncio.get_running_loop().time() + self._lease_ms / 1000
+
+    def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
+        driving = asyncio.create_task(self._serve(claim, lease_ends_s))
         self._driving.add(driving)
         driving.add_done_callback(self._left)
 
@@ -133,7 +138,7 @@ class Worker:
         self._driving.discard(driving)
         self._wake.set()
 
-    async def _serve(self, claim: AcquireReply) -> None:
+    async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:
         task_id = claim.task.id
         older = self._held.get(task_id)
         if older is not None:  # its lease lapsed unnoticed, and the task came back to us
@@ -141,18 +146,20 @@ class Worker:
         execution: Execution | None = None
         try:
             execution = self._warm.pop(task_id, None)
-            if execution is not None and execution.resume(claim):
-                self._held[task_id] = execution
-                await execution.catch_up()
-            else:
+            is_warm = execution is not None and execution.resume(claim)
+            if execution is None or not is_warm:
                 if execution is not None:
                     execution.close()
+                execution = None
                 execution = self._build(claim)
-                self._held[task_id] = execution
+            self._held[task_id] = execution
+            execution.lease_ends_s = lease_ends_s
+            if is_warm:
+                await execution.catch_up()
             ending = await execution.drive()
         except Exception as error:
             log.exception("an execution could not be driven", extra={"execution": task_id})
-            await self._give_back(claim, error)
+            await self._give_back(claim, execution, error)
         else:
             await self._end(execution, ending)
         finally:
@@ -178,9 +185,8 @@ class Worker:
             log.error("an execution was halted: %s", execution.fault, extra={"execution": execution.id})
             await self._try("task.halt", TaskHalt(execution.id, execution.version))
 
-    async def _give_back(self, claim: AcquireReply, error: Exception) -> None:
+    async def _give_back(self, claim: AcquireReply, execution: Execution | None, error: Exception) -> None:
         task_id = claim.task.id
-        execution = self._held.get(task_id)
         if execution is not None:
             execution.close()
         failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
@@ -200,12 +206,20 @@ class Worker:
         refs = [TaskRef(key, execution.version) for key, execution in self._held.items()]
         for start in range(0, len(refs), 10_000):
             chunk = refs[start : start + 10_000]
+            lease_ends_s = self._lease_end_s()
             reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk))
             if reply is not None and isinstance(reply.data, HeartbeatReply):
-                for ref in reply.data.lost or ():
-                    held = self._held.get(ref.id)
-                    if held is not None and held.version == ref.version:
-                        held.lose()
+                self._confirm(chunk, {(ref.id, ref.version) for ref in reply.data.lost or ()}, lease_ends_s)
+
+    def _confirm(self, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
+        for ref in refs:
+            held = self._held.get(ref.id)
+            if held is None or held.version != ref.version:
+                continue
+            if (ref.id, ref.version) in lost:
+                held.lose()
+            else:
+                held.lease_ends_s = lease_ends_s
 
     # --- asking ----------------------------------------------------------------------------------------
 
