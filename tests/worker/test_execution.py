@@ -1075,3 +1075,26 @@ async def test_a_timeout_of_the_runtime_is_a_durable_timer(world: World) -> None
     assert await world.run(flow) == "too late"
     assert world.journal("x") == {"x:1": "sleep", "x:2": "promise"} or world.journal("x")["x:2"] == "sleep"
     assert 30 <= world.loop.time() < 40
+
+
+@virtual
+async def test_a_late_answer_does_not_unsettle_what_was_heard_of_meanwhile(world: World) -> None:
+    """News of a promise overtakes the reply that still calls it pending."""
+    effects = Effects()
+
+    @world.workflow
+    async def flow() -> str:
+        return await race([hf.promise(str), hf.run(effects.slow, "slow", 100)])
+
+    hands = world.worker()
+    original = hands.wire.request
+
+    async def slowly(requests: Any) -> Any:
+        replies = await original(requests)
+        if requests[0].kind == "promise.register_listener":
+            await world.settle("x:1", "quick")
+            await asyncio.sleep(5)
+        return replies
+
+    hands.wire.request = slowly  # type: ignore[method-assign]
+    assert await world.run(flow) == "quick"

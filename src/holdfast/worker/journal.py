@@ -51,6 +51,8 @@ class Journal:
             self.add(record)
 
     def add(self, record: Promise) -> None:
+        if record.state == "pending" and record.id in self.records:
+            return  # a late answer knows less than we do: what has settled stays so
         self.records[record.id] = record
         number = record.id[len(self._prefix) :].removesuffix("~")
         if number.isdigit() and record.id.startswith(self._prefix):
