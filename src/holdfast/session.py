@@ -142,9 +142,13 @@ class Session:
         group: str | None,
         timeout_s: float | None,
     ) -> Promise:
-        entries = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), promise_id)
-        entries["resonate:scope"] = "global"
-        entries[tags.TARGET] = f"poll://any@{group or self._settings.group}"
+        entries: dict[str, str] = {
+            tags.ORIGIN: promise_id,
+            tags.BRANCH: promise_id,
+            tags.PARENT: promise_id,
+            "resonate:scope": "global",
+            tags.TARGET: f"poll://any@{group or self._settings.group}",
+        }
         now = time.time_ns() // 1_000_000
         timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
         param = self._payloads.encode_call(workflow, args, kwargs, version)

@@ -39,6 +39,7 @@ def start(runner: StepRunner, what: Step, **options: Any) -> asyncio.Future[Outc
 async def runner() -> AsyncIterator[StepRunner]:
     runner = StepRunner(threads_max=4)
     yield runner
+    await until(lambda: not runner.left_behind)
     await runner.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-step")]
 
@@ -165,17 +166,17 @@ async def test_a_step_runs_in_a_copy_of_its_context(runner: StepRunner, mode: Mo
     assert request.get() == "other"
 
 
-async def test_done_is_called_on_the_loops_thread_outside_the_steps_context(runner: StepRunner) -> None:
-    seen: asyncio.Future[tuple[int, str, Any]] = runner.loop.create_future()
+@pytest.mark.parametrize("mode", ["thread", "async", "inline"])
+async def test_done_is_called_on_the_loops_thread_outside_the_steps_context(
+    runner: StepRunner, mode: Mode
+) -> None:
+    seen: asyncio.Future[tuple[int, str]] = runner.loop.create_future()
     request.set("inside")
-    what = step(add, 1, 2)
+    what = step(where)
     request.set("outside")
-    runner.start(
-        StepCall(what),
-        lambda _: seen.set_result((threading.get_ident(), request.get(), asyncio.current_task())),
-    )
-    thread, value, task = await seen
-    assert (thread, task) == (threading.get_ident(), None)
+    runner.start(StepCall(what, mode=mode), lambda _: seen.set_result((threading.get_ident(), request.get())))
+    thread, value = await seen
+    assert thread == threading.get_ident()
     assert value != "inside"
 
 

@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from inspect import iscoroutine
 from queue import SimpleQueue
 from threading import Thread, current_thread
-from types import CoroutineType
 from typing import Any, Final
 
 JOIN_S_MAX: Final = 1.0
@@ -113,5 +113,5 @@ class Threads:
             self._left_behind.discard(ticket)
             if not ticket.dropped:
                 ticket.ended(ticket)
-            elif isinstance(ticket.value, CoroutineType):
+            elif iscoroutine(ticket.value):
                 ticket.value.close()  # nobody will await it
