@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -33,7 +33,7 @@ def seed() -> int:
 
 
 @contextmanager
-def opened(*names: str) -> Iterator[dict[str, Backend]]:
+def opened(*names: str) -> Generator[dict[str, Backend]]:
     backends = {name: open_named(name) for name in names}
     try:
         yield backends
