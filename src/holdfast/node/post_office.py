@@ -178,12 +178,20 @@ class PostOffice:
         return mailbox is not None
 
     def _choose(self, address: Poll) -> Mailbox | None:
-        """The member asked for if it has room, else (for `any`) the member with the least to read."""
-        ready = [mailbox for mailbox in self._mailboxes.get(address.group, ()) if mailbox.has_room]
+        """The member asked for if it has room, else (for `any`) the member with the least to read.
+
+        Among equals they take turns: what one member cannot use reaches the others when it is offered again.
+        """
+        members = self._mailboxes.get(address.group, [])
+        ready = [mailbox for mailbox in members if mailbox.has_room]
         named = [mailbox for mailbox in ready if mailbox.member == address.member]
         if named or address.unicast:
             return named[0] if named else None
-        return min(ready, key=len, default=None)
+        chosen = min(ready, key=len, default=None)
+        if chosen is not None and len(members) > 1:
+            members.remove(chosen)
+            members.append(chosen)
+        return chosen
 
     def _hold(self, group: str, message: Message) -> None:
         held = self._waiting.setdefault(group, {})

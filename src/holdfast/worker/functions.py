@@ -11,13 +11,12 @@ from collections.abc import Callable, Coroutine, Generator, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from msgspec import Struct
-
 from holdfast.runtime import Future, Operation
 from holdfast.runtime.slot import current as current_scheduler
-from holdfast.runtime.slot import current_fiber
+from holdfast.runtime.slot import current_fiber, slot
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution import Execution
+from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
@@ -192,22 +191,14 @@ def _patched(name: str) -> Generator[Any, Any, bool]:
     return (yield from future)
 
 
-class ExecutionInfo(Struct, frozen=True):
-    """Where the code is running. `token` grows from one holder to the next: guard outside writes with it."""
-
-    id: str
-    workflow: str
-    attempt: int
-    deadline: datetime | None
-    token: int
-
-
 def current() -> ExecutionInfo:
-    """The execution that asks."""
-    world = _execution()
-    timeout_at = world.promise.timeout_at
-    deadline = datetime.fromtimestamp(timeout_at / 1000, UTC) if timeout_at < 250_000_000_000_000 else None
-    return ExecutionInfo(world.id, world.name, world.version, deadline, world.version)
+    """The execution that asks: from the workflow, or from inside one of its steps.
+
+    >>> async def pay(order):
+    ...     ledger.write(order, token=current().token)  # which refuses a token older than one it has seen
+    """
+    step = of_step.get(None) if slot.scheduler is None else None
+    return step if step is not None else _execution().info
 
 
 class _ReplayFilter(logging.Filter):
