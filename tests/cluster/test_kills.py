@@ -25,7 +25,7 @@ from tests.postgres import PostgresServer, execute
 from tests.requests import create, get, promise_of
 
 NODE_KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
-SERVER_KILLS = int(os.environ.get("HOLDFAST_SERVER_KILLS", "3"))
+SERVER_KILLS = int(os.environ.get("HOLDFAST_SERVER_KILLS", "2"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
 
 
