@@ -28,7 +28,7 @@ class RawClient:
         return [SimpleNamespace(status=reply["head"]["status"], data=_shown(promise))]
 
     async def close(self) -> None:
-        await self._connection.close()
+        self._connection.close()
 
 
 def _shown(promise: Any) -> Any:
