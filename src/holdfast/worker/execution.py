@@ -15,6 +15,7 @@ left to do here, suspend and let go.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -51,7 +52,14 @@ from holdfast.worker.steps import Outcome, StepCall, StepRunner
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 announce_s: Final = 2.0
+# What `current()` finds, in a fiber and in the steps it asks for, on whatever thread these run.
+executing: "ContextVar[Execution]" = ContextVar("holdfast execution")
+performing: ContextVar[str] = ContextVar("holdfast step")
 busy_rest_s: Final = 0.1
+
+
+def chosen_here(promise_id: str, note: Note) -> Any:
+    return note.choose()
 
 
 class Surroundings(Struct, frozen=True):
@@ -66,6 +74,7 @@ class Surroundings(Struct, frozen=True):
     now: Callable[[], int]
     known_errors: Mapping[str, type[Exception]]
     report: Callable[[str, Report], None]
+    choose: Callable[[str, Note], Any] = chosen_here
 
 
 class Execution:
@@ -148,6 +157,7 @@ class Execution:
             if not self._started:
                 self._started = True
                 work, args, kwargs = self._work
+                executing.set(self)
                 self.scheduler.start(work, *args, **kwargs)
             while True:
                 self._feed()
@@ -298,7 +308,7 @@ class Execution:
 
     def _take_note(self, promise_id: str, note: Note) -> None:
         """A choice without an effect: seen at once, and written before it has consequences."""
-        value = self.around.payloads.encode(note.choose(), {j.PLACE: str(self._place)})
+        value = self.around.payloads.encode(self.around.choose(promise_id, note), {j.PLACE: str(self._place)})
         creation = self._create(promise_id, note, Settle("resolved", value))
         if note.cancels is not None:
             self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
@@ -342,6 +352,7 @@ class Execution:
             self._announcing.append(promise_id)
             self._news.set()
 
+        step.context.run(performing.set, promise_id)
         self._running[promise_id] = asyncio.get_running_loop().call_later(announce_s, announce)
         self.around.runner.start(call, done)
 
@@ -414,9 +425,14 @@ class Execution:
                 self._learn(reply.data.action.data.promise)
 
     async def _ask(self, kind: str, data: Sequence[RequestData]) -> list[Reply]:
+        return await self._send([self._request(kind, item) for item in data])
+
+    def _request(self, kind: str, data: RequestData) -> Request:
+        return Request(kind, f"{self.id}@{self.version}", CURRENT_VERSION, "A", data)
+
+    async def _send(self, requests: list[Request]) -> list[Reply]:
         if self._lost:
             raise ClaimGone(self.id)
-        requests = [Request(kind, f"{self.id}@{self.version}", CURRENT_VERSION, "A", item) for item in data]
         while True:
             replies = await self.around.client.request(requests)
             if replies[0].status not in (429, 503):
@@ -517,11 +533,26 @@ class Execution:
             return self._halt(mismatch)
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
+        # In the same commit: what was chosen last, so that the record is whole, and what was started unawaited.
+        requests = [
+            self._request("task.fence", TaskFence(self.id, self.version, action))
+            for action in (*self._unwritten, *self._started_last())
+        ]
         fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
-        [reply] = await self._ask("task.fulfill", [fulfil])
-        if reply.status != 200:
-            raise ClaimGone(f"{self.id}: {reply.data}")
+        replies = await self._send([*requests, self._request("task.fulfill", fulfil)])
+        if replies[-1].status != 200:
+            raise ClaimGone(f"{self.id}: {replies[-1].data}")
         return "fulfilled"
+
+    def _started_last(self) -> list[CreateAction]:
+        """Other workflows that were started without waiting to hear of it."""
+        actions: list[CreateAction] = []
+        for promise_id in self._fresh:
+            operation = self._open[promise_id]
+            known = promise_id in self._journal.records
+            if isinstance(operation, Call) and not operation.waits and not known:
+                actions.append(CreateAction(self._creation(promise_id, operation)))
+        return actions
 
     def _halt(self, mismatch: ReplayMismatch) -> Ending:
         self.error = str(mismatch)

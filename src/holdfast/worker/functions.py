@@ -13,11 +13,11 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from holdfast.runtime import Future, Operation
+from holdfast.runtime import Future, NotInFiber, Operation
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber
 from holdfast.worker.durations import Duration, parse_duration
-from holdfast.worker.execution import Execution
+from holdfast.worker.execution import Execution, executing, performing
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
@@ -193,21 +193,34 @@ def _patched(name: str) -> Generator[Any, Any, bool]:
 
 
 class ExecutionInfo(Struct, frozen=True):
-    """Where the code is running. `token` grows from one holder to the next: guard outside writes with it."""
+    """Where the code is running.
+
+    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it has
+    seen. `step` is the same however often a step is performed: an idempotency key.
+    """
 
     id: str
     workflow: str
     attempt: int
     deadline: datetime | None
     token: int
+    step: str | None
 
 
 def current() -> ExecutionInfo:
-    """The execution that asks."""
-    world = _execution()
+    """The execution that asks, from its own code or from one of its steps.
+
+    >>> def charge(card: str, cents: int) -> str:
+    ...     return bank.charge(card, cents, idempotency_key=hf.current().step)
+    """
+    world = executing.get(None)
+    if world is None:
+        raise NotInFiber("current() is for workflows and their steps; neither is running here.")
     timeout_at = world.promise.timeout_at
     deadline = datetime.fromtimestamp(timeout_at / 1000, UTC) if timeout_at < 250_000_000_000_000 else None
-    return ExecutionInfo(world.id, world.name, world.version, deadline, world.version)
+    return ExecutionInfo(
+        world.id, world.name, world.version, deadline, world.version, performing.get(None)
+    )
 
 
 class _ReplayFilter(logging.Filter):

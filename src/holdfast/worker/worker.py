@@ -61,6 +61,7 @@ class Worker:
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
+        self._holding = asyncio.Event()
         self._more = True  # there may be work that no message told us of
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
@@ -101,6 +102,19 @@ class Worker:
         while self._warm:
             self._warm.popitem()[1].close()
 
+    async def abandon(self) -> None:
+        """Drop everything where it is, as a killed process would. Nothing is released."""
+        self._stopping = True
+        dropped = [*self._loops, *self._driving.values()]
+        for execution in [*self._held.values()]:
+            execution.lose()
+        for task in dropped:
+            task.cancel()
+        executions = [*self._held.values(), *self._warm.values()]
+        await asyncio.gather(*dropped, return_exceptions=True)
+        for execution in executions:
+            execution.close()
+
     # --- claiming --------------------------------------------------------------------------------------
 
     async def _claim_loop(self) -> None:
@@ -125,6 +139,7 @@ class Worker:
 
     def _accept(self, claim: AcquireReply) -> None:
         task_id = claim.task.id
+        self._holding.set()
         self._driving[task_id] = asyncio.create_task(self._serve(claim))
 
     async def _serve(self, claim: AcquireReply) -> None:
@@ -183,8 +198,12 @@ class Worker:
 
     async def _heartbeat_loop(self) -> None:
         while True:
+            await self._holding.wait()
             await asyncio.sleep(self._lease_ms / 2000)
-            await self.heartbeat()
+            if self._held:
+                await self.heartbeat()
+            else:
+                self._holding.clear()
 
     async def heartbeat(self) -> None:
         """One for all that is held. Whatever the node does not know as ours is stopped."""
