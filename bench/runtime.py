@@ -31,7 +31,7 @@ class Oblivious:
     def __init__(self) -> None:
         self._next = iter(IDS).__next__
 
-    def issue(self, operation: object, /) -> str:  # noqa: ARG002
+    def issue(self, operation: object, /) -> str:
         return self._next()
 
     def report(self, report: Report, /) -> None:

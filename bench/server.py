@@ -154,7 +154,6 @@ def main() -> None:
     parser.add_argument("--serve", help="constant, or the URL of a store: be the server that is measured")
     given = parser.parse_args()
     if given.serve == "constant":
-        sys.setswitchinterval(0.000_5)
         uvloop.run(_serve_constant(0))
     elif given.serve:
         serve(Settings(port=0, store=given.serve, log_level="error"))

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, run_group
@@ -67,7 +69,7 @@ class DirectBackend:
         self._office.pause()
 
     def handle(self, body: Body) -> Any:
-        decoded = decode_body(json.dumps(body).encode())
+        decoded = decode_body(msgspec.json.encode(body))
         items = decoded if isinstance(decoded, list) else [decoded]
         requests = [item for item in items if isinstance(item, Request)]
         moment = Moment(0, Rules(), debug=True, waiting=self._office.waiting)
@@ -79,8 +81,8 @@ class DirectBackend:
         replies = iter(outcome.replies)
         envelopes = [reply_to(item, replies) for item in items]
         if isinstance(decoded, list):
-            return json.loads(encode_replies(envelopes))
-        return json.loads(encode_reply(envelopes[0]))
+            return msgspec.json.decode(encode_replies(envelopes))
+        return msgspec.json.decode(encode_reply(envelopes[0]))
 
     def close(self) -> None:
         if self._file is not None:

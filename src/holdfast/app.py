@@ -1,7 +1,7 @@
 """App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
 
-The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside `async with app`,
-otherwise that of a background thread. Everything here is a thin bridge to it.
+The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
+`async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
 """
 
 import asyncio

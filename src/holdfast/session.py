@@ -66,7 +66,7 @@ class Seams(Struct, frozen=True):
 class Refused(HoldfastError):
     """The node did not do what was asked."""
 
-    code = "HF3201"
+    code = "HF5201"
 
 
 class Session:

@@ -22,7 +22,7 @@ PARTS = 6
 HAS_BACKENDS = importlib.util.find_spec("tests.backends") is not None
 BACKENDS = ("memory", "sqlite") if HAS_BACKENDS else ("oracle",)
 OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000" if HAS_BACKENDS else "60000"))
-SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "3"))
+SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "10"))
 
 
 def seed() -> int:

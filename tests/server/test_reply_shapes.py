@@ -7,7 +7,7 @@ it must be.
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -20,11 +20,9 @@ TASK_STATES = {"pending", "acquired", "suspended", "halted", "fulfilled"}
 
 def no_nulls(node: Any) -> None:
     assert node is not None, "optional fields are left out, never null"
-    if isinstance(node, dict):
-        for item in cast("dict[str, Any]", node).values():
+    if not isinstance(node, str | int):
+        for item in node.values() if hasattr(node, "values") else node:
             no_nulls(item)
-    for item in node if type(node) is list else ():  # pyright: ignore[reportUnknownVariableType]
-        no_nulls(item)
 
 
 def is_value(value: Any, version: str) -> None:

@@ -102,3 +102,23 @@ def test_a_url_that_names_no_store_is_refused(url: str) -> None:
     with pytest.raises(UnknownStore) as caught:
         open_store(url)
     assert "CANARY" not in str(caught.value)
+
+
+def test_the_page_about_the_server_lists_every_setting_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    listed = [
+        line.split(" | ") for line in page.splitlines() if line.startswith("| `") and line.count(" | ") == 2
+    ]
+    assert [
+        (name.strip("| `"), meaning.removesuffix(" |")) for name, _, meaning in listed if "/" not in name
+    ] == [(setting.name, setting.help) for setting in SETTINGS]
+
+
+def test_the_page_about_errors_lists_every_code_of_the_server() -> None:
+    from holdfast.protocol.errors import HoldfastError
+    from holdfast.server import errors
+
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text("utf-8")
+    for found in vars(errors).values():
+        if isinstance(found, type) and issubclass(found, HoldfastError) and found.code.startswith("HF3"):
+            assert f"| {found.code} |" in page

@@ -67,10 +67,14 @@ class Step:
 
         An `async def` gives a coroutine: await it in a task created with `context=step.context`.
         """
-        return self.context.run(self._call)
+        return self.context.run(self.perform)
 
-    def _call(self) -> Any:
-        _signal.set(self.signal)
+    def perform(self, signal: Signal | None = None) -> Any:
+        """Call the function in the Context that is current, for a driver that makes one for each attempt.
+
+        `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
+        """
+        _signal.set(self.signal if signal is None else signal)
         return self.function(*self.args, **self.kwargs)
 
     def __str__(self) -> str:

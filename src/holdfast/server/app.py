@@ -11,10 +11,24 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.node.node import Node
-from holdfast.protocol.errors import Refusal
+from holdfast.protocol.errors import InternalFault, Refusal
 from holdfast.server import metrics as numbers
-from holdfast.server.asgi import Disconnected, Receive, Scope, Send, respond, respond_json, respond_refusal
+from holdfast.server.asgi import (
+    Disconnected,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    json_type,
+    read_body,
+    refusal_body,
+    refusal_headers,
+    respond,
+    respond_json,
+    respond_refusal,
+)
 from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.connection import Answer
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
@@ -36,11 +50,12 @@ class App:
         self.streams = Streams(node, settings, self.metrics, self.offers, authenticator, url)
         self.connection_count: Callable[[], int] = lambda: 0
         self._node = node
+        self._body_bytes_max = settings.body_bytes_max
         self._authenticator = authenticator
         self._visitors = Visitors(settings)
         self._rpc = Rpc(node, settings, self.metrics, authenticator)
         self._routes: dict[str, dict[str, Handler]] = {
-            "": {"POST": self._rpc.handle},
+            "": {"POST": self._post},
             "poll": {"GET": self.streams.handle},
             "health": {"GET": self._health, "HEAD": self._health},
             "ready": {"GET": self._ready, "HEAD": self._ready},
@@ -48,11 +63,25 @@ class App:
         if settings.metrics:
             self._routes["metrics"] = {"GET": self._metrics}
 
+    async def answer(self, headers: Headers, body: bytes) -> Answer:
+        """Answer `POST /`. Never raises."""
+        try:
+            extra = self._visitors.admit(headers)
+            status, answer, more = await self._rpc.answer(headers, body)
+        except Refusal as refusal:
+            self.metrics.count_refused(refusal.code)
+            return refusal.status, refusal_body(refusal), refusal_headers(refusal)
+        except Exception:
+            log.exception("an answer could not be made")
+            fault = InternalFault("The request failed")
+            return fault.status, refusal_body(fault), []
+        return status, answer, extra + more if extra else more
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
-            headers = self._visitors.admit(scope)
+            headers = self._visitors.admit(scope["headers"])
             if headers:
                 send = _with_headers(send, headers)
             handler = self._find(scope["path"], scope["method"])
@@ -82,6 +111,12 @@ class App:
             raise WrongMethod(f"This path answers to {' and '.join(methods)}, not to {method[:20]}")
         return handler
 
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The long way to `answer`, for requests that the short one leaves out (and other ASGI servers)."""
+        body = await read_body(receive, self._body_bytes_max)
+        status, answer, headers = await self._rpc.answer(scope["headers"], body)
+        await respond(send, status, answer, [json_type, *headers])
+
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond_json(send, 200, {"status": "ok"})
 
@@ -98,7 +133,7 @@ class App:
         await respond_json(send, 200, {"status": "ready"})
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._authenticator.grant(bearer_of(scope)).require_admin("Metrics")
+        self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Metrics")
         text = await numbers.expose(
             self.metrics, self._node, self.connection_count(), time.time_ns() // 1_000_000
         )
@@ -108,7 +143,7 @@ class App:
         await respond(send, 204, b"", [])
 
 
-def _with_headers(send: Send, extra: list[tuple[bytes, bytes]]) -> Send:
+def _with_headers(send: Send, extra: Headers) -> Send:
     async def send_more(message: dict[str, object]) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *extra]  # type: ignore[misc]

@@ -6,12 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.protocol.errors import Refusal
-from holdfast.server.errors import BodyTooLarge
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
+Headers = list[Header]
 
 json_type: Final = (b"content-type", b"application/json")
 retry_after: Final = (b"retry-after", b"1")
@@ -23,6 +23,7 @@ class Disconnected(Exception):
 
 
 async def read_body(receive: Receive, bytes_max: int) -> bytes:
+    """The whole body; of one that is larger than `bytes_max`, enough to see that."""
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -36,12 +37,10 @@ async def read_body(receive: Receive, bytes_max: int) -> bytes:
         body = b"".join(parts)
     if message["type"] == "http.disconnect":
         raise Disconnected
-    if len(body) > bytes_max:
-        raise BodyTooLarge(f"The body has more than {bytes_max} bytes")
     return body
 
 
-async def respond(send: Send, status: int, body: bytes, headers: list[Header]) -> None:
+async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -61,8 +60,8 @@ def refusal_body(refusal: Refusal) -> bytes:
     return msgspec.json.encode({"error": str(refusal), "code": refusal.code})
 
 
-def refusal_headers(refusal: Refusal) -> list[Header]:
-    headers: list[Header] = []
+def refusal_headers(refusal: Refusal) -> Headers:
+    headers: Headers = []
     if refusal.status in retryable_statuses:
         headers.append(retry_after)
     if refusal.status == 401:
@@ -72,9 +71,9 @@ def refusal_headers(refusal: Refusal) -> list[Header]:
     return headers
 
 
-def header(scope: Scope, name: bytes) -> bytes | None:
+def header(headers: Headers, name: bytes) -> bytes | None:
     """The value of a header; when it was sent twice, the first."""
-    for key, value in scope["headers"]:
+    for key, value in headers:
         if key == name:
-            return bytes(value)
+            return value
     return None

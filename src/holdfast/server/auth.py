@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.requests import Request
 from holdfast.protocol.wire import Refused
-from holdfast.server.asgi import Scope, header
+from holdfast.server.asgi import Headers, header
 from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
 from holdfast.server.grants import ADMIN, Grant
 from holdfast.server.settings import Settings
@@ -73,8 +73,8 @@ class Authenticator:
         return grant
 
 
-def bearer_of(scope: Scope) -> str | None:
-    value = header(scope, b"authorization")
+def bearer_of(headers: Headers) -> str | None:
+    value = header(headers, b"authorization")
     if value is None or value[:7].lower() != b"bearer ":
         return None
     return value[7:].strip().decode("latin-1")

@@ -8,7 +8,7 @@
 
 import ipaddress
 
-from holdfast.server.asgi import Header, Scope, header
+from holdfast.server.asgi import Headers, header
 from holdfast.server.errors import ForeignHost, ForeignOrigin
 from holdfast.server.settings import Settings
 
@@ -33,10 +33,10 @@ class Visitors:
     def answers_preflight(self) -> bool:
         return bool(self._origins)
 
-    def admit(self, scope: Scope) -> list[Header]:
+    def admit(self, headers: Headers) -> Headers:
         """Refuse, or answer with the headers that the reply must carry."""
         origin = host = None
-        for name, value in scope["headers"]:
+        for name, value in headers:
             if name == b"origin":
                 origin = value
             elif name == b"host":
@@ -47,7 +47,7 @@ class Visitors:
             return []
         if origin not in self._origins:
             raise ForeignOrigin("A page of this origin may not call this server")
-        return self._cors(origin, header(scope, b"access-control-request-method") is not None)
+        return self._cors(origin, header(headers, b"access-control-request-method") is not None)
 
     def _check_host(self, value: bytes) -> None:
         host = value.decode("latin-1").lower()
@@ -57,7 +57,7 @@ class Visitors:
         if len(self._known_hosts) < 100:
             self._known_hosts.add(value)
 
-    def _cors(self, origin: bytes, preflight: bool) -> list[Header]:
+    def _cors(self, origin: bytes, preflight: bool) -> Headers:
         headers = [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
         if preflight:
             headers += [

@@ -81,6 +81,7 @@ class Pusher:
         self._resolve = resolve
         self._waiting: deque[Message] = deque()
         self._posting: set[asyncio.Task[None]] = set()
+        self._context: ssl.SSLContext | None = None
 
     def push(self, message: Message) -> None:
         """Take a message. Returns at once and never raises."""
@@ -134,7 +135,7 @@ class Pusher:
         """Post once; answer with the status."""
         target = self.check_url(url)
         address = await self._pin(target)
-        context = ssl.create_default_context() if target.scheme == "https" else None
+        context = self._tls() if target.scheme == "https" else None
         async with asyncio.timeout(connect_timeout_s):
             reader, writer = await asyncio.open_connection(
                 address, target.port, ssl=context, server_hostname=target.host if context else None
@@ -176,6 +177,11 @@ class Pusher:
         if not self._settings.push_private and not all(is_public(address) for address in addresses):
             raise PushRefused(f"the host {target.host!r} resolves to an address that is not public")
         return addresses[0]
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = ssl.create_default_context()  # reads every certificate of the system: once
+        return self._context
 
     def _request(self, target: Target, body: bytes) -> bytes:
         lines = [

@@ -1,7 +1,7 @@
 """`POST /`: envelopes in, envelopes out.
 
-The body is read and decoded before anything is refused, so that a refusal, too, repeats the kind and the
-correlation id that the client waits for.
+The body is decoded before anything is refused, so that a refusal, too, repeats the kind and the correlation
+id that the client waits for.
 """
 
 import time
@@ -14,19 +14,9 @@ from holdfast.protocol.replies import Envelope
 from holdfast.protocol.requests import Request
 from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply, refuse, to_reply
 from holdfast.server.access import filter_reply, restrict
-from holdfast.server.asgi import (
-    Header,
-    Receive,
-    Scope,
-    Send,
-    json_type,
-    read_body,
-    refusal_headers,
-    respond,
-    retry_after,
-    retryable_statuses,
-)
+from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
 from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.connection import Answer
 from holdfast.server.errors import BodyTooLarge
 from holdfast.server.metrics import Metrics
 from holdfast.server.settings import Settings
@@ -43,31 +33,25 @@ class Rpc:
         self._requests_max = settings.requests_max
         self._always_200 = settings.always_200
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            body = await read_body(receive, self._body_bytes_max)
-        except BodyTooLarge as refusal:
-            await self._refuse_unread(refusal, send)
-            return
+    async def answer(self, headers: Headers, body: bytes) -> Answer:
+        if len(body) > self._body_bytes_max:
+            return self._too_large()
         started = time.perf_counter()
         decoded = decode_body(body)
-        items = decoded if isinstance(decoded, list) else [decoded]
-        envelopes = await self._answer(items, scope)
+        if isinstance(decoded, list):
+            envelopes = await self._answer(decoded, headers)
+            status, answer = 200, encode_replies(envelopes)
+        else:
+            envelopes = await self._answer([decoded], headers)
+            status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
         took = time.perf_counter() - started
         for envelope in envelopes:
             self._metrics.count_request(envelope.kind, envelope.head.status, took)
-        status = 200
-        if isinstance(decoded, list):
-            answer = encode_replies(envelopes)
-        else:
-            answer = encode_reply(envelopes[0])
-            status = 200 if self._always_200 else envelopes[0].head.status
-        headers: list[Header] = [json_type]
-        if status != 200 and status in retryable_statuses:
-            headers.append(retry_after)
-        await respond(send, status, answer, headers)
+        if status == 200 or self._always_200:
+            return 200, answer, []
+        return status, answer, [retry_after] if status in retryable_statuses else []
 
-    async def _answer(self, items: list[Request | Refused], scope: Scope) -> list[Envelope]:
+    async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
         if self._metrics.in_flight + len(items) > self._requests_max:
             refusal = Overloaded(f"More than {self._requests_max} requests are in flight")
             return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items]
@@ -75,18 +59,19 @@ class Rpc:
         try:
             if self._authenticator.is_open:
                 return await answer_all(self._node, items)
-            return await self._answer_guarded(items, scope)
+            return await self._answer_guarded(items, headers)
         finally:
             self._metrics.in_flight -= len(items)
 
-    async def _answer_guarded(self, items: list[Request | Refused], scope: Scope) -> list[Envelope]:
-        bearer = bearer_of(scope)
+    async def _answer_guarded(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
+        bearer = bearer_of(headers)
         grants = [self._authenticator.grant_or_refusal(bearer, item) for item in items]
         allowed = [restrict(item, grant) for item, grant in zip(items, grants, strict=True)]
         envelopes = await answer_all(self._node, allowed)
         return [filter_reply(envelope, grant) for envelope, grant in zip(envelopes, grants, strict=True)]
 
-    async def _refuse_unread(self, refusal: BodyTooLarge, send: Send) -> None:
+    def _too_large(self) -> Answer:
+        refusal = BodyTooLarge(f"The body has more than {self._body_bytes_max} bytes")
         self._metrics.count_refused(refusal.code)
         envelope = to_reply("unknown", "0", CURRENT_VERSION, refuse(refusal))
-        await respond(send, refusal.status, encode_reply(envelope), [json_type, *refusal_headers(refusal)])
+        return refusal.status, encode_reply(envelope), refusal_headers(refusal)

@@ -63,7 +63,7 @@ class Streams:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         group, member = _group_and_member(scope["raw_path"])
-        self._authenticator.grant(bearer_of(scope)).require_group(group)
+        self._authenticator.grant(bearer_of(scope["headers"])).require_group(group)
         if len(self._open) >= self._settings.streams_max or self._stopping:
             raise TooMany("No further stream can be opened now")
         connection: Connection = scope["extensions"][extension]

@@ -14,7 +14,7 @@ from holdfast.protocol.errors import HoldfastError
 class WorkerError(HoldfastError):
     """Something went wrong where user code meets the durable world."""
 
-    code = "HF3000"
+    code = "HF5000"
     hint: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
 
@@ -29,7 +29,7 @@ class WorkerError(HoldfastError):
 class UnencodablePayload(WorkerError):
     """A value cannot be written as JSON. The message names the place in the value and its type."""
 
-    code = "HF3001"
+    code = "HF5001"
     hint = (
         "Pass data: builtins, dataclasses, attrs, msgspec or pydantic models, datetimes, enums, UUIDs, "
         "Decimals, bytes; open files, connections and the like inside the step."
@@ -39,21 +39,21 @@ class UnencodablePayload(WorkerError):
 class UndecodablePayload(WorkerError):
     """A stored payload is not what the annotation promises, or is not a payload at all."""
 
-    code = "HF3002"
+    code = "HF5002"
     hint = "Check the annotation against what was stored, and that both sides use the same codec."
 
 
 class BadArguments(WorkerError):
     """A call does not fit the signature of the function it names."""
 
-    code = "HF3003"
+    code = "HF5003"
     hint = "Call it with the arguments of its signature."
 
 
 class StepTimedOut(WorkerError, TimeoutError):
     """One attempt of a step took longer than its time limit."""
 
-    code = "HF3004"
+    code = "HF5004"
     hint = "Raise time_limit, or make the step faster."
     retryable = True
 
@@ -61,20 +61,20 @@ class StepTimedOut(WorkerError, TimeoutError):
 class StepCalledOff(WorkerError):
     """Nobody wants the result of this step any more; the signal's reason is the `__cause__`."""
 
-    code = "HF3005"
+    code = "HF5005"
 
 
 class StepExited(WorkerError):
     """A step raised SystemExit, KeyboardInterrupt or asyncio's CancelledError. That fails the step only."""
 
-    code = "HF3006"
+    code = "HF5006"
     hint = "Raise an ordinary exception instead."
 
 
 class StepProcessDied(WorkerError):
     """The child process that performed a step went away before it answered."""
 
-    code = "HF3007"
+    code = "HF5007"
     hint = "Look for the out-of-memory killer, a crash in native code, or somebody's kill."
     retryable = True
 
@@ -82,33 +82,33 @@ class StepProcessDied(WorkerError):
 class StepNotImportable(WorkerError):
     """A step for a child process must be a function that the child can import by name."""
 
-    code = "HF3008"
+    code = "HF5008"
     hint = "Define it at the top level of a module."
 
 
 class StepsClosed(WorkerError):
     """A step was started on a runner that was closed."""
 
-    code = "HF3009"
+    code = "HF5009"
 
 
 class BadDuration(WorkerError, ValueError):
     """A text, number or object that is not a length of time."""
 
-    code = "HF3010"
+    code = "HF5010"
     hint = 'Write seconds as a number, or a text such as "1h30m", "2d", "250ms".'
 
 
 class BadRetry(WorkerError, ValueError):
     """A retry policy that contradicts itself."""
 
-    code = "HF3011"
+    code = "HF5011"
 
 
 class RemoteError(HoldfastError):
     """An error of another process whose class is not known here. Its traceback there is kept as text."""
 
-    code = "HF3012"
+    code = "HF5012"
 
     def __init__(self, message: str, type_name: str = "", remote_traceback: str = "") -> None:
         super().__init__(message, type_name, remote_traceback)

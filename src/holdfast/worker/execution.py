@@ -47,7 +47,9 @@ from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGo
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep, Step
 from holdfast.worker.payload import Payloads
-from holdfast.worker.steps import Outcome, StepCall, StepRunner
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.retry import NEVER
+from holdfast.worker.steps import StepRunner
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -240,7 +242,7 @@ class Execution:
                 return
 
     def _is_known(self, promise_id: str) -> bool:
-        """Can this completion be seen now? Of what runs elsewhere the outcome may still have to be asked for."""
+        """Can this completion be seen now? What runs elsewhere may still have to be asked for its outcome."""
         operation = self._open.get(promise_id)
         if isinstance(operation, Step | Note | Sleep):
             return True
@@ -329,17 +331,8 @@ class Execution:
         )
 
     def _start(self, promise_id: str, step: Step) -> None:
-        call = StepCall(
-            name=step.name,
-            function=step.function,
-            args=step.args,
-            kwargs=step.kwargs,
-            context=step.context,
-            signal=step.signal,
-            retry=step.options.retry,
-            time_limit_s=step.options.timeout_s,
-            mode=step.options.mode,
-        )
+        options = step.options
+        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
 
         def done(outcome: Outcome) -> None:
             timer = self._running.pop(promise_id, None)

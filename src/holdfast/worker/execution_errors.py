@@ -6,7 +6,7 @@ from holdfast.worker.errors import WorkerError
 class ReplayMismatch(WorkerError):
     """The code does not do what was recorded. The execution is halted, not harmed."""
 
-    code = "HF3101"
+    code = "HF5101"
     hint = (
         "Deploy code that matches what is recorded (see `patched`), then continue the task: "
         "`holdfast tasks continue ID`."
@@ -16,26 +16,26 @@ class ReplayMismatch(WorkerError):
 class CallCanceled(WorkerError):
     """The promise that was awaited has been cancelled."""
 
-    code = "HF3102"
+    code = "HF5102"
 
 
 class CallTimedOut(WorkerError, TimeoutError):
     """The promise that was awaited passed its deadline."""
 
-    code = "HF3103"
+    code = "HF5103"
 
 
 class UnknownWorkflow(WorkerError):
     """A task asks for a workflow that this process does not have."""
 
-    code = "HF3104"
+    code = "HF5104"
     hint = "Import the module that defines it before the worker starts, or give it a group of its own."
 
 
 class DuplicateWorkflow(WorkerError):
     """Two functions claim the same name and version."""
 
-    code = "HF3105"
+    code = "HF5105"
     hint = "Give one of them another name or version."
 
 

@@ -1,8 +1,8 @@
 """Errors as data: how a failure crosses the durable boundary and becomes an exception again.
 
-The form is the official SDKs' `{"__type": "error", "message"}` with more beside it: `name` and `type` of the class,
-`args` and `state` where JSON can carry them, `traceback` as text, the `code` of Holdfast's own errors, and
-`errors` for the members of a group.
+The form is the official SDKs' `{"__type": "error", "message"}` with more beside it: `name` and `type` of the
+class, `args` and `state` (its attributes) where JSON carries them without loss, `traceback` as text, the
+`code` of Holdfast's own errors, and `errors` for the members of a group.
 
 1. A class is known when it is built in, registered with `register_error`, or already loaded here under the
    name the payload gives. Nothing is imported because a payload says so: code that can say `except Declined`
@@ -70,11 +70,17 @@ def describe(error: BaseException, depth: int = 0) -> dict[str, Any]:
         "name": cls.__name__,
         "type": type_name(cls),
     }
+    if isinstance(error, RemoteError) and error.type_name:
+        # Passed on by somebody who does not know the class: the next one may.
+        described |= {"message": error.message, "type": error.type_name}
+        described["name"] = error.type_name.rpartition(":")[2].rpartition(".")[2]
+        described["traceback"] = error.remote_traceback
+        return described
     if isinstance(error, BaseExceptionGroup):
-        described["message"] = error.message
+        group = cast(BaseExceptionGroup[BaseException], error)
+        described["message"] = group.message
         if depth < DEPTH_MAX:
-            members = cast(BaseExceptionGroup[BaseException], error).exceptions[:GROUP_MEMBERS_MAX]
-            described["errors"] = [describe(member, depth + 1) for member in members]
+            described["errors"] = [describe(each, depth + 1) for each in group.exceptions[:GROUP_MEMBERS_MAX]]
     elif (args := _plain(list(error.args))) is not None:
         described["args"] = args
     if state := _state(error):
@@ -123,9 +129,9 @@ def _rebuild(fields: dict[str, Any], message: str, known: Mapping[str, type[Exce
 
 def _instance(cls: type[Exception], fields: dict[str, Any], message: str) -> Exception | None:
     args: list[Any] = fields.get("args", [message])
-    if isinstance(getattr(cls, "__init__", None), FunctionType):
-        if isinstance(getattr(cls, "__new__", None), FunctionType):
-            return None
+    if isinstance(cls.__new__, FunctionType):
+        return None
+    if isinstance(cls.__init__, FunctionType):
         error = cls.__new__(cls, *args)
         error.args = tuple(args)
     else:
@@ -142,13 +148,13 @@ def _find_class(name: str, known: Mapping[str, type[Exception]]) -> type[Excepti
         found = builtins if module == "builtins" else sys.modules.get(module)
         for part in path.split("."):
             # Only what is there already: a module's __getattr__ could import.
-            found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    if isinstance(found, type) and issubclass(found, Exception) and type_name_matches(found, name, known):
+            found = cast(Any, getattr(found, "__dict__", {})).get(part)
+    if isinstance(found, type) and issubclass(found, Exception) and _named(found, name, known):
         return found
     return None
 
 
-def type_name_matches(cls: type[Exception], name: str, known: Mapping[str, type[Exception]]) -> bool:
+def _named(cls: type[Exception], name: str, known: Mapping[str, type[Exception]]) -> bool:
     return name in known or name in _registered or type_name(cls) == name
 
 

@@ -40,7 +40,7 @@ def find_offender(value: Any) -> str | None:
 
 
 def has_not_finite(value: Any, depth: int = 0) -> bool:
-    cls = type(value)
+    cls = cast(Any, type(value))
     if cls is float:
         return not isfinite(value)
     if cls is str or cls is int or value is None or cls is bool or depth > DEPTH_MAX:
@@ -80,13 +80,13 @@ def _ordered(value: Any, depth: int) -> Any:
         return [msgspec.Raw(member) for member in members]
     if isinstance(value, list | tuple):
         return [_ordered(part, depth + 1) for _, part in parts]
-    keys = {_key_text(key): _ordered(part, depth + 1) for key, part in parts}
-    return keys
+    return {_key_text(key): _ordered(part, depth + 1) for key, part in parts}
 
 
 def _key_text(key: Any) -> str:
     # msgspec knows which keys JSON can have, and how they are written.
-    return next(iter(msgspec.json.decode(_plain.encode({key: None}))))
+    written = msgspec.json.decode(_plain.encode({key: None}), type=dict[str, None])
+    return next(iter(written))
 
 
 def _offenders(value: Any, place: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -120,18 +120,17 @@ def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 def _parts(value: Any) -> list[tuple[Any, Any]] | None:
     """The named parts of a container; None for everything else."""
+    cls = cast(Any, type(value))
     if isinstance(value, dict):
-        return list(cast(dict[Any, Any], value).items())
+        return list(cast(Any, value).items())
     if isinstance(value, list | tuple | set | frozenset):
-        return list(enumerate(cast(list[Any], value)))
+        return [(number, part) for number, part in enumerate(cast(list[Any], value))]
     if isinstance(value, msgspec.Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    if isinstance(value, type):
-        return None
-    if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-    elif hasattr(type(value), "__attrs_attrs__"):
-        names = [field.name for field in type(value).__attrs_attrs__]
+        names = list(value.__struct_fields__)
+    elif dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+    elif hasattr(cls, "__attrs_attrs__"):
+        names = [field.name for field in cls.__attrs_attrs__]
     else:
         return None
     return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
@@ -148,8 +147,8 @@ def _place(place: str) -> str:
 
 
 def _type_name(value: Any) -> str:
-    cls = type(value)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    cls = cast(Any, type(value))
+    return str(cls.__qualname__) if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 _plain: Final = msgspec.json.Encoder(enc_hook=encode_hook)

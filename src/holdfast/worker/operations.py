@@ -1,16 +1,16 @@
 """What an execution can ask the world for: one record for each kind of durable operation.
 
-`label` is what a replay compares with what was recorded, so it names the kind and the name, never anything that
-may differ from run to run. `arguments` is fingerprinted for the same comparison.
+`label` is what a replay compares with what was recorded, so it names the kind and the name, never anything
+that may differ from run to run. `arguments` is fingerprinted for the same comparison.
 """
 
 from collections.abc import Callable
-from contextvars import Context, copy_context
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast.runtime import Signal
+from holdfast import runtime
+from holdfast.worker.performance import Mode
 from holdfast.worker.retry import Retry
 
 
@@ -36,10 +36,10 @@ class Operation:
         return self.label
 
 
-class Step(Operation):
+class Step(Operation, runtime.Step):
     """A function to be performed outside the fibers; recorded when it finishes."""
 
-    __slots__ = ("_above", "_returns", "_signal", "args", "context", "function", "kwargs", "name", "options")
+    __slots__ = ("_returns", "options")
 
     def __init__(
         self,
@@ -48,28 +48,11 @@ class Step(Operation):
         kwargs: dict[str, Any],
         options: "StepOptions",
         returns: Any,
-        above: Signal,
+        above: runtime.Signal,
     ) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
+        runtime.Step.__init__(self, options.name or function.__name__, function, args, kwargs, above)
         self.options = options
-        self.name = options.name or function.__name__
-        self.context: Context = copy_context()
         self._returns = returns
-        self._above = above
-        self._signal: Signal | None = None
-
-    @property
-    def signal(self) -> Signal:
-        """Made when somebody asks: a replay, which performs nothing, pays nothing."""
-        if self._signal is None:
-            self._signal = self._above.child()
-        return self._signal
-
-    def call_off(self, reason: BaseException) -> None:
-        """The runtime's word that nobody wants the result any more."""
-        self.signal.set(reason)
 
     @property
     def label(self) -> str:
@@ -88,7 +71,7 @@ class StepOptions(Struct, frozen=True):
     name: str | None = None
     retry: Retry | None = None
     timeout_s: float | None = None
-    mode: str = "auto"
+    mode: Mode = "auto"
 
 
 class Sleep(Operation):

@@ -89,7 +89,7 @@ class Payloads:
     def encode_call(
         self, function_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], version: int
     ) -> Value:
-        """The parameter of a promise whose value is a function's to produce, as the official SDKs write it."""
+        """The parameter of a promise that a function is to settle, as the official SDKs write it."""
         call: dict[str, Any] = {"func": function_name, "args": args, "version": version}
         if kwargs:
             call["kwargs"] = kwargs

@@ -42,8 +42,8 @@ class RetryAfter(Exception):
 class Retry(Struct, frozen=True, kw_only=True):
     """How often and how patiently a step is tried.
 
-    `Retry(attempts=5, delay="1s", give_up_on=CardRefused)`. The n-th wait is `delay * factor ** (n - 1)`, at most
-    `delay_max`, less a random share of up to `jitter` (0: exact, 1: anywhere between nothing and all of it).
+    `Retry(attempts=5, delay="1s", give_up_on=CardRefused)`. The n-th wait is `delay * factor ** (n - 1)`, at
+    most `delay_max`, less a random share of it: up to `jitter`, which is 0 (exact) to 1 (anything).
 
     The waits happen in the worker that performs the step, which keeps its lease meanwhile. After a crash
     the step begins again with its first attempt.

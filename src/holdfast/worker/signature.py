@@ -1,11 +1,12 @@
 """What a function takes and gives, read from its annotations once, and calls that arrive as JSON.
 
-The format of a call is that of the official SDKs, so that they can call us and we them: an object of `func`,
-`args` (an array), `kwargs` (an object; absent when empty, and always for TypeScript) and `version` (an integer, 1
-when absent). Other keys, such as TypeScript's `retry`, are ignored.
+The format of a call is that of the official SDKs, so that they can call us and we them: an object of
+`func`, `args` (an array), `kwargs` (an object; TypeScript has none, we leave it out when empty) and `version`
+(an integer, 1 when absent). Other keys, such as TypeScript's `retry`, are ignored.
 
 1. An annotation that cannot be evaluated (a name imported only for type checkers) counts as Any.
-2. The value of `-> Coroutine[..., T]`, `Awaitable[T]`, `Generator[..., T]`, `Operation[T]` and `Future[T]` is T.
+2. The value of `-> Coroutine[..., T]`, `Awaitable[T]`, `Generator[..., T]`, `Operation[T]`, `Future[T]` is T.
+3. `-> None` promises nothing, so such a value is not checked. `-> Base` gives a Base, also for a derived one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections import abc
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, Never, NoReturn, Self, cast, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -117,17 +118,16 @@ class Signature:
 
 def signature_of(function: Callable[..., Any]) -> Signature:
     """Cached for as long as the function lives."""
-    key = getattr(function, "__func__", function)  # a bound method is made anew at each access
-    bound = key is not function
     try:
-        if not bound:
-            found = _cache.get(key)
-            if found is None:
-                found = _cache[key] = Signature(function)
-            return found
+        inner = getattr(function, "__func__", None)
+        # A bound method is made anew at each access, and takes one argument less than its function.
+        key, cache = (function, _functions) if inner is None else (inner, _methods)
+        found = cache.get(key)
+        if found is None:
+            found = cache[key] = Signature(function)
+        return found
     except TypeError:  # neither hashable nor weakly referable
-        pass
-    return Signature(function)
+        return Signature(function)
 
 
 def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Parameter, ...] | None:
@@ -156,7 +156,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     if isinstance(inner, type):
         inner = cast(Any, inner).__init__
     elif not hasattr(inner, "__annotations__"):
-        inner = getattr(type(inner), "__call__", inner)  # noqa: B004 - its annotations are wanted
+        inner = getattr(cast(Any, type(inner)), "__call__", inner)  # noqa: B004 - its annotations are wanted
     try:
         hints = get_type_hints(inner, include_extras=True)
     except Exception:
@@ -203,5 +203,6 @@ def _shown(type_: Any) -> str:
 
 
 _LAST_ARGUMENT: Final = (abc.Coroutine, abc.Awaitable, abc.Generator, Operation, Future)
-_MEANINGLESS: Final[tuple[Any, ...]] = (object, NoReturn, inspect.Signature.empty)
-_cache: WeakKeyDictionary[Callable[..., Any], Signature] = WeakKeyDictionary()
+_MEANINGLESS: Final[tuple[Any, ...]] = (object, None, type(None), NoReturn, Never, cast(Any, Self))
+_functions: WeakKeyDictionary[Callable[..., Any], Signature] = WeakKeyDictionary()
+_methods: WeakKeyDictionary[Callable[..., Any], Signature] = WeakKeyDictionary()

@@ -1,45 +1,110 @@
-"""temp"""
+"""The step runner: performs steps outside the fibers, on an asyncio loop, and tells how each ended.
+
+Sync functions run in threads, `async def` ones as tasks of the loop, those asked for with mode "process" in
+child processes, and those asked for with mode "inline" right on the loop's thread: for functions that take
+microseconds and for virtual time, as nothing else runs meanwhile.
+
+    runner = StepRunner()
+    runner.start(StepCall(step, retry, time_limit_s=30), done)     # done(Outcome), on the loop's thread, once
+
+1. `start` may be called on a fiber's stack: it runs no user code and calls no one back.
+2. When a step's signal is set, a pending retry is dropped, a task is cancelled, a child is killed. A thread
+   cannot be stopped: its function is told by the signal and left to finish, and the step ends at once. So
+   is a task that swallows its cancellation, after a few seconds of grace.
+3. A time limit is per attempt, counts from when the function begins, and does the same to the attempt. An
+   attempt in a thread may therefore still be at it when the next one begins: let it watch its signal.
+4. After `close` there is no child of this runner, and no thread or task but those left to finish.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from typing import Any
-from msgspec import Struct
+import os
+import random
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Final
 
+from holdfast.worker.attempt import current_attempt
+from holdfast.worker.errors import StepsClosed
+from holdfast.worker.performance import (
+    CANCEL_GRACE_S,
+    Mode,
+    Outcome,
+    Performance,
+    RunningStep,
+    StepCall,
+)
+from holdfast.worker.processes import Processes
+from holdfast.worker.threads import Threads
 
-class Outcome(Struct):
-    value: Any = None
-    error: BaseException | None = None
+__all__ = ["Mode", "Outcome", "RunningStep", "StepCall", "StepRunner", "current_attempt"]
 
-
-class StepCall(Struct):
-    name: str
-    function: Any
-    args: Any
-    kwargs: Any
-    context: Any
-    signal: Any
-    retry: Any
-    time_limit_s: Any
-    mode: Any
+THREADS_MAX: Final = 40
+PROCESSES_MAX: Final = os.cpu_count() or 1
 
 
 class StepRunner:
-    def __init__(self):
-        self.tasks = set()
+    """Performs steps for all executions of a worker."""
 
-    def start(self, call, done):
-        async def go():
-            try:
-                v = call.function(*call.args, **call.kwargs)
-                if asyncio.iscoroutine(v):
-                    v = await v
-                o = Outcome(v)
-            except Exception as e:
-                o = Outcome(error=e)
-            done(o)
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        threads_max: int = THREADS_MAX,
+        processes_max: int = PROCESSES_MAX,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self.loop = loop or asyncio.get_running_loop()
+        self.context = copy_context()
+        self.threads = Threads(self.loop, threads_max)
+        self.processes = Processes(processes_max)
+        self.tasks_left_behind: set[asyncio.Task[Any]] = set()
+        self.random = random
+        self._running: set[Performance] = set()
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._closed = False
 
-        t = asyncio.get_running_loop().create_task(go(), context=call.context)
-        self.tasks.add(t)
-        t.add_done_callback(self.tasks.discard)
+    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        """Begin a step. `done` gets its outcome on the loop's thread, exactly once, after this returned."""
+        if self._closed:
+            raise StepsClosed(f"The step {call.name} was started on a runner that is closed")
+        performance = Performance(self, call, done)
+        self._running.add(performance)
+        performance.start()
 
-    async def close(self):
-        pass
+    def running(self) -> list[RunningStep]:
+        """The steps under way, oldest first."""
+        return sorted((each.describe() for each in self._running), key=lambda each: -each.running_s)
+
+    @property
+    def left_behind(self) -> int:
+        """Threads and tasks that still perform a step which timed out or was called off, and will not end."""
+        return self.threads.left_behind + len(self.tasks_left_behind)
+
+    async def drain(self, timeout_s: float | None = None) -> bool:
+        """Wait until no step is under way; False when that took longer than `timeout_s`."""
+        if not self._running:
+            return True
+        idle: asyncio.Future[None] = self.loop.create_future()
+        self._idle_waiters.append(idle)
+        await asyncio.wait([idle], timeout=timeout_s)
+        return idle.done()
+
+    async def close(self) -> None:
+        """Call off every step and take down what performed it. Their `done` gets StepCalledOff."""
+        self._closed = True
+        reason = StepsClosed("The runner is closing")
+        for performance in list(self._running):
+            performance.call.step.call_off(reason)
+        await self.drain(CANCEL_GRACE_S * 2)
+        self.threads.close()
+        await self.processes.close()
+
+    def left(self, performance: Performance, /) -> None:
+        self._running.discard(performance)
+        if not self._running:
+            for idle in self._idle_waiters:
+                if not idle.done():
+                    idle.set_result(None)
+            self._idle_waiters.clear()

@@ -1,8 +1,8 @@
 """The worker loop: claim, drive, heartbeat, let go.
 
 1. A worker claims only what it has a free slot for, and refills slot by slot, never in batches.
-2. One heartbeat for the whole process, at half the lease. A lease that the node calls lost stops its execution
-   at once.
+2. One heartbeat for the whole process, at half the lease. A lease that the node calls lost stops its
+   execution at once.
 3. An execution that waits holds nothing: no slot, no lease. It stays warm in memory, bounded; if nobody else
    drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
 4. What cannot be run here is given back with a growing delay and the reason; code that does not match its

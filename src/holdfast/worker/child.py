@@ -1,0 +1,140 @@
+"""The child's side of a step in a process of its own: processes.py starts `python -m holdfast.worker.child`.
+
+It reads orders from its standard input and answers on its standard output, in frames of a 4-byte length
+and JSON. A function is found by module and name, its arguments are typed by its annotations.
+
+1. What a step prints goes to standard error: standard output belongs to the answers.
+2. The child dies with its parent. A thread of its own reads the orders and ends the process when they end,
+   also in the middle of a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextvars import copy_context
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from queue import SimpleQueue
+from threading import Thread
+from types import CoroutineType, ModuleType
+from typing import Any, BinaryIO, Final, cast
+
+from msgspec import Raw, Struct
+
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.step import Step
+from holdfast.worker import fault
+from holdfast.worker.attempt import set_attempt
+from holdfast.worker.errors import StepExited
+from holdfast.worker.payload import dump, load
+from holdfast.worker.signature import Call, signature_of
+
+FRAME_BYTES_MAX: Final = 1 << 30
+LENGTH_BYTES: Final = 4
+VALUE: Final = b"+"
+ERROR: Final = b"-"
+MAIN_ALIAS: Final = "__holdfast_main__"
+
+
+class Hello(Struct):
+    """The first frame: how to find what the parent can find."""
+
+    path: list[str]
+    main_name: str | None = None
+    main_file: str | None = None
+
+
+class Order(Struct):
+    """A step to perform."""
+
+    module: str
+    qualname: str
+    args: list[Raw]
+    kwargs: dict[str, Raw]
+    attempt: int
+
+
+def main() -> None:
+    orders_in, answers_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    first = _read(orders_in)
+    if first is None:
+        return
+    hello: Hello = load(first, Hello)
+    sys.path[:] = hello.path
+    orders: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_receive, args=(orders_in, orders), daemon=True).start()
+    while True:
+        answer = perform(hello, load(orders.get(), Order))
+        sys.stdout.flush()
+        answers_out.write(len(answer).to_bytes(LENGTH_BYTES, "big") + answer)
+        answers_out.flush()
+
+
+def perform(hello: Hello, order: Order) -> bytes:
+    try:
+        function = find(hello, order.module, order.qualname)
+        call = Call(order.qualname, tuple(order.args), order.kwargs)
+        args, kwargs = signature_of(function).bind(call, load)
+        step = Step(order.qualname, function, args, kwargs, Signal())
+        return VALUE + dump(copy_context().run(_call, step, order.attempt))
+    except Exception as error:
+        return ERROR + dump(fault.describe(error))
+    except BaseException as error:
+        exited = StepExited(f"The step {order.qualname} raised {error!r}")
+        exited.__cause__ = error
+        return ERROR + dump(fault.describe(exited))
+
+
+def find(hello: Hello, module_name: str, qualname: str) -> Any:
+    found: Any = _main_module(hello) if module_name == "__main__" else import_module(module_name)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _main_module(hello: Hello) -> ModuleType:
+    """The parent's main module under another name: its `if __name__ == "__main__"` must not run here."""
+    if hello.main_name is not None:
+        return import_module(hello.main_name)
+    if MAIN_ALIAS not in sys.modules:
+        assert hello.main_file is not None
+        spec = spec_from_file_location(MAIN_ALIAS, hello.main_file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[MAIN_ALIAS] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[MAIN_ALIAS]
+            raise
+    return sys.modules[MAIN_ALIAS]
+
+
+def _call(step: Step, attempt: int) -> Any:
+    set_attempt(attempt)
+    value = step.perform()
+    return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
+
+
+def _receive(orders_in: BinaryIO, orders: SimpleQueue[bytes]) -> None:
+    while (frame := _read(orders_in)) is not None:
+        orders.put(frame)
+    os._exit(0)
+
+
+def _read(stream: BinaryIO) -> bytes | None:
+    length = stream.read(LENGTH_BYTES)
+    if len(length) < LENGTH_BYTES:
+        return None
+    frame = stream.read(int.from_bytes(length, "big"))
+    return frame if len(frame) == int.from_bytes(length, "big") else None
+
+
+if __name__ == "__main__":
+    main()

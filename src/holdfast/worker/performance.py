@@ -1,0 +1,374 @@
+"""One step under way: its attempts, its time limit, its end. steps.py starts them; nobody else does.
+
+1. Everything here runs on the loop's thread, except the user's function.
+2. `start` runs no user code and never calls `done`: it is called on a fiber's stack. `_finish` happens once.
+3. An attempt is left before the next begins: a late thread or task of an earlier one is not listened to.
+4. Each attempt runs in a fresh copy of the step's Context, with a signal of its own below the step's when
+   it can time out alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from inspect import isawaitable, iscoroutinefunction
+from types import CoroutineType
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+
+from holdfast.runtime import step as step_module
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.step import Step
+from holdfast.worker import threads
+from holdfast.worker.attempt import set_attempt
+from holdfast.worker.errors import StepCalledOff, StepExited, StepTimedOut
+from holdfast.worker.processes import Processes
+from holdfast.worker.retry import NEVER, Retry, next_delay
+from holdfast.worker.threads import Threads, Ticket
+
+Mode = Literal["auto", "thread", "async", "process", "inline"]
+State = Literal["queued", "running", "waiting to retry", "stopping"]
+
+CANCEL_GRACE_S: Final = 5.0
+
+
+class StepCall:
+    """A step and how to perform it."""
+
+    __slots__ = ("mode", "retry", "step", "time_limit_s")
+
+    def __init__(
+        self, step: Step, retry: Retry = NEVER, time_limit_s: float | None = None, mode: Mode = "auto"
+    ) -> None:
+        self.step = step
+        self.retry = retry
+        self.time_limit_s = time_limit_s
+        self.mode: Mode = mode
+
+    @property
+    def name(self) -> str:
+        return self.step.name
+
+
+class Outcome(NamedTuple):
+    """What came of a step: a value, or the error of its last attempt."""
+
+    value: Any
+    error: Exception | None
+    attempts: int
+    duration_s: float
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class RunningStep(NamedTuple):
+    """A step under way, for people to look at."""
+
+    name: str
+    mode: Mode
+    attempt: int
+    running_s: float
+    state: State
+
+
+class Stage(Protocol):
+    """What a performance needs of its runner."""
+
+    loop: AbstractEventLoop
+    context: Context
+    threads: Threads
+    processes: Processes
+    tasks_left_behind: set[asyncio.Task[Any]]
+    random: Callable[[], float]
+
+    def left(self, performance: Performance, /) -> None: ...
+
+
+class Performance:
+    """The life of one step, from start to done."""
+
+    __slots__ = (
+        "_attempt",
+        "_attempt_signal",
+        "_began_at",
+        "_done",
+        "_over",
+        "_queued",
+        "_stage",
+        "_stop",
+        "_task",
+        "_ticket",
+        "_timer",
+        "_withdraw",
+        "call",
+        "mode",
+    )
+
+    def __init__(self, stage: Stage, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        self._stage = stage
+        self._done = done
+        self.call = call
+        self.mode: Mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
+        self._attempt = 0
+        self._attempt_signal: Signal | None = None
+        self._began_at = stage.loop.time()
+        self._task: asyncio.Task[Any] | None = None
+        self._ticket: Ticket | None = None
+        self._timer: TimerHandle | None = None
+        self._stop: Exception | None = None  # why the current attempt was told to stop
+        self._over = False
+        self._queued = False  # for a child process; a thread's ticket knows by itself
+        self._withdraw = call.step.signal.on_set(self._signalled)
+
+    def start(self) -> None:
+        if self.call.step.signal.is_set:
+            return  # _signalled has it on its way
+        if self.mode == "inline":
+            self._stage.loop.call_soon(self._begin, context=self._stage.context)
+        else:
+            self._begin()
+
+    def describe(self) -> RunningStep:
+        state: State = "running"
+        if self._stop is not None:
+            state = "stopping"
+        elif self._queued or (self._ticket is not None and self._ticket.began_at is None):
+            state = "queued"
+        elif self._ticket is None and self._task is None and self._timer is not None:
+            state = "waiting to retry"
+        running_s = self._stage.loop.time() - self._began_at
+        return RunningStep(self.call.step.name, self.mode, self._attempt, running_s, state)
+
+    # -- attempts
+
+    def _begin(self) -> None:
+        if self._over:
+            return
+        self._timer = None
+        self._attempt += 1
+        step, limit_s = self.call.step, self.call.time_limit_s
+        signal = self._attempt_signal = None if limit_s is None else step.signal.child()
+        context = step.context.copy()
+        match self.mode:
+            case "thread":
+                attempt = self._attempt
+                self._ticket = Ticket(
+                    lambda: context.run(_perform, step, attempt, signal), self._thread_ended
+                )
+                self._stage.threads.submit(self._ticket)
+                self._start_clock()
+            case "process":
+                self._queued = True
+                self._begin_task(
+                    self._stage.processes.perform(step, self._attempt, self._left_queue), context
+                )
+            case "inline":
+                try:
+                    value = context.run(_perform, step, self._attempt, signal)
+                except BaseException as error:
+                    self._attempt_ended(None, error)
+                else:
+                    self._returned(value)
+            case _:
+                self._begin_task(_perform_async(step, self._attempt, signal), context)
+                self._start_clock()
+
+    def _begin_task(self, body: Coroutine[Any, Any, Any], context: Context) -> None:
+        # Not loop.create_task: a factory that starts tasks eagerly would run the step on the fiber's stack.
+        self._task = asyncio.Task(body, loop=self._stage.loop, name=self.call.step.name, context=context)
+        self._task.add_done_callback(self._task_ended, context=self._stage.context)
+
+    def _start_clock(self) -> None:
+        if self.call.time_limit_s is not None:
+            self._call_later(self.call.time_limit_s, self._time_up)
+
+    def _left_queue(self) -> None:
+        """A child process takes the step now."""
+        self._queued = False
+        self._start_clock()
+
+    def _thread_ended(self, ticket: Ticket) -> None:
+        if ticket is not self._ticket:
+            return
+        self._ticket = None
+        if ticket.error is not None:
+            self._attempt_ended(None, ticket.error)
+        else:
+            self._returned(ticket.value)
+
+    def _returned(self, value: Any) -> None:
+        """A plain function gave a value, or the coroutine of an async one it is wrapped around."""
+        if isinstance(value, CoroutineType):
+            coroutine = cast(Coroutine[Any, Any, Any], value)
+            self._begin_task(_guarded(coroutine, self.call.step.name), self.call.step.context.copy())
+            assert self._task is not None
+            # Cancelled before it began: say that it never will.
+            self._task.add_done_callback(lambda _: coroutine.close(), context=self._stage.context)
+        else:
+            self._attempt_ended(value, None)
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._stage.tasks_left_behind.discard(task)
+        error = _cancelled if task.cancelled() else task.exception()
+        if task is not self._task:
+            return
+        self._task, self._queued = None, False
+        stop, self._stop = self._stop, None
+        if error is None:
+            self._attempt_ended(task.result(), None)
+        elif stop is not None:
+            self._attempt_ended(None, stop)
+        elif error is _cancelled:
+            self._attempt_ended(None, StepExited(f"The step {self.call.step.name} cancelled itself"))
+        else:
+            self._attempt_ended(None, error)
+
+    def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
+        if self._over:
+            return
+        self._stop_timer()
+        if error is None:
+            self._finish(value, None)
+            return
+        _begin_traceback_with_the_step(error)
+        if not isinstance(error, Exception):
+            exited = StepExited(f"The step {self.call.step.name} raised {error!r}")
+            exited.__cause__ = error
+            error = exited
+        delay_s = None
+        if not self.call.step.signal.is_set:
+            elapsed_s = self._stage.loop.time() - self._began_at
+            delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
+        if delay_s is None:
+            self._finish(None, error)
+        else:
+            self._call_later(delay_s, self._begin)
+
+    # -- being stopped
+
+    def _signalled(self) -> None:
+        """The step's signal was set, on whatever thread, on whoever's stack."""
+        try:
+            self._stage.loop.call_soon_threadsafe(self._called_off, context=self._stage.context)
+        except RuntimeError:
+            return  # the loop is closed
+
+    def _called_off(self) -> None:
+        if self._over:
+            return
+        error = StepCalledOff(f"The step {self.call.step.name} was called off")
+        error.__cause__ = self.call.step.signal.reason
+        if self._task is not None:
+            self._cancel_task(error)
+        else:
+            self._finish(None, error)
+
+    def _time_up(self) -> None:
+        limit_s, ticket = self.call.time_limit_s, self._ticket
+        assert limit_s is not None
+        self._timer = None
+        if ticket is not None:
+            # The clock of an attempt starts when a thread takes it, which the loop was not told.
+            spent_s = 0.0 if ticket.began_at is None else self._stage.loop.time() - ticket.began_at
+            if spent_s < limit_s:
+                self._call_later(limit_s - spent_s, self._time_up)
+                return
+        error = StepTimedOut(
+            f"Attempt {self._attempt} of the step {self.call.step.name} took longer than {limit_s:g} s"
+        )
+        assert self._attempt_signal is not None
+        self._attempt_signal.set(error)
+        if self._task is not None:
+            self._cancel_task(error)
+        elif ticket is not None:
+            self._leave_thread()
+            self._attempt_ended(None, error)
+
+    def _cancel_task(self, error: Exception) -> None:
+        assert self._task is not None
+        self._stop = error
+        self._stop_timer()
+        self._task.cancel()
+        self._call_later(CANCEL_GRACE_S, self._leave_task)
+
+    def _leave_task(self) -> None:
+        """It was cancelled and would not end: go on without it."""
+        assert self._task is not None
+        self._stage.tasks_left_behind.add(self._task)
+        self._timer = self._task = None
+        error, self._stop = self._stop, None
+        self._attempt_ended(None, error)
+
+    def _leave_thread(self) -> None:
+        assert self._ticket is not None
+        self._stage.threads.drop(self._ticket)
+        self._ticket = None
+
+    def _call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._timer = self._stage.loop.call_later(delay_s, callback, context=self._stage.context)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _finish(self, value: Any, error: Exception | None) -> None:
+        assert not self._over
+        self._over = True
+        self._stop_timer()
+        self._withdraw()
+        if self._ticket is not None:
+            self._leave_thread()
+        loop = self._stage.loop
+        self._stage.left(self)
+        outcome = Outcome(value, error, self._attempt, loop.time() - self._began_at)
+        try:
+            self._done(outcome)
+        except Exception as failure:
+            message = f"The receiver of step {self.call.step.name}'s outcome failed"
+            loop.call_exception_handler({"message": message, "exception": failure})
+
+
+def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
+    set_attempt(attempt)
+    return step.perform(signal)
+
+
+async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
+    set_attempt(attempt)
+    try:
+        value = step.perform(signal)
+        return await value if isawaitable(value) else value
+    except (KeyboardInterrupt, SystemExit) as error:
+        # asyncio would let these through to whoever runs the loop.
+        raise StepExited(f"The step {step.name} raised {error!r}") from error
+
+
+async def _guarded(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
+    try:
+        return await coroutine
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise StepExited(f"The step {name} raised {error!r}") from error
+
+
+def _begin_traceback_with_the_step(error: BaseException) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OUR_FILES:
+        trace = trace.tb_next
+    if trace is not None:  # else the step was not even entered
+        error.__traceback__ = trace
+
+
+def _mode_of(function: Callable[..., Any]) -> Mode:
+    if iscoroutinefunction(function):
+        return "async"
+    return "async" if iscoroutinefunction(getattr(function, "__call__", None)) else "thread"  # noqa: B004
+
+
+_cancelled: Final = asyncio.CancelledError()
+_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], threads, step_module)}
