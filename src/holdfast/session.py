@@ -89,7 +89,7 @@ class Session:
         self._runner = self._seams.runner()
         if self._settings.worker:
             self._worker = Worker(
-                self._surroundings(),
+                self.surroundings(),
                 self._registry,
                 pid=self._pid,
                 lease_s=self._settings.lease_s,
@@ -137,7 +137,7 @@ class Session:
         await self._node.start()
         return EmbeddedClient(self._node)
 
-    def _surroundings(self) -> Surroundings:
+    def surroundings(self) -> Surroundings:
         return Surroundings(
             client=self._client,
             payloads=self._payloads,

@@ -17,6 +17,7 @@ takes 5 virtual seconds.
 """
 
 import asyncio
+import logging
 import random
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -37,9 +38,11 @@ from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
+from holdfast.worker.execution import Surroundings
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.operations import Note
-from holdfast.worker.steps import Outcome, StepCall, StepRunner
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.steps import StepRunner
 
 T = TypeVar("T")
 
@@ -58,6 +61,8 @@ class World:
         self._worker: Session | None = None
         self._funerals: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        self.troubles: list[str] = []  # what the workers logged as errors
+        self._ear = _Ear(self.troubles)
 
     # --- what a test does ------------------------------------------------------------------------------
 
@@ -84,15 +89,39 @@ class World:
         found = self.store.branches.get(execution, {})
         return [self.store.promises[key] for key in found if key != execution]
 
+    def is_over(self, execution: str) -> bool:
+        return self.store.promises[execution].state != "pending"
+
+    def ended(self) -> list[Promise]:
+        """Every execution that came to an end of its own: cancelled and late ones did not."""
+        return [
+            self.store.promises[key]
+            for key in self.store.tasks
+            if self.store.promises[key].state in ("resolved", "rejected")
+        ]
+
+    def settle_down(self) -> None:
+        """Let what was started and not awaited come to its end, as far as it can without help."""
+        for _ in range(10_000):
+            if not any(task.state in ("pending", "acquired") for task in self.store.tasks.values()):
+                return
+            self.elapse(1)
+
+    def surroundings(self) -> Surroundings:
+        assert self._worker is not None
+        return self._worker.surroundings()
+
     # --- life ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        logging.getLogger("holdfast.worker").addHandler(self._ear)
         self.loop.run_until_complete(self._open())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        logging.getLogger("holdfast.worker").removeHandler(self._ear)
         try:
             self.loop.run_until_complete(self._close())
         finally:
@@ -159,6 +188,16 @@ class World:
             if held:
                 await self.node.request([ask(TaskRelease(task.id, task.version)) for task in held])
         await self._hire()
+
+
+class _Ear(logging.Handler):
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._heard.append(record.getMessage() if error is None else f"{record.getMessage()}: {error!r}")
 
 
 class VirtualRunner(StepRunner):
