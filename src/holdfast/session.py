@@ -78,7 +78,9 @@ class Session:
         self._errors = KnownErrors()
         self._inbox = Inbox()
         self._pid = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._address = f"poll://uni@{settings.group}/{self._pid}"
+        # Whoever runs no worker must not be offered work: an offer that nobody takes up costs a retry.
+        self._hears_in = settings.group if settings.worker else f"{settings.group}.callers"
+        self._address = f"poll://uni@{self._hears_in}/{self._pid}"
         self._node: Node | None = None
         self._worker: Worker | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -152,7 +154,7 @@ class Session:
         )
 
     async def _listen(self) -> None:
-        async with self._client.messages(self._settings.group, self._pid) as messages:
+        async with self._client.messages(self._hears_in, self._pid) as messages:
             async for message in messages:
                 if isinstance(message, Unblock):
                     self._inbox.tell(message.promise)

@@ -27,8 +27,7 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.wire import to_reply
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
-from holdfast.worker import journal as j
-from holdfast.worker.execution import Execution, Surroundings, performing
+from holdfast.worker.execution import Execution, Surroundings, executing, performing
 from holdfast.worker.operations import Operation
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.registry import Registry
@@ -127,8 +126,8 @@ async def check_replay(
     if client.outcome is None or not _same_outcome(root, *client.outcome):
         raise Untrue(f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}")
     for step in (each.step for each in performed):
-        promise_id = step.context.get(performing, "")
-        if promise_id.startswith(j.child_id(root.id, 0)[:-1]) and isinstance(step, Operation):
+        if step.context[executing].id == root.id and isinstance(step, Operation):
+            promise_id = step.context[performing]
             now = asked.get(promise_id)
             then = step.label, around.payloads.digest(*step.arguments)
             if now != then:

@@ -108,8 +108,7 @@ class World:
             self.elapse(1)
 
     def surroundings(self) -> Surroundings:
-        assert self._worker is not None
-        return self._worker.surroundings()
+        return self._caller.surroundings()
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -129,6 +128,7 @@ class World:
 
     async def _open(self) -> None:
         self.node = Node(self.store, clock=self.loop.millis)
+        self.node.timer_sleep_s_max = float("inf")
         await self.node.start()
         self._caller = Session(
             replace(self.app.settings, worker=False), self.app.registry, self._seams(EmbeddedClient(self.node))
