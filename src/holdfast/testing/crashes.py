@@ -85,7 +85,9 @@ def crash_everywhere(
             reset()
         if ledger is not None:
             ledger.clear()
-        return _run(app, workflow, args, kwargs, id, outside, ledger, points)
+        return run_once(
+            app, workflow, args, kwargs, execution=id, outside=outside, ledger=ledger, points=points
+        )
 
     reference = run(())
     if check is not None and not isinstance(reference.outcome, BaseException):
@@ -115,18 +117,20 @@ def _plans(writes: int, points_max: int, seed: int) -> list[list[CrashPoint]]:
     return [[point] for point in singles] + [points for points in several if len(every) >= 3]
 
 
-def _run(
+def run_once(
     app: App,
     workflow: Workflow[..., Any],
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
     execution: str,
-    outside: Callable[[], Coroutine[Any, Any, Any]] | None,
-    ledger: Ledger | None,
-    points: Sequence[CrashPoint],
+    outside: Callable[[], Coroutine[Any, Any, Any]] | None = None,
+    ledger: Ledger | None = None,
+    points: Sequence[CrashPoint] = (),
 ) -> Run:
+    """One run, killed at these points. Raises `Untrue` if what it recorded is not what it did."""
     with World(app, crashes=points) as world:
-        handle = app.start(cast(Any, workflow), *args, id=execution, **kwargs)
+        handle = app.start(cast(Any, workflow), *args, id=execution, **(kwargs or {}))
         others = world.loop.create_task(outside()) if outside is not None else None
         outcome: Any
         try:

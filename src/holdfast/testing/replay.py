@@ -96,8 +96,8 @@ class _Watched(Execution):
 
     def issue(self, operation: object, /) -> str:
         promise_id = super().issue(operation)
-        assert isinstance(operation, Operation)
-        self.asked[promise_id] = operation.label, self.around.payloads.digest(*operation.arguments)
+        if isinstance(operation, Operation):
+            self.asked[promise_id] = operation.label, self.around.payloads.digest(*operation.arguments)
         return promise_id
 
 

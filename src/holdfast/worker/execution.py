@@ -41,7 +41,7 @@ from holdfast.protocol.requests import (
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Origin, Report, Scheduler
+from holdfast.runtime import Origin, Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
 from holdfast.worker.inbox import Inbox
@@ -118,6 +118,8 @@ class Execution:
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
     def issue(self, operation: object, /) -> str:
+        if isinstance(operation, Timer):  # of the runtime's own: a timeout
+            operation = Sleep(operation.seconds)
         assert isinstance(operation, Operation)
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
