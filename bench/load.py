@@ -98,7 +98,7 @@ class Caller(asyncio.Protocol):
             else:
                 self._send()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
 

@@ -11,7 +11,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
@@ -256,7 +256,7 @@ class App:
         return asyncio.run(opened())
 
     @asynccontextmanager
-    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+    async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
         """For frameworks: `FastAPI(lifespan=app.lifespan)`."""
         async with self:
             yield

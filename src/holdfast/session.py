@@ -29,13 +29,13 @@ from holdfast.protocol.requests import (
 )
 from holdfast.runtime import Report
 from holdfast.store.urls import open_store
-from holdfast.worker.execution import Surroundings, chosen_here
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings, choose_now
 from holdfast.worker.worker import Worker
 
 log = logging.getLogger("holdfast.app")
@@ -59,7 +59,7 @@ class Seams(Struct, frozen=True):
     client: Client | None = None
     now: Callable[[], int] = wall_clock
     runner: Callable[[], StepRunner] = StepRunner
-    choose: Callable[[str, Note], Any] = chosen_here
+    choose: Callable[[str, Note], Any] = choose_now
     listen_again_s: float = listen_again_s
 
 
@@ -173,9 +173,13 @@ class Session:
         group: str | None,
         timeout_s: float | None,
     ) -> Promise:
-        entries = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), promise_id)
-        entries["resonate:scope"] = "global"
-        entries[tags.TARGET] = f"poll://any@{group or self._settings.group}"
+        entries: dict[str, str] = {
+            tags.ORIGIN: promise_id,
+            tags.BRANCH: promise_id,
+            tags.PARENT: promise_id,
+            "resonate:scope": "global",
+            tags.TARGET: f"poll://any@{group or self._settings.group}",
+        }
         now = self._seams.now()
         timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
         param = self._payloads.encode_call(workflow, args, kwargs, version)

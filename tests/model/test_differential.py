@@ -6,22 +6,23 @@ how many steps lie between two comparisons of snapshots (replies are compared at
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.model.differential import Difference, OracleBackend, open_named, run, shrink
+from tests.backends import DirectBackend
+from tests.model.differential import Backend, Difference, OracleBackend, open_named, run, shrink
 from tests.model.generator import Generator
 from tests.model.machine import Machine, Task
 from tests.model.mutants import MUTANTS
 from tests.model.oracle import Oracle
 
 PARTS = 6
-HAS_BACKENDS = importlib.util.find_spec("tests.backends") is not None
-BACKENDS = ("memory", "sqlite") if HAS_BACKENDS else ("oracle",)
-OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000" if HAS_BACKENDS else "60000"))
+BACKENDS = ("memory", "sqlite")
+OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000"))
 SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "10"))
 
 
@@ -31,10 +32,21 @@ def seed() -> int:
     return chosen
 
 
+@contextmanager
+def opened(*names: str) -> Generator[dict[str, Backend]]:
+    backends = {name: open_named(name) for name in names}
+    try:
+        yield backends
+    finally:
+        for backend in backends.values():
+            if isinstance(backend, DirectBackend):
+                backend.close()
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
-    backends = {name: open_named(name) for name in BACKENDS}
-    run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
+    with opened(*BACKENDS) as backends:
+        run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -20,7 +20,7 @@ def test_each_source_overrides_the_one_before(tmp_path: Path) -> None:
     assert (settings.port, settings.host, settings.store) == (3, "from-env", "memory:")
     assert settings.debug
     assert settings.tokens == ("aaaaaaaa",)
-    assert settings.body_bytes_max == 1_048_576
+    assert settings.body_bytes_max == 4_194_304
 
 
 def test_a_list_may_be_one_text_with_commas() -> None:

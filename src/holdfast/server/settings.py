@@ -67,7 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, Meta(description="file with the PEM CA that clients must have a certificate of")
     ] = ""
     # How much at once.
-    body_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the body of a request")] = 1_048_576
+    body_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the body of a request")] = 4_194_304
     header_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the head of a request")] = 16_384
     connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
     streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000

@@ -83,8 +83,9 @@ class MortalClient:
         await self._client.close()
 
     async def _die(self) -> None:
-        self._dead = True
-        self._died()
+        if not self._dead:
+            self._dead = True
+            self._died()
         await self._silence()
 
     async def _silence(self) -> None:

@@ -27,11 +27,12 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.wire import to_reply
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
-from holdfast.worker.execution import Execution, Surroundings, executing, performing
+from holdfast.worker.execution import Execution, executing, performing
 from holdfast.worker.operations import Operation
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 
 PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
 

@@ -38,7 +38,7 @@ from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
-from holdfast.worker.execution import Surroundings
+from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.operations import Note
 from holdfast.worker.performance import Outcome, StepCall

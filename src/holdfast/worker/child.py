@@ -1,4 +1,4 @@
-"""The child's side of a step in a process of its own: processes.py starts `python -m holdfast.worker.child`.
+"""The child's side of a step in a process of its own: `main` is what processes.py starts there.
 
 It reads orders from its standard input and answers on its standard output, in frames of a 4-byte length
 and JSON. A function is found by module and name, its arguments are typed by its annotations.
@@ -134,7 +134,3 @@ def _read(stream: BinaryIO) -> bytes | None:
         return None
     frame = stream.read(int.from_bytes(length, "big"))
     return frame if len(frame) == int.from_bytes(length, "big") else None
-
-
-if __name__ == "__main__":
-    main()

@@ -54,7 +54,7 @@ class StepTimedOut(WorkerError, TimeoutError):
     """One attempt of a step took longer than its time limit."""
 
     code = "HF5004"
-    hint = "Raise time_limit, or make the step faster."
+    hint = "Give it a longer timeout, or make it faster."
     retryable = True
 
 

@@ -14,16 +14,12 @@ left to do here, suspend and let go.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
-from msgspec import Struct
-
-from holdfast.client.interface import Client
-from holdfast.protocol import tags
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, FenceReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
     CreateAction,
@@ -35,21 +31,19 @@ from holdfast.protocol.requests import (
     RegisterAction,
     Request,
     RequestData,
-    Settle,
     SettleAction,
     TaskFence,
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Origin, Report, Scheduler, Timer
+from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
-from holdfast.worker.inbox import Inbox
-from holdfast.worker.operations import Await, Call, Note, Operation, Sleep, Step
-from holdfast.worker.payload import Payloads
+from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.recording import Recorder, as_settled
 from holdfast.worker.retry import NEVER
-from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -58,25 +52,6 @@ announce_s: Final = 2.0
 executing: "ContextVar[Execution]" = ContextVar("holdfast execution")
 performing: ContextVar[str] = ContextVar("holdfast step")
 busy_rest_s: Final = 0.1
-
-
-def chosen_here(promise_id: str, note: Note) -> Any:
-    return note.choose()
-
-
-class Surroundings(Struct, frozen=True):
-    """What every execution of a worker shares."""
-
-    client: Client
-    payloads: Payloads
-    runner: StepRunner
-    inbox: Inbox
-    address: str  # where this process hears of promises
-    group: str
-    now: Callable[[], int]
-    known_errors: Mapping[str, type[Exception]]
-    report: Callable[[str, Report], None]
-    choose: Callable[[str, Note], Any] = chosen_here
 
 
 class Execution:
@@ -95,7 +70,6 @@ class Execution:
         self.name = name
         self.around = around
         self.scheduler = Scheduler(self)
-        self.error: str | None = None
         self._work = (work, args, kwargs)
         self._journal = j.Journal(self.id, claim.preload)
         self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
@@ -109,10 +83,10 @@ class Execution:
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
         self._place = 1
-        self._fault: ReplayMismatch | None = None
+        self.fault: ReplayMismatch | None = None
         self._lost = False
         self._news = asyncio.Event()
-        self._base_tags = self._tags()
+        self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
@@ -139,18 +113,14 @@ class Execution:
 
     def is_patched(self, name: str) -> bool | None:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
-        promise_id = j.child_id(self.id, self._count + 1)
-        record = self._journal.records.get(promise_id)
-        if record is not None and (record.param.headers or {}).get(j.LABEL) == f"note patch {name}":
-            return True
-        return False if self._journal.highest > self._count else None
+        return self._journal.took(f"note patch {name}", self._count + 1)
 
     def _compare(self, promise_id: str, operation: Operation) -> None:
         try:
             digest = self.around.payloads.digest(*operation.arguments)
             self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
         except ReplayMismatch as mismatch:
-            self._fault = mismatch
+            self.fault = mismatch
             raise
 
     # --- driving ---------------------------------------------------------------------------------------
@@ -165,8 +135,8 @@ class Execution:
                 self.scheduler.start(work, *args, **kwargs)
             while True:
                 self._feed()
-                if self._fault is not None:
-                    return self._halt(self._fault)
+                if self.fault is not None:
+                    return "halted"
                 if self.scheduler.done:
                     return await self._fulfil()
                 if self._fresh:
@@ -182,7 +152,8 @@ class Execution:
                     if ending is not None:
                         return ending
         except ClaimGone:
-            return self._abandon()
+            self._lost = True
+            return "lost"
 
     def resume(self, claim: AcquireReply) -> bool:
         """Take up a suspended execution where it was left, if nobody else drove it in between."""
@@ -227,9 +198,14 @@ class Execution:
         if record.id in self._open and self._completed_outside(record.id):
             self._arrived[record.id] = None
 
+    def _learn_from(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.data, PromiseReply):
+                self._learn(reply.data.promise)
+
     def _feed(self) -> None:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
-        while not self.scheduler.done and self._fault is None:
+        while not self.scheduler.done and self.fault is None:
             recorded = self._journal.order.get(self._place)
             if recorded is not None and self._is_known(recorded):
                 self._place += 1
@@ -238,7 +214,9 @@ class Execution:
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif recorded is None and self._arrived:
                 promise_id = next(iter(self._arrived))
-                self._unwritten.append(CreateAction(self._observation(promise_id)))
+                self._unwritten.append(CreateAction(self._recorder.observation(promise_id, self._place)))
+                self._journal.order[self._place] = promise_id
+                self._place += 1
                 self._deliver(promise_id)
             else:
                 return
@@ -289,20 +267,20 @@ class Execution:
 
     async def _begin(self) -> None:
         """Begin what the fibers asked for, in the order in which they asked."""
+        if self._take_notes():
+            return  # the fibers go on from them before anything else is begun
         steps: list[tuple[str, Step]] = []
         while self._fresh:
             promise_id = self._fresh.popleft()
             operation = self._open[promise_id]
             record = self._journal.records.get(promise_id)
-            if isinstance(operation, Note):
-                if record is None:
-                    self._take_note(promise_id, operation)
-                    return  # the fibers go on from it before anything else is begun
-            elif isinstance(operation, Step):
+            if isinstance(operation, Step):
                 if record is None or record.state == "pending":
                     steps.append((promise_id, operation))
+            elif isinstance(operation, Note):
+                pass  # recorded, and seen at its place
             elif record is None:
-                self._unwritten.append(CreateAction(self._creation(promise_id, operation)))
+                self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
             else:
                 self._learn(record)
         if self._unwritten:
@@ -310,27 +288,23 @@ class Execution:
         for promise_id, step in steps:
             self._start(promise_id, step)
 
-    def _take_note(self, promise_id: str, note: Note) -> None:
+    def _take_notes(self) -> bool:
+        place = self._place
+        for promise_id in self._fresh:
+            operation = self._open[promise_id]
+            if isinstance(operation, Note) and promise_id not in self._journal.records:
+                self._take_note(promise_id, operation, place)
+                place += 1
+        return place > self._place
+
+    def _take_note(self, promise_id: str, note: Note, place: int) -> None:
         """A choice without an effect: seen at once, and written before it has consequences."""
-        value = self.around.payloads.encode(self.around.choose(promise_id, note), {j.PLACE: str(self._place)})
-        creation = self._create(promise_id, note, Settle("resolved", value))
+        chosen = self.around.choose(promise_id, note)
+        creation = self._recorder.note(promise_id, note, chosen, place)
         if note.cancels is not None:
             self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
         self._unwritten.append(CreateAction(creation))
-        self._journal.add(self._as_record(creation))
-
-    def _as_record(self, creation: PromiseCreate) -> Promise:
-        assert creation.settle is not None
-        return Promise(
-            creation.id,
-            "resolved",
-            creation.param,
-            creation.settle.value,
-            creation.tags,
-            creation.timeout_at,
-            0,
-            0,
-        )
+        self._journal.add(as_settled(creation))
 
     def _start(self, promise_id: str, step: Step) -> None:
         options = step.options
@@ -355,7 +329,7 @@ class Execution:
         """A step that takes long is written down while it runs, so that people can see it."""
         late, self._announcing = self._announcing, []
         steps = [(key, self._open[key]) for key in late if key in self._running]
-        await self._write([self._create(key, step) for key, step in steps])
+        await self._write([self._recorder.local(key, step) for key, step in steps])
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
@@ -373,13 +347,7 @@ class Execution:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
             self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
-        replies = await self._ask("promise.register_listener", listen)
-        self._learn_all(replies)
-
-    def _learn_all(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            if isinstance(reply.data, PromiseReply):
-                self._learn(reply.data.promise)
+        self._learn_from(await self._ask("promise.register_listener", listen))
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -390,21 +358,9 @@ class Execution:
         while self._finished:
             promise_id, outcome = self._finished.popleft()
             step = self._open[promise_id]
-            creations.append(self._create(promise_id, step, self._settlement(outcome, place)))
+            creations.append(self._recorder.step(promise_id, step, outcome, place))
             place += 1
         await self._write(creations)
-
-    def _settlement(self, outcome: Outcome, place: int) -> Settle:
-        headers = {j.PLACE: str(place)}
-        if outcome.error is None:
-            try:
-                return Settle("resolved", self.around.payloads.encode(outcome.value, headers))
-            except Exception as error:
-                return Settle("rejected", self._with_place(self.around.payloads.encode_error(error), place))
-        return Settle("rejected", self._with_place(self.around.payloads.encode_error(outcome.error), place))
-
-    def _with_place(self, value: Value, place: int) -> Value:
-        return Value({**(value.headers or {}), j.PLACE: str(place)}, value.data)
 
     async def _write(self, creations: list[PromiseCreate]) -> None:
         """One commit: the choices so far, then these. Everything is fenced."""
@@ -435,56 +391,6 @@ class Execution:
             # Nothing was done, or nobody knows; everything asked here may be asked again.
             await asyncio.sleep(busy_rest_s)
 
-    def _create(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
-        headers = {j.LABEL: operation.label}
-        digest = self.around.payloads.digest(*operation.arguments)
-        if digest is not None:
-            headers[j.ARGUMENTS] = digest
-        return PromiseCreate(
-            promise_id, self.promise.timeout_at, Value(headers), self._base_tags, settle=settle
-        )
-
-    def _tags(self) -> dict[str, str]:
-        return {
-            tags.ORIGIN: self.promise.tags.get(tags.ORIGIN, self.id),
-            tags.BRANCH: self.promise.tags.get(tags.BRANCH, self.id),
-            tags.PARENT: self.id,
-            "resonate:scope": "local",
-        }
-
-    def _observation(self, promise_id: str) -> PromiseCreate:
-        place = self._place
-        self._place += 1
-        self._journal.order[place] = promise_id
-        value = Value({j.PLACE: str(place), j.OBSERVED: promise_id})
-        name = j.observation_id(self.id, place)
-        settle = Settle("resolved", value)
-        return PromiseCreate(name, self.promise.timeout_at, Value(), self._base_tags, settle=settle)
-
-    def _creation(self, promise_id: str, operation: Operation) -> PromiseCreate:
-        """The promise of something that completes outside."""
-        plain = self._create(promise_id, operation)
-        now, limit = self.around.now(), self.promise.timeout_at
-        entries = {**plain.tags, "resonate:scope": "global"}
-        if isinstance(operation, Sleep):
-            entries[tags.TIMER] = "true"
-            return PromiseCreate(promise_id, now + round(operation.seconds * 1000), plain.param, entries)
-        if isinstance(operation, Await):
-            entries |= operation.tags | {tags.EXTERNAL: "true"}
-            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
-            return PromiseCreate(promise_id, min(deadline, limit), plain.param, entries)
-        if isinstance(operation, Call):
-            call = self.around.payloads.encode_call(
-                operation.workflow, operation.args, operation.kwargs, operation.version
-            )
-            entries[tags.TARGET] = f"poll://any@{operation.group or self.around.group}"
-            entries[tags.BRANCH] = promise_id
-            deadline = limit if operation.timeout_s is None else now + round(operation.timeout_s * 1000)
-            deadline = min(deadline, limit) if operation.waits else deadline
-            param = Value({**(call.headers or {}), **(plain.param.headers or {})}, call.data)
-            return PromiseCreate(promise_id, deadline, param, entries)
-        raise TypeError(f"{operation} completes here, not outside")
-
     # --- endings ---------------------------------------------------------------------------------------
 
     async def _suspend(self) -> Ending | None:
@@ -494,11 +400,9 @@ class Execution:
             return None
         if self._place in self._journal.order:
             unasked = self._journal.order[self._place]
-            return self._halt(
-                ReplayMismatch(
-                    f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
-                )
-            )
+            what = f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
+            self.fault = ReplayMismatch(what)
+            return "halted"
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
@@ -514,18 +418,15 @@ class Execution:
 
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
-        wanted = [
-            key for key in (promise_ids or self._awaiting) if key in self._open and key not in self._arrived
-        ]
+        unseen = self._open.keys() - self._arrived.keys()
+        wanted = [key for key in promise_ids or self._awaiting if key in unseen]
         if wanted:
-            self._learn_all(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
+            self._learn_from(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
 
     async def _fulfil(self) -> Ending:
         try:
             value = self.around.payloads.encode(self.scheduler.result())
             settle = PromiseSettle(self.id, "resolved", value)
-        except ReplayMismatch as mismatch:
-            return self._halt(mismatch)
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
         # In the same commit: what was chosen last, so that the record is whole, and what was started unawaited.
@@ -546,16 +447,5 @@ class Execution:
             operation = self._open[promise_id]
             known = promise_id in self._journal.records
             if isinstance(operation, Call) and not operation.waits and not known:
-                actions.append(CreateAction(self._creation(promise_id, operation)))
+                actions.append(CreateAction(self._recorder.outside(promise_id, operation)))
         return actions
-
-    def _halt(self, mismatch: ReplayMismatch) -> Ending:
-        self.error = str(mismatch)
-        return "halted"
-
-    def _abandon(self) -> Ending:
-        self._lost = True
-        return "lost"
-
-    def origin(self) -> Origin:
-        return self.scheduler.origin()

@@ -76,12 +76,11 @@ def describe(error: BaseException, depth: int = 0) -> dict[str, Any]:
         described["name"] = error.type_name.rpartition(":")[2].rpartition(".")[2]
         described["traceback"] = error.remote_traceback
         return described
-    if isinstance(error, BaseExceptionGroup):
-        group = cast(BaseExceptionGroup[BaseException], error)
+    if (group := _group(error)) is not None:
         described["message"] = group.message
         if depth < DEPTH_MAX:
             described["errors"] = [describe(each, depth + 1) for each in group.exceptions[:GROUP_MEMBERS_MAX]]
-    elif (args := _plain(list(error.args))) is not None:
+    elif (args := _plain(_arguments(error))) is not None:
         described["args"] = args
     if state := _state(error):
         described["state"] = state
@@ -156,6 +155,18 @@ def _find_class(name: str, known: Mapping[str, type[Exception]]) -> type[Excepti
 
 def _named(cls: type[Exception], name: str, known: Mapping[str, type[Exception]]) -> bool:
     return name in known or name in _registered or type_name(cls) == name
+
+
+def _group(error: BaseException) -> BaseExceptionGroup[BaseException] | None:
+    return cast(Any, error) if isinstance(error, BaseExceptionGroup) else None
+
+
+def _arguments(error: BaseException) -> list[Any]:
+    if isinstance(error, OSError) and error.filename is not None:
+        # It takes its file names out of `args`.
+        second = [] if error.filename2 is None else [None, error.filename2]
+        return [*error.args, error.filename, *second]
+    return list(error.args)
 
 
 def _state(error: BaseException) -> dict[str, Any]:

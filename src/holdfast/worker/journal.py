@@ -54,9 +54,12 @@ class Journal:
         if headers is not None and (place := headers.get(PLACE)) is not None:
             self.order[int(place)] = headers.get(OBSERVED, record.id)
 
-    def settled(self, promise_id: str) -> Promise | None:
-        record = self.records.get(promise_id)
-        return record if record is not None and record.state != "pending" else None
+    def took(self, label: str, number: int) -> bool | None:
+        """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""
+        record = self.records.get(child_id(self.root, number))
+        if record is not None and (record.param.headers or {}).get(LABEL) == label:
+            return True
+        return False if self.highest >= number else None
 
     def check(self, promise_id: str, label: str, digest: str | None, where: object) -> Promise | None:
         """What is recorded under this id, if it is what the code asks for now."""

@@ -107,7 +107,7 @@ class Payloads:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `call`, typed as the parameters of `function` are.
 
-        Parameters named in `supplied` are filled by the caller (dependencies) and must not be in the call.
+        Parameters named in `supplied` are not part of the call: the caller fills them, by name.
         """
         return signature_of(function).bind(call, load, supplied)
 
@@ -138,7 +138,7 @@ class Payloads:
 
     def _raw(self, data: str) -> bytes:
         try:
-            raw = a2b_base64(data)
+            raw = a2b_base64(data, strict_mode=True)
         except (Base64Error, ValueError) as error:
             raise UndecodablePayload(f"The payload is not base64 ({error})") from error
         if self._codec is None:

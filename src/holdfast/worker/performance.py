@@ -14,8 +14,8 @@ import sys
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from inspect import isawaitable, iscoroutinefunction
-from types import CoroutineType
+from inspect import CO_COROUTINE, isawaitable, iscoroutinefunction
+from types import CoroutineType, FunctionType
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from holdfast.runtime import step as step_module
@@ -96,6 +96,7 @@ class Performance:
         "_attempt",
         "_attempt_signal",
         "_began_at",
+        "_body",
         "_done",
         "_over",
         "_queued",
@@ -118,6 +119,7 @@ class Performance:
         self._attempt_signal: Signal | None = None
         self._began_at = stage.loop.time()
         self._task: asyncio.Task[Any] | None = None
+        self._body: Coroutine[Any, Any, Any] | None = None
         self._ticket: Ticket | None = None
         self._timer: TimerHandle | None = None
         self._stop: Exception | None = None  # why the current attempt was told to stop
@@ -126,8 +128,6 @@ class Performance:
         self._withdraw = call.step.signal.on_set(self._signalled)
 
     def start(self) -> None:
-        if self.call.step.signal.is_set:
-            return  # _signalled has it on its way
         if self.mode == "inline":
             self._stage.loop.call_soon(self._begin, context=self._stage.context)
         else:
@@ -147,8 +147,8 @@ class Performance:
     # -- attempts
 
     def _begin(self) -> None:
-        if self._over:
-            return
+        if self._over or self.call.step.signal.is_set:
+            return  # in the second case _called_off is on its way
         self._timer = None
         self._attempt += 1
         step, limit_s = self.call.step, self.call.time_limit_s
@@ -180,8 +180,23 @@ class Performance:
 
     def _begin_task(self, body: Coroutine[Any, Any, Any], context: Context) -> None:
         # Not loop.create_task: a factory that starts tasks eagerly would run the step on the fiber's stack.
-        self._task = asyncio.Task(body, loop=self._stage.loop, name=self.call.step.name, context=context)
-        self._task.add_done_callback(self._task_ended, context=self._stage.context)
+        self._body = body
+        self._task = asyncio.Task(
+            self._live(body), loop=self._stage.loop, name=self.call.step.name, context=context
+        )
+
+    async def _live(self, body: Coroutine[Any, Any, Any]) -> Any:
+        """What the task does. It tells the end itself, a turn of the loop sooner than a callback would."""
+        value, error = None, None
+        try:
+            value = await body
+        except BaseException as caught:  # asyncio would let an exit through to whoever runs the loop
+            error = caught
+        if self._stop is None and self._stage.loop.is_running():
+            self._stage.context.run(self._task_ended, value, error)
+        elif error is not None:
+            raise StepExited(f"The step {self.call.step.name} raised {error!r}") from error
+        return value
 
     def _start_clock(self) -> None:
         if self.call.time_limit_s is not None:
@@ -204,29 +219,27 @@ class Performance:
     def _returned(self, value: Any) -> None:
         """A plain function gave a value, or the coroutine of an async one it is wrapped around."""
         if isinstance(value, CoroutineType):
-            coroutine = cast(Coroutine[Any, Any, Any], value)
-            self._begin_task(_guarded(coroutine, self.call.step.name), self.call.step.context.copy())
-            assert self._task is not None
-            # Cancelled before it began: say that it never will.
-            self._task.add_done_callback(lambda _: coroutine.close(), context=self._stage.context)
+            self._begin_task(cast(Any, value), self.call.step.context.copy())
         else:
             self._attempt_ended(value, None)
 
-    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+    def _task_ended(self, value: Any, error: BaseException | None) -> None:
+        self._task = self._body = None
+        self._queued = False
+        if isinstance(error, asyncio.CancelledError):
+            error = StepExited(f"The step {self.call.step.name} cancelled itself")
+        self._attempt_ended(value, error)
+
+    def _stopped(self, task: asyncio.Task[Any]) -> None:
+        """A task that was told to stop has ended. If it had its value all the same, that is the outcome."""
         self._stage.tasks_left_behind.discard(task)
-        error = _cancelled if task.cancelled() else task.exception()
+        failed = task.cancelled() or task.exception() is not None
         if task is not self._task:
             return
-        self._task, self._queued = None, False
+        assert self._body is not None
+        self._body.close()  # it may have been stopped before it began: say that it never will
         stop, self._stop = self._stop, None
-        if error is None:
-            self._attempt_ended(task.result(), None)
-        elif stop is not None:
-            self._attempt_ended(None, stop)
-        elif error is _cancelled:
-            self._attempt_ended(None, StepExited(f"The step {self.call.step.name} cancelled itself"))
-        else:
-            self._attempt_ended(None, error)
+        self._task_ended(None if failed else task.result(), stop if failed else None)
 
     def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
         if self._over:
@@ -261,8 +274,7 @@ class Performance:
     def _called_off(self) -> None:
         if self._over:
             return
-        error = StepCalledOff(f"The step {self.call.step.name} was called off")
-        error.__cause__ = self.call.step.signal.reason
+        error = _called_off(self.call.step)
         if self._task is not None:
             self._cancel_task(error)
         else:
@@ -291,6 +303,8 @@ class Performance:
 
     def _cancel_task(self, error: Exception) -> None:
         assert self._task is not None
+        if self._stop is None:
+            self._task.add_done_callback(self._stopped, context=self._stage.context)
         self._stop = error
         self._stop_timer()
         self._task.cancel()
@@ -300,7 +314,7 @@ class Performance:
         """It was cancelled and would not end: go on without it."""
         assert self._task is not None
         self._stage.tasks_left_behind.add(self._task)
-        self._timer = self._task = None
+        self._timer = self._task = self._body = None
         error, self._stop = self._stop, None
         self._attempt_ended(None, error)
 
@@ -340,20 +354,17 @@ def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
 
 
 async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
+    if step.signal.is_set:
+        raise _called_off(step)
     set_attempt(attempt)
-    try:
-        value = step.perform(signal)
-        return await value if isawaitable(value) else value
-    except (KeyboardInterrupt, SystemExit) as error:
-        # asyncio would let these through to whoever runs the loop.
-        raise StepExited(f"The step {step.name} raised {error!r}") from error
+    value = step.perform(signal)
+    return await value if isawaitable(value) else value
 
 
-async def _guarded(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
-    try:
-        return await coroutine
-    except (KeyboardInterrupt, SystemExit) as error:
-        raise StepExited(f"The step {name} raised {error!r}") from error
+def _called_off(step: Step) -> StepCalledOff:
+    error = StepCalledOff(f"The step {step.name} was called off")
+    error.__cause__ = step.signal.reason
+    return error
 
 
 def _begin_traceback_with_the_step(error: BaseException) -> None:
@@ -365,10 +376,10 @@ def _begin_traceback_with_the_step(error: BaseException) -> None:
 
 
 def _mode_of(function: Callable[..., Any]) -> Mode:
-    if iscoroutinefunction(function):
-        return "async"
-    return "async" if iscoroutinefunction(getattr(function, "__call__", None)) else "thread"  # noqa: B004
+    if isinstance(function, FunctionType):
+        return "async" if function.__code__.co_flags & CO_COROUTINE else "thread"
+    call = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called like a function
+    return "async" if iscoroutinefunction(function) or iscoroutinefunction(call) else "thread"
 
 
-_cancelled: Final = asyncio.CancelledError()
 _OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], threads, step_module)}

@@ -20,7 +20,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from holdfast.runtime.step import Step
 from holdfast.worker import fault
@@ -28,6 +28,9 @@ from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello
 from holdfast.worker.errors import StepNotImportable, StepProcessDied, UnencodablePayload
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import signature_of
+
+# Not `-m`: the package imports child.py, and running a module that is imported already makes Python warn.
+BOOT: Final = "from holdfast.worker.child import main; main()"
 
 
 class Processes:
@@ -109,7 +112,7 @@ class _Child:
     @staticmethod
     async def spawn() -> _Child:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.worker.child", stdin=PIPE, stdout=PIPE, start_new_session=True
+            sys.executable, "-c", BOOT, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
         child = _Child(process)
         child._write(dump(_hello()))

@@ -69,6 +69,8 @@ class Signature:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         positional, named = list(call.args_json), dict(call.kwargs_json)
+        for name in supplied & named.keys():
+            self._refuse(f"{name!r} is supplied by the application")
         for parameter in self.parameters:
             if parameter.kind is _Kind.VAR_POSITIONAL:
                 args += [self._typed(parameter, raw, load) for raw in positional]
@@ -77,8 +79,7 @@ class Signature:
                 kwargs |= {name: self._typed(parameter, raw, load) for name, raw in named.items()}
                 named = {}
             elif parameter.name in supplied:
-                if parameter.name in named:
-                    self._refuse(f"{parameter.name!r} is supplied by the application")
+                continue
             elif positional and parameter.kind is not _Kind.KEYWORD_ONLY:
                 if parameter.name in named and parameter.kind is not _Kind.POSITIONAL_ONLY:
                     self._refuse(f"{parameter.name!r} was given twice")

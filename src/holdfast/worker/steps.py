@@ -66,7 +66,10 @@ class StepRunner:
         self._closed = False
 
     def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
-        """Begin a step. `done` gets its outcome on the loop's thread, exactly once, after this returned."""
+        """Begin a step. `done` gets its outcome on the loop's thread, exactly once, after this returned.
+
+        It must be quick and may not count on `asyncio.current_task()`, which may be the step's own.
+        """
         if self._closed:
             raise StepsClosed(f"The step {call.name} was started on a runner that is closed")
         performance = Performance(self, call, done)

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from inspect import iscoroutine
 from queue import SimpleQueue
 from threading import Thread, current_thread
 from typing import Any, Final
@@ -112,3 +113,5 @@ class Threads:
             self._left_behind.discard(ticket)
             if not ticket.dropped:
                 ticket.ended(ticket)
+            elif iscoroutine(ticket.value):
+                ticket.value.close()  # nobody will await it

@@ -28,8 +28,9 @@ from holdfast.protocol.requests import (
     TaskHeartbeat,
     TaskRelease,
 )
-from holdfast.worker.execution import Ending, Execution, Surroundings
+from holdfast.worker.execution import Ending, Execution
 from holdfast.worker.registry import Registry
+from holdfast.worker.surroundings import Surroundings
 
 log = logging.getLogger("holdfast.worker")
 
@@ -181,7 +182,7 @@ class Worker:
             return
         execution.close()
         if ending == "halted":
-            log.error("an execution was halted: %s", execution.error, extra={"execution": execution.id})
+            log.error("an execution was halted: %s", execution.fault, extra={"execution": execution.id})
             await self._try("task.halt", TaskHalt(execution.id, execution.version))
 
     async def _give_back(self, claim: AcquireReply, error: Exception) -> None:

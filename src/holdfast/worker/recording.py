@@ -1,0 +1,101 @@
+"""How operations and their outcomes are written down: the promises that stand for them.
+
+Everything an execution records is a promise under its own id. Its param names the operation (for the check on
+replay), its value holds the outcome and, in a header, the place at which the fibers saw it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.protocol import tags
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.requests import PromiseCreate, Settle
+from holdfast.worker import journal as j
+from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome
+
+SCOPE = "resonate:scope"
+
+
+class Recorder:
+    """Builds the promises of one execution."""
+
+    def __init__(self, root: Promise, payloads: Payloads, group: str, now: Callable[[], int]) -> None:
+        self._root = root
+        self._payloads = payloads
+        self._group = group
+        self._now = now
+        self._tags = {
+            tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
+            tags.BRANCH: root.tags.get(tags.BRANCH, root.id),
+            tags.PARENT: root.id,
+            SCOPE: "local",
+        }
+
+    def local(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
+        """Something that completes here; without `settle`, the announcement that it is under way."""
+        headers = {j.LABEL: operation.label}
+        digest = self._payloads.digest(*operation.arguments)
+        if digest is not None:
+            headers[j.ARGUMENTS] = digest
+        return PromiseCreate(promise_id, self._root.timeout_at, Value(headers), self._tags, settle=settle)
+
+    def note(self, promise_id: str, note: Note, chosen: Any, place: int) -> PromiseCreate:
+        value = self._payloads.encode(chosen, {j.PLACE: str(place)})
+        return self.local(promise_id, note, Settle("resolved", value))
+
+    def step(self, promise_id: str, step: Operation, outcome: Outcome, place: int) -> PromiseCreate:
+        return self.local(promise_id, step, self._settlement(outcome, place))
+
+    def observation(self, promise_id: str, place: int) -> PromiseCreate:
+        """That the completion of something outside was seen at a place."""
+        name = j.observation_id(self._root.id, place)
+        settle = Settle("resolved", Value({j.PLACE: str(place), j.OBSERVED: promise_id}))
+        return PromiseCreate(name, self._root.timeout_at, Value(), self._tags, settle=settle)
+
+    def outside(self, promise_id: str, operation: Operation) -> PromiseCreate:
+        """Something that completes elsewhere: a timer, a person, another execution."""
+        plain = self.local(promise_id, operation)
+        entries = {**self._tags, SCOPE: "global"}
+        if isinstance(operation, Sleep):
+            entries[tags.TIMER] = "true"
+            return PromiseCreate(promise_id, self._after(operation.seconds), plain.param, entries)
+        if isinstance(operation, Await):
+            entries |= operation.tags | {tags.EXTERNAL: "true"}
+            deadline = min(self._after(operation.timeout_s), self._root.timeout_at)
+            return PromiseCreate(promise_id, deadline, plain.param, entries)
+        assert isinstance(operation, Call), f"{operation} completes here"
+        call = self._payloads.encode_call(
+            operation.workflow, operation.args, operation.kwargs, operation.version
+        )
+        entries[tags.TARGET] = f"poll://any@{operation.group or self._group}"
+        entries[tags.BRANCH] = promise_id  # it has steps of its own
+        deadline = self._after(operation.timeout_s)
+        if operation.waits:
+            deadline = min(deadline, self._root.timeout_at)
+        param = Value({**(call.headers or {}), **(plain.param.headers or {})}, call.data)
+        return PromiseCreate(promise_id, deadline, param, entries)
+
+    def _after(self, seconds: float | None) -> int:
+        return self._root.timeout_at if seconds is None else self._now() + round(seconds * 1000)
+
+    def _settlement(self, outcome: Outcome, place: int) -> Settle:
+        headers = {j.PLACE: str(place)}
+        error: BaseException | None = outcome.error
+        if error is None:
+            try:
+                return Settle("resolved", self._payloads.encode(outcome.value, headers))
+            except Exception as unencodable:
+                error = unencodable
+        value = self._payloads.encode_error(error)
+        return Settle("rejected", Value((value.headers or {}) | headers, value.data))
+
+
+def as_settled(creation: PromiseCreate) -> Promise:
+    """What will be stored, for the fibers to go on from before it is."""
+    settle = creation.settle
+    assert settle is not None
+    return Promise(
+        creation.id, settle.state, creation.param, settle.value, creation.tags, creation.timeout_at, 0, 0
+    )
