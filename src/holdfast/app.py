@@ -132,23 +132,22 @@ class App:
 
     # --- starting --------------------------------------------------------------------------------------
 
+    # With an id the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Coroutine[Any, Any, T]],
-        /,
-        *args: Any,
-        id: str | None = None,
-        **kwargs: Any,
+        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Generator[Any, Any, T]],
-        /,
-        *args: Any,
-        id: str | None = None,
-        **kwargs: Any,
+        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...

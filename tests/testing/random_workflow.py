@@ -174,6 +174,3 @@ class Program:
     async def guarded(self, depth: int, number: int) -> Any:
         async with self.semaphore:
             return await self.watched(depth, number)
-
-
-

@@ -145,9 +145,7 @@ def run_once(
             world.run(_awaited(others))
         world.settle_down()
         for root in world.ended():
-            world.run(
-                check_replay(root, world.store, app.registry, world.surroundings(), world.performed)
-            )
+            world.run(check_replay(root, world.store, app.registry, world.surroundings(), world.performed))
         effects = sorted(ledger.entries) if ledger is not None else []
         return Run(outcome, _comparable(world.store.promises), effects, world.fuse.writes, world.deaths)
 

@@ -43,7 +43,9 @@ class Ledger:
         self._tokens[info.id] = info.token
         known = self._entries.setdefault(info.step, effect)
         if known != effect:
-            raise AssertionError(f"{info.step} had the effect {known!r} and now {effect!r}: not the same path")
+            raise AssertionError(
+                f"{info.step} had the effect {known!r} and now {effect!r}: not the same path"
+            )
 
     def clear(self) -> None:
         self._entries.clear()

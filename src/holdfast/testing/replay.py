@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.interface import MessageStream
@@ -25,10 +26,12 @@ from holdfast.protocol.requests import (
     TaskSuspend,
 )
 from holdfast.protocol.wire import to_reply
+from holdfast.runtime import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
 from holdfast.worker.execution import Execution, executing, performing
 from holdfast.worker.operations import Operation
+from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
@@ -39,6 +42,21 @@ PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
 
 class Untrue(AssertionError):
     """The record of an execution does not lead where the execution went."""
+
+
+class Performed(Struct, frozen=True):
+    """That somebody began to perform a step, for better or worse."""
+
+    execution: str
+    id: str
+    label: str
+    digest: str | None
+
+    @staticmethod
+    def of(step: Step, payloads: Payloads) -> "Performed":
+        context = step.context
+        digest = payloads.digest(step.args, step.kwargs)
+        return Performed(context[executing].id, context[performing], f"step {step.name}", digest)
 
 
 class _ReadOnly:
@@ -103,7 +121,7 @@ class _Watched(Execution):
 
 
 async def check_replay(
-    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, performed: Iterable[StepCall]
+    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, performed: Iterable[Performed]
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
     records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
@@ -123,19 +141,21 @@ async def check_replay(
         asked = execution.asked
         execution.close()
     if ending != "fulfilled":
-        raise Untrue(f"Replaying {root.id} from its record does not reach its end: {execution.error or ending}")
+        raise Untrue(
+            f"Replaying {root.id} from its record does not reach its end: {execution.error or ending}"
+        )
     if client.outcome is None or not _same_outcome(root, *client.outcome):
-        raise Untrue(f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}")
-    for step in (each.step for each in performed):
-        if step.context[executing].id == root.id and isinstance(step, Operation):
-            promise_id = step.context[performing]
-            now = asked.get(promise_id)
-            then = step.label, around.payloads.digest(*step.arguments)
-            if now != then:
-                raise Untrue(
-                    f"{then[0]!r} was performed as {promise_id}, where the record now leads to "
-                    f"{now[0] if now else 'nothing'!r}: it began before the choices that led to it were durable"
-                )
+        raise Untrue(
+            f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}"
+        )
+    for step in performed:
+        if step.execution == root.id and asked.get(step.id) != (step.label, step.digest):
+            now = asked.get(step.id, ("nothing", None))
+            raise Untrue(
+                f"{step.label!r} was performed as {step.id}, where the record now leads to {now[0]!r}"
+                f"{' with other arguments' if now[0] == step.label else ''}: "
+                "it began before the choices that led to it were durable"
+            )
 
 
 def _same_outcome(root: Promise, state: str, value: Value) -> bool:

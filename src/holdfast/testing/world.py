@@ -39,8 +39,10 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.worker.surroundings import Surroundings
+from holdfast.testing.replay import Performed
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.operations import Note
+from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.steps import StepRunner
 
@@ -56,7 +58,7 @@ class World:
         self.store = MemoryStore()
         self.fuse = Fuse(crashes)
         self.deaths = 0
-        self.performed: list[StepCall] = []  # every attempt to perform a step, in order
+        self.performed: list[Performed] = []  # every attempt to perform a step, in order
         self.on_death: Callable[[], None] | None = None
         self._worker: Session | None = None
         self._funerals: set[asyncio.Task[None]] = set()
@@ -131,7 +133,9 @@ class World:
         self.node.timer_sleep_s_max = float("inf")
         await self.node.start()
         self._caller = Session(
-            replace(self.app.settings, worker=False), self.app.registry, self._seams(EmbeddedClient(self.node))
+            replace(self.app.settings, worker=False),
+            self.app.registry,
+            self._seams(EmbeddedClient(self.node)),
         )
         await self._caller.open()
         await self._hire()
@@ -203,12 +207,12 @@ class _Ear(logging.Handler):
 class VirtualRunner(StepRunner):
     """Performs sync steps at once, on the loop: a thread would live in real time."""
 
-    def __init__(self, performed: list[StepCall]) -> None:
+    def __init__(self, performed: list[Performed]) -> None:
         super().__init__()
         self._performed = performed
 
     def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
-        self._performed.append(call)
+        self._performed.append(Performed.of(call.step, Payloads()))
         if not iscoroutinefunction(call.step.function):
             call.mode = "inline"
         super().start(call, done)

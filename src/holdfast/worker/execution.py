@@ -97,8 +97,10 @@ class Execution:
         assert isinstance(operation, Operation)
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
-        if promise_id in self._journal.records:
-            self._compare(promise_id, operation)
+        known = promise_id in self._journal.records
+        digest = self._recorder.fingerprint(promise_id, operation, known=known)
+        if known:
+            self._compare(promise_id, operation, digest)
         self._open[promise_id] = operation
         self._fresh.append(promise_id)
         return promise_id
@@ -115,9 +117,8 @@ class Execution:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
         return self._journal.took(f"note patch {name}", self._count + 1)
 
-    def _compare(self, promise_id: str, operation: Operation) -> None:
+    def _compare(self, promise_id: str, operation: Operation, digest: str | None) -> None:
         try:
-            digest = self.around.payloads.digest(*operation.arguments)
             self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
         except ReplayMismatch as mismatch:
             self.fault = mismatch

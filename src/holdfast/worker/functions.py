@@ -13,12 +13,15 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from holdfast.runtime import Future, NotInFiber, Operation
+from holdfast import runtime
+from holdfast.runtime import Future, NotInFiber, Operation, Timeout
+from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution import Execution, executing, performing
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
+from holdfast.worker.performance import Mode
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
@@ -47,7 +50,17 @@ def run(
 @overload
 def run(function: Callable[..., T], /, *args: Any, timeout: Duration, **kwargs: Any) -> Future[T]: ...
 @overload
-def run(function: Callable[..., T], /, *args: Any, mode: str, **kwargs: Any) -> Future[T]: ...
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, name: str, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, name: str, **kwargs: Any) -> Future[T]: ...
+@overload
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, mode: Mode, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, mode: Mode, **kwargs: Any) -> Future[T]: ...
 @overload
 def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
 @overload
@@ -109,6 +122,19 @@ def options(function: Callable[..., Any], **given: Any) -> _Configured:
     return configured
 
 
+def timeout(duration: Duration) -> Timeout:
+    """`async with hf.timeout("30s"):` raises `TimedOut` if the block still waits after that time.
+
+    The timer is durable: after a crash the block has the time that is left.
+    """
+    return runtime.timeout(parse_duration(duration))
+
+
+def within(duration: Duration, work: Waitable[T]) -> Operation[T]:
+    """`await hf.within("5s", work)`: its result, or `TimedOut`."""
+    return runtime.within(parse_duration(duration), work)
+
+
 def sleep(duration: Duration) -> Future[None]:
     """A durable timer. Waiting holds no thread and no lease, for a second or for a month."""
     return current_scheduler().issue(Sleep(parse_duration(duration)))
@@ -123,13 +149,31 @@ def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, 
     return current_scheduler().issue(Await(limit, dict(tags), Any if returns is None else returns))
 
 
-def call(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Run another workflow, on any worker of its group, and await its result."""
+@overload
+def call(
+    workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Future[T]: ...
+@overload
+def call(
+    workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Future[T]: ...
+@overload
+def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
+def call(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Run another workflow, on any worker of its group, and await its result.
+
+    Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of this
+    one, call it like a function instead.
+    """
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
 
 
-def start(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[str]:
-    """Start another workflow and go on; the result is its id."""
+@overload
+def start(workflow: Workflow[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[str]: ...
+@overload
+def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
+def start(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Future[str]:
+    """Start another workflow and go on; the result is its id. It outlives this one."""
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
 
 
@@ -218,9 +262,7 @@ def current() -> ExecutionInfo:
         raise NotInFiber("current() is for workflows and their steps; neither is running here.")
     timeout_at = world.promise.timeout_at
     deadline = datetime.fromtimestamp(timeout_at / 1000, UTC) if timeout_at < 250_000_000_000_000 else None
-    return ExecutionInfo(
-        world.id, world.name, world.version, deadline, world.version, performing.get(None)
-    )
+    return ExecutionInfo(world.id, world.name, world.version, deadline, world.version, performing.get(None))
 
 
 class _ReplayFilter(logging.Filter):

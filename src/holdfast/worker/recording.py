@@ -26,6 +26,7 @@ class Recorder:
         self._payloads = payloads
         self._group = group
         self._now = now
+        self._digests: dict[str, str | None] = {}
         self._tags = {
             tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
             tags.BRANCH: root.tags.get(tags.BRANCH, root.id),
@@ -33,10 +34,17 @@ class Recorder:
             SCOPE: "local",
         }
 
+    def fingerprint(self, promise_id: str, operation: Operation, *, known: bool) -> str | None:
+        """Of the arguments as they are when the operation is asked for: the code may change them afterwards."""
+        digest = self._payloads.digest(*operation.arguments)
+        if not known:
+            self._digests[promise_id] = digest
+        return digest
+
     def local(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
         """Something that completes here; without `settle`, the announcement that it is under way."""
         headers = {j.LABEL: operation.label}
-        digest = self._payloads.digest(*operation.arguments)
+        digest = self._digests.get(promise_id) if settle is None else self._digests.pop(promise_id, None)
         if digest is not None:
             headers[j.ARGUMENTS] = digest
         return PromiseCreate(promise_id, self._root.timeout_at, Value(headers), self._tags, settle=settle)
@@ -57,6 +65,7 @@ class Recorder:
     def outside(self, promise_id: str, operation: Operation) -> PromiseCreate:
         """Something that completes elsewhere: a timer, a person, another execution."""
         plain = self.local(promise_id, operation)
+        self._digests.pop(promise_id, None)
         entries = {**self._tags, SCOPE: "global"}
         if isinstance(operation, Sleep):
             entries[tags.TIMER] = "true"
