@@ -51,6 +51,7 @@ class SessionSettings(Struct, frozen=True):
     lease_s: float
     token: str | None
     codec: Codec | None
+    grace_s: float = 10.0  # for running steps, when it is closed
 
 
 class Seams(Struct, frozen=True):
@@ -102,7 +103,7 @@ class Session:
 
     async def close(self) -> None:
         if self._worker is not None:
-            await self._worker.stop()
+            await self._worker.stop(self._settings.grace_s)
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
