@@ -1,4 +1,4 @@
-"""Ask until it is done. The waits are durable timers: a week of polling holds nothing between two questions."""
+"""Ask until it is done. The waits are durable timers: nothing is held between two questions."""
 
 import holdfast as hf
 

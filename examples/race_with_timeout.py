@@ -1,4 +1,4 @@
-"""Two carriers are asked for a price. The first to answer gets the parcel; nobody waits longer than a second."""
+"""Two carriers are asked for a price. The first to answer gets the parcel; a second is the most we wait."""
 
 import asyncio
 

@@ -25,7 +25,7 @@ async def trip(parts: list[str]) -> list[str]:
     booked: list[str] = []
     try:
         for part in parts:
-            booked.append(await hf.run(book, part))
+            booked.append(await hf.run(book, part))  # noqa: PERF401 (what is booked must be known below)
     except SoldOut:
         for booking in reversed(booked):
             await hf.run(cancel, booking, retry=hf.Retry(attempts=10))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import TaskInterrupted, TimedOut, gather, race, sleep, spawn, timeout, within
+from holdfast.runtime import Channel, TaskInterrupted, TimedOut, gather, race, sleep, spawn, timeout, within
 from holdfast.runtime.testing import Hand, promise
 from tests.runtime.inside import waiters
 
@@ -239,3 +239,27 @@ def test_a_loop_of_timeouts_leaves_no_waiters() -> None:
     hand = Hand(root)
     hand.elapse(100)
     assert hand.waiting == ("x",)
+
+
+def test_the_timer_of_an_open_timeout_is_waited_for() -> None:
+    async def work() -> None:
+        async with timeout(5):
+            await promise("never")
+
+    with Hand(work) as hand:
+        assert hand.waiting == ("never", "timer")
+
+
+def test_a_timeout_can_end_a_wait_that_nothing_else_could() -> None:
+    async def work() -> str:
+        try:
+            async with timeout(5):
+                await Channel[int]("empty").receive
+        except TimedOut:
+            return "timed out"
+        return ""
+
+    with Hand(work) as hand:
+        assert hand.waiting == ("timer",)
+        hand.elapse(5)
+        assert hand.result() == "timed out"

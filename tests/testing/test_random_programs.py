@@ -1,6 +1,5 @@
 """Replay cannot lie: random racing workflows, crashed at random points, whose records lead where they went."""
 
-import asyncio
 import os
 import random
 

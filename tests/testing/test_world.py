@@ -153,8 +153,19 @@ def test_a_cancellation_asked_for_last_is_carried_out(holdfast_world: Open) -> N
 
 def test_code_that_is_not_the_same_every_time_is_found() -> None:
     slips.clear()
-    with pytest.raises(CrashFailure, match=r"at='(before|after):\d+'"):
+    with pytest.raises(CrashFailure, match="not the same twice"):
         crash_everywhere(unsteady, app=app)
+
+
+def test_a_failure_says_how_to_repeat_it() -> None:
+    outcomes = iter("abcdefghij")
+
+    @app.workflow(name="fickle")
+    async def fickle() -> str:
+        return await hf.run(lambda: next(outcomes), name="fickle")
+
+    with pytest.raises(CrashFailure, match=r"at='before:3', or HOLDFAST_CRASH_AT=before:3".replace("'", ".")):
+        crash_everywhere(fickle, app=app)
 
 
 def test_a_crash_point_can_be_repeated() -> None:

@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-S", "--url", help="the node or store to work for (the App's own, or HOLDFAST_URL)")
     parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="executions driven at once")
     parser.add_argument("-g", "--group", help="the group whose tasks it claims")
-    parser.add_argument("--grace", default="10s", help="how long running steps may take to finish (%(default)s)")
+    parser.add_argument(
+        "--grace", default="10s", help="how long running steps may take to finish (%(default)s)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="log warnings only")
 
 

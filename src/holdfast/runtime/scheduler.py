@@ -66,6 +66,7 @@ class Scheduler:
         self.closed = False
         self.deadlock: Deadlock | None = None
         self.suspects: list[Fiber] = []  # fibers that parked on something that could close a cycle
+        self.alarms: dict[Future[Any], Fiber] = {}  # timers of open timeouts, and whom they wake
         self.unobserved: dict[Fiber, None] = {}  # failed while nobody waited
         self.locals: dict[object, Any] = {}
         self.attempt = Signal()  # set once, when the fibers are taken down
@@ -117,14 +118,14 @@ class Scheduler:
         self._drain()
 
     def waiting(self) -> tuple[str, ...]:
-        """The ids of exactly those pending promises that some live fiber waits for, in fiber order.
+        """The ids of exactly those pending promises that wake some live fiber, in fiber order; then timeouts.
 
         When the fibers are not done and no promise could wake any of them, that is a deadlock, and this
         call settles the execution with it: check `done` afterwards.
         """
         if self.done or self.root is None:
             return ()
-        ids = waitgraph.awaited_ids(self.live)
+        ids = waitgraph.awaited_ids(self.live, self.alarms)
         if not ids:
             self._stuck(list(self.live))
         return tuple(ids)
@@ -259,7 +260,7 @@ class Scheduler:
         suspects, self.suspects = self.suspects, []
         if not self.done and self.root in self.live:
             ring = waitgraph.find_cycle(suspects)
-            if ring:
+            if ring and not any(fiber in ring for fiber in self.alarms.values()):
                 self._stuck(ring)
 
     def _stuck(self, fibers: list[Fiber]) -> None:

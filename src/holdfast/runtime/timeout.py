@@ -46,6 +46,7 @@ class Timeout:
         self._timer = sleep(self._seconds)
         if self._timer._state == PENDING:
             self._timer._add(self)
+            self._owner.scheduler.alarms[self._timer] = self._owner
         return self
 
     async def __aexit__(
@@ -53,6 +54,8 @@ class Timeout:
     ) -> None:
         if self._timer is not None:
             leave(self._timer, self)
+            if self._owner is not None:
+                self._owner.scheduler.alarms.pop(self._timer, None)
         if self._owner is not None:
             self._owner.retract(self._expiry)  # it came after the body's last wait: too late to matter
         if error is self._expiry:

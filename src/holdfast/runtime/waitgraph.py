@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.scheduler import Durable
 
 
-def awaited_ids(fibers: Iterable[Fiber]) -> list[str]:
-    """The pending durable promises that these fibers depend on, first fiber first, inputs in order."""
+def awaited_ids(fibers: Iterable[Fiber], alarms: Iterable[Future[Any]] = ()) -> list[str]:
+    """The pending promises that these fibers depend on, first fiber first, inputs in order; then alarms."""
     ids: dict[str, None] = {}
     seen: set[Future[Any]] = set()
     for fiber in fibers:
@@ -38,6 +38,9 @@ def awaited_ids(fibers: Iterable[Fiber]) -> list[str]:
                 ids[cast("Durable", future).id] = None
             else:
                 stack.extend(reversed(list(future._inputs())))
+    for alarm in alarms:
+        if alarm._state == PENDING:
+            ids[cast("Durable", alarm).id] = None
     return list(ids)
 
 

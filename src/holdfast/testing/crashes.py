@@ -17,7 +17,7 @@ from holdfast.app import App
 from holdfast.protocol.records import Promise
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.mortal import CrashPoint
-from holdfast.testing.replay import check_replay
+from holdfast.testing.replay import Untrue, check_replay
 from holdfast.testing.world import World
 from holdfast.worker import journal as j
 from holdfast.worker.registry import Workflow
@@ -89,7 +89,10 @@ def crash_everywhere(
             app, workflow, args, kwargs, execution=id, outside=outside, ledger=ledger, points=points
         )
 
-    reference = run(())
+    try:
+        reference = run(())
+    except Untrue as error:
+        raise CrashFailure(f"{workflow.name} is not the same twice, even without a crash: {error}") from error
     if check is not None and not isinstance(reference.outcome, BaseException):
         _accept(check, reference)
     wanted = at or os.environ.get(VARIABLE)
@@ -103,8 +106,6 @@ def crash_everywhere(
             _compare(reference, run(points), check)
         except Exception as error:
             raise _failure(workflow, points, reference, error) from error
-    if isinstance(reference.outcome, BaseException):
-        return Proof(reference.outcome, len(plans), reference.writes)
     return Proof(reference.outcome, len(plans), reference.writes)
 
 

@@ -1,8 +1,8 @@
 """Fixtures for pytest, found by it as soon as Holdfast is installed.
 
-    def test_a_reminder_comes_after_a_month(holdfast_world):
-        world = holdfast_world(app)
-        assert app.start(remind, "Ada").result() == "reminded"
+def test_a_reminder_comes_after_a_month(holdfast_world):
+    world = holdfast_world(app)
+    assert app.start(remind, "Ada").result() == "reminded"
 """
 
 from __future__ import annotations

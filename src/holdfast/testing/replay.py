@@ -29,7 +29,8 @@ from holdfast.protocol.wire import to_reply
 from holdfast.runtime import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
-from holdfast.worker.execution import Execution, executing, performing
+from holdfast.worker.execution import Execution
+from holdfast.worker.info import of_step
 from holdfast.worker.operations import Operation
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
@@ -54,9 +55,9 @@ class Performed(Struct, frozen=True):
 
     @staticmethod
     def of(step: Step, payloads: Payloads) -> "Performed":
-        context = step.context
+        info = step.context[of_step]
         digest = payloads.digest(step.args, step.kwargs)
-        return Performed(context[executing].id, context[performing], f"step {step.name}", digest)
+        return Performed(info.id, info.step or "", f"step {step.name}", digest)
 
 
 class _ReadOnly:
@@ -121,7 +122,11 @@ class _Watched(Execution):
 
 
 async def check_replay(
-    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, performed: Iterable[Performed]
+    root: Promise,
+    store: MemoryStore,
+    registry: Registry,
+    around: Surroundings,
+    performed: Iterable[Performed],
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
     records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
@@ -142,7 +147,7 @@ async def check_replay(
         execution.close()
     if ending != "fulfilled":
         raise Untrue(
-            f"Replaying {root.id} from its record does not reach its end: {execution.error or ending}"
+            f"Replaying {root.id} from its record does not reach its end: {execution.fault or ending}"
         )
     if client.outcome is None or not _same_outcome(root, *client.outcome):
         raise Untrue(

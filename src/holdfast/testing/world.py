@@ -38,13 +38,13 @@ from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
-from holdfast.worker.surroundings import Surroundings
 from holdfast.testing.replay import Performed
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
 
 T = TypeVar("T")
 

@@ -15,8 +15,10 @@ left to do here, suspend and let go.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
+from math import inf
 from typing import Any, Final, Literal
+
+from msgspec.structs import replace
 
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import Promise
@@ -39,6 +41,7 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
+from holdfast.worker.info import ExecutionInfo, describe, of_step
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.recording import Recorder, as_settled
@@ -48,10 +51,8 @@ from holdfast.worker.surroundings import Surroundings
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 announce_s: Final = 2.0
-# What `current()` finds, in a fiber and in the steps it asks for, on whatever thread these run.
-executing: "ContextVar[Execution]" = ContextVar("holdfast execution")
-performing: ContextVar[str] = ContextVar("holdfast step")
 busy_rest_s: Final = 0.1
+request_count_max: Final = 500  # in one commit
 
 
 class Execution:
@@ -73,7 +74,8 @@ class Execution:
         self._work = (work, args, kwargs)
         self._journal = j.Journal(self.id, claim.preload)
         self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
-        self._fresh: deque[str] = deque()  # issued, not yet begun
+        self._notes: dict[str, None] = {}  # issued, not yet taken
+        self._fresh: dict[str, None] = {}  # issued besides notes, not yet begun
         self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
         self._finished: deque[tuple[str, Outcome]] = deque()  # steps that ended, not yet recorded
         self._running: dict[str, asyncio.TimerHandle] = {}
@@ -88,13 +90,16 @@ class Execution:
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
+        self._loop = asyncio.get_running_loop()
+        self.lease_ends_s = inf  # by the loop's clock; whoever holds the claim keeps it up to date
+        self._info: ExecutionInfo | None = None
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
     def issue(self, operation: object, /) -> str:
-        if isinstance(operation, Timer):  # of the runtime's own: a timeout
+        if isinstance(operation, Timer):  # the runtime's own: that of a timeout
             operation = Sleep(operation.seconds)
-        assert isinstance(operation, Operation)
+        assert isinstance(operation, Operation), f"{operation} is not known here"
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
         known = promise_id in self._journal.records
@@ -102,11 +107,18 @@ class Execution:
         if known:
             self._compare(promise_id, operation, digest)
         self._open[promise_id] = operation
-        self._fresh.append(promise_id)
+        (self._notes if isinstance(operation, Note) else self._fresh)[promise_id] = None
         return promise_id
 
     def report(self, report: Report, /) -> None:
         self.around.report(self.id, report)
+
+    @property
+    def info(self) -> ExecutionInfo:
+        """Who drives it: made once for each claim."""
+        if self._info is None or self._info.token != self.version:
+            self._info = describe(self.promise, self.name, self.version)
+        return self._info
 
     @property
     def is_replaying(self) -> bool:
@@ -131,16 +143,20 @@ class Execution:
         try:
             if not self._started:
                 self._started = True
+                await self._look(self._journal.elsewhere())
                 work, args, kwargs = self._work
-                executing.set(self)
                 self.scheduler.start(work, *args, **kwargs)
             while True:
+                self._check_claim()
                 self._feed()
+                self._check_path()
                 if self.fault is not None:
                     return "halted"
                 if self.scheduler.done:
                     return await self._fulfil()
-                if self._fresh:
+                if self._notes:
+                    self._take_note()
+                elif self._fresh:
                     await self._begin()
                 elif self._finished:
                     await self._record()
@@ -148,7 +164,7 @@ class Execution:
                     await self._announce()
                 elif self._running:
                     await self._wait()
-                elif not self._arrived:
+                else:
                     ending = await self._suspend()
                     if ending is not None:
                         return ending
@@ -179,6 +195,11 @@ class Execution:
         self._lost = True
         self._news.set()
 
+    def _check_claim(self) -> None:
+        """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
+        if self._lost or self._loop.time() >= self.lease_ends_s:
+            raise ClaimGone(self.id)
+
     def _stop_listening(self) -> None:
         for withdraw in self._listening.values():
             withdraw()
@@ -208,7 +229,7 @@ class Execution:
         """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
         while not self.scheduler.done and self.fault is None:
             recorded = self._journal.order.get(self._place)
-            if recorded is not None and self._is_known(recorded):
+            if recorded in self._open:
                 self._place += 1
                 self._deliver(recorded)
             elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
@@ -222,26 +243,36 @@ class Execution:
             else:
                 return
 
-    def _is_known(self, promise_id: str) -> bool:
-        """Can this completion be seen now? What runs elsewhere may still have to be asked for its outcome."""
-        operation = self._open.get(promise_id)
-        if isinstance(operation, Step | Note | Sleep):
-            return True
-        return operation is not None and self._completed_outside(promise_id)
+    def _check_path(self) -> None:
+        """Before anything is begun: has the code asked for all that was recorded?"""
+        unasked = self._journal.order.get(self._place)
+        if self.scheduler.done and self._journal.highest > self._count:
+            unasked = j.child_id(self.id, self._journal.highest)
+            now = "now the code ends before it"
+        elif self.scheduler.done or unasked is None:
+            return
+        else:
+            asked = [f"{key} ({operation.label!r})" for key, operation in self._open.items()]
+            now = f"now the code waits for {', '.join(asked[:5]) or 'nothing'}"
+        self.fault = self.fault or ReplayMismatch(
+            f"{unasked} was recorded as {self._journal.label(unasked)!r} and is next; {now}"
+        )
 
     def _completed_outside(self, promise_id: str) -> bool:
         operation = self._open[promise_id]
         record = self._journal.records.get(promise_id)
-        if record is None or isinstance(operation, Step | Note):
+        if record is None or isinstance(operation, Note):
             return False
+        if isinstance(operation, Step):  # announced, and settled by somebody else
+            return record.state != "pending" and j.PLACE not in (record.value.headers or {})
         started = isinstance(operation, Call) and not operation.waits
         return started or record.state != "pending"
 
     def _deliver(self, promise_id: str) -> None:
         operation = self._open.pop(promise_id)
         self._arrived.pop(promise_id, None)
-        if promise_id in self._fresh:
-            self._fresh.remove(promise_id)
+        self._fresh.pop(promise_id, None)
+        self._notes.pop(promise_id, None)
         try:
             value = self._outcome(operation, promise_id)
         except Exception as error:
@@ -268,40 +299,35 @@ class Execution:
 
     async def _begin(self) -> None:
         """Begin what the fibers asked for, in the order in which they asked."""
-        if self._take_notes():
-            return  # the fibers go on from them before anything else is begun
         steps: list[tuple[str, Step]] = []
-        while self._fresh:
-            promise_id = self._fresh.popleft()
+        fresh, self._fresh = self._fresh, {}
+        for promise_id in fresh:
             operation = self._open[promise_id]
             record = self._journal.records.get(promise_id)
-            if isinstance(operation, Step):
-                if record is None or record.state == "pending":
-                    steps.append((promise_id, operation))
-            elif isinstance(operation, Note):
-                pass  # recorded, and seen at its place
+            if isinstance(operation, Step) and (record is None or record.state == "pending"):
+                steps.append((promise_id, operation))
             elif record is None:
-                self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
+                self._create_outside(promise_id, operation)
             else:
                 self._learn(record)
         if self._unwritten:
             await self._write([])
+            self._check_claim()  # the answer may have come late
         for promise_id, step in steps:
             self._start(promise_id, step)
 
-    def _take_notes(self) -> bool:
-        place = self._place
-        for promise_id in self._fresh:
-            operation = self._open[promise_id]
-            if isinstance(operation, Note) and promise_id not in self._journal.records:
-                self._take_note(promise_id, operation, place)
-                place += 1
-        return place > self._place
+    def _create_outside(self, promise_id: str, operation: Operation) -> None:
+        """What completes elsewhere is created there. A call is not preloaded with us, so it leaves a mark."""
+        if isinstance(operation, Call):
+            self._unwritten.append(CreateAction(self._recorder.mark(promise_id, operation)))
+        self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
 
-    def _take_note(self, promise_id: str, note: Note, place: int) -> None:
-        """A choice without an effect: seen at once, and written before it has consequences."""
-        chosen = self.around.choose(promise_id, note)
-        creation = self._recorder.note(promise_id, note, chosen, place)
+    def _take_note(self) -> None:
+        """A choice without an effect: seen before anything else is begun, written before it has effects."""
+        promise_id = next(iter(self._notes))
+        note = self._open[promise_id]
+        assert isinstance(note, Note)
+        creation = self._recorder.note(promise_id, note, self.around.choose(promise_id, note), self._place)
         if note.cancels is not None:
             self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
         self._unwritten.append(CreateAction(creation))
@@ -315,6 +341,7 @@ class Execution:
             timer = self._running.pop(promise_id, None)
             if timer is not None:
                 timer.cancel()
+            if timer is not None and promise_id in self._open:
                 self._finished.append((promise_id, outcome))
                 self._news.set()
 
@@ -322,8 +349,8 @@ class Execution:
             self._announcing.append(promise_id)
             self._news.set()
 
-        step.context.run(performing.set, promise_id)
-        self._running[promise_id] = asyncio.get_running_loop().call_later(announce_s, announce)
+        self._running[promise_id] = self._loop.call_later(announce_s, announce)
+        step.context.run(of_step.set, replace(self.info, step=promise_id))
         self.around.runner.start(call, done)
 
     async def _announce(self) -> None:
@@ -334,6 +361,8 @@ class Execution:
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
+        if any(isinstance(action, SettleAction) for action in self._unwritten):
+            await self._write([])  # a cancellation is not kept waiting
         outside = [key for key in self.scheduler.waiting() if key in self._open and key not in self._running]
         unheard = [key for key in outside if key not in self._listening]
         if unheard:
@@ -341,14 +370,12 @@ class Execution:
         while not (self._finished or self._arrived or self._announcing or self._lost or self.scheduler.done):
             self._news.clear()
             await self._news.wait()
-        if self._lost:
-            raise ClaimGone(self.id)
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
             self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
-        self._learn_from(await self._ask("promise.register_listener", listen))
+        self._learn_from(await self._ask([("promise.register_listener", data) for data in listen]))
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -365,32 +392,37 @@ class Execution:
 
     async def _write(self, creations: list[PromiseCreate]) -> None:
         """One commit: the choices so far, then these. Everything is fenced."""
+        self._unwritten += [CreateAction(data) for data in creations]
+        await self._write_and_ask([])
+
+    async def _write_and_ask(self, asked: list[tuple[str, RequestData]]) -> list[Reply]:
+        """In one commit: what is unwritten, fenced; then what is asked."""
         unwritten, self._unwritten = self._unwritten, []
-        actions = [*unwritten, *(CreateAction(data) for data in creations)]
-        requests = [TaskFence(self.id, self.version, action) for action in actions]
-        for reply in await self._ask("task.fence", requests):
+        fences = [("task.fence", TaskFence(self.id, self.version, action)) for action in unwritten]
+        replies = await self._ask([*fences, *asked])
+        for reply in replies[: len(fences)]:
             if not isinstance(reply.data, FenceReply):
                 raise ClaimGone(f"{self.id}: {reply.data}")
-            if isinstance(
-                reply.data.action.data, PromiseReply
-            ):  # not when what is to be cancelled is not there
+            if isinstance(reply.data.action.data, PromiseReply):  # not when there was nothing to cancel
                 self._learn(reply.data.action.data.promise)
+        return replies[len(fences) :]
 
-    async def _ask(self, kind: str, data: Sequence[RequestData]) -> list[Reply]:
-        return await self._send([self._request(kind, item) for item in data])
-
-    def _request(self, kind: str, data: RequestData) -> Request:
-        return Request(kind, f"{self.id}@{self.version}", CURRENT_VERSION, "A", data)
-
-    async def _send(self, requests: list[Request]) -> list[Reply]:
-        if self._lost:
-            raise ClaimGone(self.id)
-        while True:
-            replies = await self.around.client.request(requests)
-            if replies[0].status not in (429, 503):
-                return replies
-            # Nothing was done, or nobody knows; everything asked here may be asked again.
-            await asyncio.sleep(busy_rest_s)
+    async def _ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
+        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
+        replies: list[Reply] = []
+        corr_id = f"{self.id}@{self.version}"
+        while len(replies) < len(asked):
+            if self._lost:
+                raise ClaimGone(self.id)
+            chunk = asked[len(replies) : len(replies) + request_count_max]
+            requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in chunk]
+            answered = await self.around.client.request(requests)
+            if answered[0].status in (429, 503):
+                # Nothing was done, or nobody knows; everything asked here may be asked again.
+                await asyncio.sleep(busy_rest_s)
+            else:
+                replies += answered
+        return replies
 
     # --- endings ---------------------------------------------------------------------------------------
 
@@ -399,16 +431,12 @@ class Execution:
         waiting = self.scheduler.waiting()
         if self.scheduler.done or not waiting:
             return None
-        if self._place in self._journal.order:
-            unasked = self._journal.order[self._place]
-            what = f"{self.id} has recorded the completion of {unasked}; the code does not ask for it"
-            self.fault = ReplayMismatch(what)
-            return "halted"
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
         ]
-        [reply] = await self._ask("task.suspend", [TaskSuspend(self.id, self.version, actions)])
+        suspend = TaskSuspend(self.id, self.version, actions)
+        [reply] = await self._write_and_ask([("task.suspend", suspend)])
         if reply.status == 200:
             self._awaiting = waiting
             return "suspended"
@@ -420,33 +448,32 @@ class Execution:
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
         unseen = self._open.keys() - self._arrived.keys()
-        wanted = [key for key in promise_ids or self._awaiting if key in unseen]
-        if wanted:
-            self._learn_from(await self._ask("promise.get", [PromiseGet(key) for key in wanted]))
+        await self._look([key for key in promise_ids or self._awaiting if key in unseen])
+
+    async def _look(self, promise_ids: Sequence[str]) -> None:
+        self._learn_from(await self._ask([("promise.get", PromiseGet(key)) for key in promise_ids]))
 
     async def _fulfil(self) -> Ending:
+        for promise_id in self._fresh:  # nobody waits for the word that these have begun
+            operation = self._open[promise_id]
+            started = isinstance(operation, Call) and not operation.waits
+            if started and promise_id not in self._journal.records:
+                self._create_outside(promise_id, operation)
         try:
             value = self.around.payloads.encode(self.scheduler.result())
             settle = PromiseSettle(self.id, "resolved", value)
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
-        # In the same commit: what was chosen last, so that the record is whole, and what was started unawaited.
-        requests = [
-            self._request("task.fence", TaskFence(self.id, self.version, action))
-            for action in (*self._unwritten, *self._started_last())
-        ]
-        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
-        replies = await self._send([*requests, self._request("task.fulfill", fulfil)])
-        if replies[-1].status != 200:
-            raise ClaimGone(f"{self.id}: {replies[-1].data}")
-        return "fulfilled"
-
-    def _started_last(self) -> list[CreateAction]:
-        """Other workflows that were started without waiting to hear of it."""
-        actions: list[CreateAction] = []
-        for promise_id in self._fresh:
+        for promise_id in self._fresh:  # started without waiting to hear of it
             operation = self._open[promise_id]
-            known = promise_id in self._journal.records
-            if isinstance(operation, Call) and not operation.waits and not known:
-                actions.append(CreateAction(self._recorder.outside(promise_id, operation)))
-        return actions
+            if (
+                isinstance(operation, Call)
+                and not operation.waits
+                and promise_id not in self._journal.records
+            ):
+                self._create_outside(promise_id, operation)
+        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
+        [reply] = await self._write_and_ask([("task.fulfill", fulfil)])
+        if reply.status != 200:
+            raise ClaimGone(f"{self.id}: {reply.data}")
+        return "fulfilled"

@@ -11,15 +11,14 @@ from collections.abc import Callable, Coroutine, Generator, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from msgspec import Struct
-
 from holdfast import runtime
-from holdfast.runtime import Future, NotInFiber, Operation, Timeout
+from holdfast.runtime import Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
-from holdfast.runtime.slot import current_fiber
+from holdfast.runtime.slot import current_fiber, slot
 from holdfast.worker.durations import Duration, parse_duration
-from holdfast.worker.execution import Execution, executing, performing
+from holdfast.worker.execution import Execution
+from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
 from holdfast.worker.performance import Mode
 from holdfast.worker.registry import Workflow
@@ -236,33 +235,14 @@ def _patched(name: str) -> Generator[Any, Any, bool]:
     return (yield from future)
 
 
-class ExecutionInfo(Struct, frozen=True):
-    """Where the code is running.
-
-    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it has
-    seen. `step` is the same however often a step is performed: an idempotency key.
-    """
-
-    id: str
-    workflow: str
-    attempt: int
-    deadline: datetime | None
-    token: int
-    step: str | None
-
-
 def current() -> ExecutionInfo:
-    """The execution that asks, from its own code or from one of its steps.
+    """The execution that asks: from the workflow, or from inside one of its steps.
 
-    >>> def charge(card: str, cents: int) -> str:
-    ...     return bank.charge(card, cents, idempotency_key=hf.current().step)
+    >>> async def pay(order):
+    ...     ledger.write(order, token=current().token)  # which refuses a token older than one it has seen
     """
-    world = executing.get(None)
-    if world is None:
-        raise NotInFiber("current() is for workflows and their steps; neither is running here.")
-    timeout_at = world.promise.timeout_at
-    deadline = datetime.fromtimestamp(timeout_at / 1000, UTC) if timeout_at < 250_000_000_000_000 else None
-    return ExecutionInfo(world.id, world.name, world.version, deadline, world.version, performing.get(None))
+    step = of_step.get(None) if slot.scheduler is None else None
+    return step if step is not None else _execution().info
 
 
 class _ReplayFilter(logging.Filter):

@@ -33,6 +33,11 @@ def observation_id(root: str, place: int) -> str:
     return child_id(root, 0) + f"~{place}"
 
 
+def mark_id(promise_id: str) -> str:
+    """Beside a call, which belongs to the execution that answers it and is not preloaded with ours."""
+    return f"{promise_id}~"
+
+
 class Journal:
     """The records of one execution, by id, and the order of its completions."""
 
@@ -46,13 +51,24 @@ class Journal:
             self.add(record)
 
     def add(self, record: Promise) -> None:
+        if record.state == "pending" and record.id in self.records:
+            return  # a late answer knows less than we do: what has settled stays so
         self.records[record.id] = record
-        number = record.id[len(self._prefix) :]
+        number = record.id[len(self._prefix) :].removesuffix("~")
         if number.isdigit() and record.id.startswith(self._prefix):
             self.highest = max(self.highest, int(number))
         headers = record.value.headers
         if headers is not None and (place := headers.get(PLACE)) is not None:
             self.order[int(place)] = headers.get(OBSERVED, record.id)
+
+    def elsewhere(self) -> list[str]:
+        """Calls and observed promises that are known only by name."""
+        called = (key[:-1] for key in self.records if key.endswith("~"))
+        return [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in self.records]
+
+    def label(self, promise_id: str) -> str:
+        record = self.records.get(promise_id) or self.records.get(mark_id(promise_id))
+        return "" if record is None else (record.param.headers or {}).get(LABEL, "")
 
     def took(self, label: str, number: int) -> bool | None:
         """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""

@@ -62,6 +62,10 @@ class Recorder:
         settle = Settle("resolved", Value({j.PLACE: str(place), j.OBSERVED: promise_id}))
         return PromiseCreate(name, self._root.timeout_at, Value(), self._tags, settle=settle)
 
+    def mark(self, promise_id: str, operation: Operation) -> PromiseCreate:
+        """That a call was made: kept here, while the call itself lives with its answer."""
+        return self.local(j.mark_id(promise_id), operation, Settle("resolved"))
+
     def outside(self, promise_id: str, operation: Operation) -> PromiseCreate:
         """Something that completes elsewhere: a timer, a person, another execution."""
         plain = self.local(promise_id, operation)

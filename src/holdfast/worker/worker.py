@@ -58,7 +58,7 @@ class Worker:
         self._concurrency = concurrency
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
-        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._driving: set[asyncio.Task[None]] = set()
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -89,12 +89,12 @@ class Worker:
         self._stopping = True
         self._wake.set()
         if self._driving:
-            await asyncio.wait([*self._driving.values()], timeout=grace_s)
+            await asyncio.wait([*self._driving], timeout=grace_s)
         for execution in [*self._held.values()]:
             execution.lose()
         leftovers = {key: execution.version for key, execution in self._held.items()}
         if self._driving:
-            await asyncio.wait([*self._driving.values()])
+            await asyncio.wait([*self._driving])
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -106,12 +106,12 @@ class Worker:
     async def abandon(self) -> None:
         """Drop everything where it is, as a killed process would. Nothing is released."""
         self._stopping = True
-        dropped = [*self._loops, *self._driving.values()]
-        for execution in [*self._held.values()]:
+        dropped = [*self._loops, *self._driving]
+        executions = [*self._held.values(), *self._warm.values()]
+        for execution in executions:
             execution.lose()
         for task in dropped:
             task.cancel()
-        executions = [*self._held.values(), *self._warm.values()]
         await asyncio.gather(*dropped, return_exceptions=True)
         for execution in executions:
             execution.close()
@@ -120,13 +120,14 @@ class Worker:
 
     async def _claim_loop(self) -> None:
         while not self._stopping:
-            free = self._concurrency - len(self._held)
+            free = self._concurrency - len(self._driving)
             if not (self._more and free > 0):
                 self._wake.clear()
                 await self._wake.wait()
                 continue
             count = min(free, claim_count_max)
             self._more = False
+            lease_ends_s = self._lease_end_s()
             reply = await self._try(
                 "task.claim", TaskClaim([self._around.group], count, self._pid, self._lease_ms)
             )
@@ -136,35 +137,49 @@ class Worker:
                 continue
             self._more = self._more or len(reply.data.tasks) == count
             for claim in reply.data.tasks:
-                self._accept(claim)
+                self._accept(claim, lease_ends_s)
 
-    def _accept(self, claim: AcquireReply) -> None:
-        task_id = claim.task.id
-        self._holding.set()
-        self._driving[task_id] = asyncio.create_task(self._serve(claim))
+    def _lease_end_s(self) -> float:
+        """When a lease asked for now will end at the earliest, by our own clock."""
+        return asyncio.get_running_loop().time() + self._lease_ms / 1000
 
-    async def _serve(self, claim: AcquireReply) -> None:
+    def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
+        driving = asyncio.create_task(self._serve(claim, lease_ends_s))
+        self._driving.add(driving)
+        driving.add_done_callback(self._left)
+
+    def _left(self, driving: asyncio.Task[None]) -> None:
+        self._driving.discard(driving)
+        self._wake.set()
+
+    async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:
         task_id = claim.task.id
+        older = self._held.get(task_id)
+        if older is not None:  # its lease lapsed unnoticed, and the task came back to us
+            older.lose()
+        execution: Execution | None = None
         try:
             execution = self._warm.pop(task_id, None)
-            if execution is not None and execution.resume(claim):
-                self._held[task_id] = execution
-                await execution.catch_up()
-            else:
+            is_warm = execution is not None and execution.resume(claim)
+            if execution is None or not is_warm:
                 if execution is not None:
                     execution.close()
+                execution = None
                 execution = self._build(claim)
-                self._held[task_id] = execution
+            self._held[task_id] = execution
+            self._holding.set()
+            execution.lease_ends_s = lease_ends_s
+            if is_warm:
+                await execution.catch_up()
             ending = await execution.drive()
         except Exception as error:
             log.exception("an execution could not be driven", extra={"execution": task_id})
-            await self._give_back(claim, error)
+            await self._give_back(claim, execution, error)
         else:
             await self._end(execution, ending)
         finally:
-            self._held.pop(task_id, None)
-            self._driving.pop(task_id, None)
-            self._wake.set()
+            if self._held.get(task_id) is execution:
+                self._held.pop(task_id, None)
 
     def _build(self, claim: AcquireReply) -> Execution:
         payloads = self._around.payloads
@@ -185,9 +200,8 @@ class Worker:
             log.error("an execution was halted: %s", execution.fault, extra={"execution": execution.id})
             await self._try("task.halt", TaskHalt(execution.id, execution.version))
 
-    async def _give_back(self, claim: AcquireReply, error: Exception) -> None:
+    async def _give_back(self, claim: AcquireReply, execution: Execution | None, error: Exception) -> None:
         task_id = claim.task.id
-        execution = self._held.get(task_id)
         if execution is not None:
             execution.close()
         failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
@@ -199,7 +213,7 @@ class Worker:
 
     async def _heartbeat_loop(self) -> None:
         while True:
-            await self._holding.wait()
+            await self._holding.wait()  # who holds nothing has nothing to keep
             await asyncio.sleep(self._lease_ms / 2000)
             if self._held:
                 await self.heartbeat()
@@ -211,12 +225,20 @@ class Worker:
         refs = [TaskRef(key, execution.version) for key, execution in self._held.items()]
         for start in range(0, len(refs), 10_000):
             chunk = refs[start : start + 10_000]
+            lease_ends_s = self._lease_end_s()
             reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk))
             if reply is not None and isinstance(reply.data, HeartbeatReply):
-                for ref in reply.data.lost or ():
-                    held = self._held.get(ref.id)
-                    if held is not None and held.version == ref.version:
-                        held.lose()
+                self._confirm(chunk, {(ref.id, ref.version) for ref in reply.data.lost or ()}, lease_ends_s)
+
+    def _confirm(self, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
+        for ref in refs:
+            held = self._held.get(ref.id)
+            if held is None or held.version != ref.version:
+                continue
+            if (ref.id, ref.version) in lost:
+                held.lose()
+            else:
+                held.lease_ends_s = lease_ends_s
 
     # --- asking ----------------------------------------------------------------------------------------
 
