@@ -227,7 +227,9 @@ def replay(folder: Path, rounds: int) -> Row:
         ratios.append(replayed[-1] / live)
     ratio = statistics.median(ratios)
     measured = f"{ratio:.3f}x ({statistics.median(replayed) * 1e6:.0f} us)"
-    return Row(f"replay of {long_steps:,} steps, a step against a live one", measured, "<= 0.1x", ratio <= 0.1)
+    return Row(
+        f"replay of {long_steps:,} steps, a step against a live one", measured, "<= 0.1x", ratio <= 0.1
+    )
 
 
 def memory(folder: Path, count: int) -> Row:
@@ -245,10 +247,14 @@ def measure(rounds: int, count: int) -> list[Row]:
         got = run_rounds(folder, rounds)
         what = f"{many} workflows of {steps} steps"
         return [
-            against(f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 20, dbos_steps_per_s),
+            against(
+                f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 20, dbos_steps_per_s
+            ),
             against(f"{what}, embedded, against Restate", got.embedded, got.restate, 5, restate_steps_per_s),
             against("one workflow of 100 steps, embedded, against fsyncs/s", got.alone, got.fsyncs, 0.5, 0),
-            against(f"{what}, through HTTP, against Restate", got.served, got.restate, 3, restate_steps_per_s),
+            against(
+                f"{what}, through HTTP, against Restate", got.served, got.restate, 3, restate_steps_per_s
+            ),
             replay(folder, max(1, rounds // 2)),
             memory(folder, count),
         ]
