@@ -46,7 +46,7 @@ format: $(STAMP)  ## rewrite the code in the house style
 
 lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		pyproject.toml requirements-dev.in -o requirements-dev.lock
+		--all-extras pyproject.toml requirements-dev.in -o requirements-dev.lock
 
 bench: $(addprefix bench-,$(filter-out __init__ table load,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 

@@ -7,6 +7,7 @@ tests which drive the clock by hand can be plain functions.
 import asyncio
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ from holdfast.node import Node
 from holdfast.node.group import Moment, run_group
 from holdfast.node.post_office import PostOffice
 from holdfast.node.rpc import answer, reply_to
+from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import DebugReset, Request
 from holdfast.protocol.wire import decode_body, encode_replies, encode_reply
+from holdfast.store.interface import Result, Store, SyncStore, Work
 from holdfast.store.memory import MemoryStore
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.sqlite import SqliteFile, SqliteStore
+from tests.postgres import database_url
 
-BACKENDS = ("memory", "sqlite")
+BACKENDS = ("memory", "sqlite", "postgres")
 
 Body = dict[str, Any] | list[dict[str, Any]]
 
@@ -36,10 +41,20 @@ class NodeBackend:
         self._node = self._loop.run_until_complete(self._start(name, debug))
 
     async def _start(self, name: str, debug: bool) -> Node:
-        path = Path(self._folder.name) / "holdfast.db"
-        node = Node(MemoryStore() if name == "memory" else SqliteStore(path), debug=debug)
+        node = Node(self._open_store(name), debug=debug)
         await node.start()
         return node
+
+    def _open_store(self, name: str) -> Store:
+        match name:
+            case "memory":
+                return MemoryStore()
+            case "sqlite":
+                return SqliteStore(Path(self._folder.name) / "holdfast.db")
+            case "postgres":
+                return PostgresStore(database_url())
+            case _:
+                raise ValueError(f"there is no store {name!r}; there are {BACKENDS}")
 
     def handle_bytes(self, body: bytes) -> bytes:
         return self._loop.run_until_complete(answer(self._node, body))
@@ -53,6 +68,34 @@ class NodeBackend:
         self._folder.cleanup()
 
 
+class MemorySyncStore(MemoryStore):
+    """The memory store, for whoever may wait."""
+
+    def open(self) -> Millis:  # type: ignore[override]
+        return 0
+
+    def close(self) -> None:  # type: ignore[override]
+        pass
+
+
+class AwaitedStore:
+    """A store that must be awaited, on an event loop of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._loop = asyncio.new_event_loop()
+
+    def open(self) -> Millis:
+        return self._loop.run_until_complete(self._store.open())
+
+    def run(self, work: Callable[[], Work[Result]]) -> Result:
+        return self._loop.run_until_complete(self._store.transact(work))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._store.close())
+        self._loop.close()
+
+
 class DirectBackend:
     """The work of a commit on a store, without an event loop: for millions of operations.
 
@@ -61,10 +104,16 @@ class DirectBackend:
 
     def __init__(self, name: str) -> None:
         self._folder = scratch_folder()
-        self._memory = MemoryStore()
-        self._file = None if name == "memory" else SqliteFile(Path(self._folder.name) / "holdfast.db")
-        if self._file is not None:
-            self._file.open()
+        match name:
+            case "memory":
+                self._store: SyncStore = MemorySyncStore()
+            case "sqlite":
+                self._store = SqliteFile(Path(self._folder.name) / "holdfast.db")
+            case "postgres":
+                self._store = AwaitedStore(PostgresStore(database_url()))
+            case _:
+                raise ValueError(f"there is no store {name!r}; there are {BACKENDS}")
+        self._store.open()
         self._office = PostOffice()
         self._office.pause()
 
@@ -73,8 +122,7 @@ class DirectBackend:
         items = decoded if isinstance(decoded, list) else [decoded]
         requests = [item for item in items if isinstance(item, Request)]
         moment = Moment(0, Rules(), debug=True, waiting=self._office.waiting)
-        run = self._memory.run if self._file is None else self._file.run
-        outcome = run(lambda: run_group(requests, moment))
+        outcome = self._store.run(lambda: run_group(requests, moment))
         if any(isinstance(request.data, DebugReset) for request in requests):
             self._office.clear()
         self._office.deliver(outcome.messages)
@@ -85,8 +133,7 @@ class DirectBackend:
         return msgspec.json.decode(encode_reply(envelopes[0]))
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._store.close()
         self._folder.cleanup()
 
 

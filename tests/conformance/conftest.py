@@ -46,7 +46,7 @@ class OracleBackend:
 
 
 def available() -> list[str]:
-    names = ["memory", "sqlite"] if importlib.util.find_spec("tests.backends") else []
+    names = ["memory", "sqlite", "postgres"] if importlib.util.find_spec("tests.backends") else []
     return names + (["oracle"] if importlib.util.find_spec("tests.model") else [])
 
 

@@ -6,9 +6,9 @@ how many steps lie between two comparisons of snapshots (replies are compared at
 
 from __future__ import annotations
 
+import collections.abc
 import os
 import random
-from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -21,8 +21,10 @@ from tests.model.mutants import MUTANTS
 from tests.model.oracle import Oracle
 
 PARTS = 6
+POSTGRES_PARTS = 3
 BACKENDS = ("memory", "sqlite")
 OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000"))
+POSTGRES_OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_POSTGRES_OPS", "30000"))
 SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "10"))
 
 
@@ -33,7 +35,7 @@ def seed() -> int:
 
 
 @contextmanager
-def opened(*names: str) -> Generator[dict[str, Backend]]:
+def opened(*names: str) -> collections.abc.Generator[dict[str, Backend]]:
     backends = {name: open_named(name) for name in names}
     try:
         yield backends
@@ -47,6 +49,13 @@ def opened(*names: str) -> Generator[dict[str, Backend]]:
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
     with opened(*BACKENDS) as backends:
         run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
+
+
+@pytest.mark.parametrize("part", range(POSTGRES_PARTS))
+def test_postgresql_does_what_the_oracle_does(part: int) -> None:
+    with opened("postgres") as backends:
+        count = POSTGRES_OPERATIONS // POSTGRES_PARTS
+        run(count=count, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import law
-from holdfast.node import Node
+from holdfast.node import Node, queue
 from holdfast.node import node as limits
 from holdfast.protocol.requests import PromiseGet
 from holdfast.store.interface import Load, Result, Save, Work
@@ -129,7 +129,7 @@ async def test_a_refused_request_does_not_harm_its_group() -> None:
 
 
 async def test_a_group_has_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "group_requests_max", 10)
+    monkeypatch.setattr(queue, "group_requests_max", 10)
     store = GatedStore()
     node = await opened(store)
     store.gate.set()

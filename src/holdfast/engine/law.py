@@ -80,8 +80,6 @@ def footprint(requests: Iterable[r.Request]) -> Footprint:
 
 _BY_ID: Final = frozenset(
     {
-        r.PromiseGet,
-        r.TaskGet,
         r.TaskStart,
         r.TaskRelease,
         r.TaskHalt,
@@ -89,6 +87,10 @@ _BY_ID: Final = frozenset(
         sweep.TaskDue,
     }
 )
+
+
+def _note_view(data: r.PromiseGet | r.TaskGet, needed: Footprint) -> None:
+    needed.views.add(data.id)
 
 
 def _note_settle(data: r.PromiseSettle | r.TaskFulfill | sweep.PromiseDue, needed: Footprint) -> None:
@@ -140,7 +142,13 @@ def _note_schedule(data: Any, needed: Footprint) -> None:
     needed.schedules.add(data.id)
 
 
+def _note_schedule_view(data: r.ScheduleGet, needed: Footprint) -> None:
+    needed.schedule_views.add(data.id)
+
+
 _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
+    r.PromiseGet: _note_view,
+    r.TaskGet: _note_view,
     r.PromiseCreate: _note_promise_create,
     r.PromiseSettle: _note_settle,
     r.TaskFulfill: _note_settle,
@@ -152,7 +160,7 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.PromiseRegisterCallback: _note_callback,
     r.PromiseRegisterListener: _note_listener,
     r.TaskHeartbeat: _note_heartbeat,
-    r.ScheduleGet: _note_schedule,
+    r.ScheduleGet: _note_schedule_view,
     r.ScheduleCreate: _note_schedule,
     r.ScheduleDelete: _note_schedule,
     sweep.ScheduleDue: _note_schedule,

@@ -63,11 +63,13 @@ class ScheduleScan(Struct, frozen=True):
 
 
 class ClaimScan(Struct, frozen=True):
-    """Pending tasks that are not parked: highest priority first, then oldest, then by id."""
+    """Pending tasks that are not parked: highest priority first, then oldest, then by id. Unless they are
+    only looked at, a store that many nodes share passes over what others are about to claim."""
 
     groups: tuple[str, ...]
     now: Millis
     limit: int
+    view: bool = False
 
 
 class LeaseScan(Struct, frozen=True):
@@ -77,7 +79,14 @@ class LeaseScan(Struct, frozen=True):
     now: Millis
 
 
-Scan = PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
+class TreeScan(Struct, frozen=True):
+    """Promises that are one of these roots, lie below one (`root:1`, `root.a`) or have it as their origin."""
+
+    roots: tuple[str, ...]
+    limit: int
+
+
+Scan = TreeScan | PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
 
 
 def _page(data: PromiseSearch | TaskSearch | ScheduleSearch, default: int = limits.page_size) -> Page:

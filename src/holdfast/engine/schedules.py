@@ -73,9 +73,8 @@ def delete(request: Request, data: ScheduleDelete, ws: WorkingSet, now: Millis) 
 
 def search(request: Request, data: ScheduleSearch, ws: WorkingSet, now: Millis) -> Reply:
     page, cursor = page_of(ws.found, data.limit, limits.schedule_page_size)
-    return Reply(
-        200, SchedulesReply([find_schedule(schedule_id, ws).schedule for schedule_id in page], cursor)
-    )
+    entries = (ws.schedule(schedule_id) for schedule_id in page)
+    return Reply(200, SchedulesReply([entry.schedule for entry in entries if entry is not None], cursor))
 
 
 def fire(entry: ScheduleEntry, ws: WorkingSet, now: Millis) -> None:

@@ -171,8 +171,11 @@ def _is_repeated(request: Request, data: TaskAcquire, task: Task) -> bool:
 def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Reply:
     granted: list[AcquireReply] = []
     for task_id in ws.found[: data.count]:
-        task = grant(find_task(task_id, ws), data.pid, data.ttl, None, ws, now)
-        granted.append(acquired_reply(task, ws, now))
+        task = ws.task(task_id)
+        # Between the scan and the load another node may have been faster.
+        if task is not None and task.state == "pending" and not task.parked and is_open(task, now):
+            task = grant(task, data.pid, data.ttl, None, ws, now)
+            granted.append(acquired_reply(task, ws, now))
     return Reply(200, ClaimReply(granted))
 
 
@@ -276,17 +279,22 @@ def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis
     """One heartbeat for a whole process. An empty list means: every task that it holds."""
     if not data.tasks:
         for task_id in ws.found:
-            _extend(find_task(task_id, ws), ws, now)
+            task = ws.task(task_id)
+            if task is not None and _is_held(task, data.pid, now):
+                _extend(task, ws, now)
         return Reply(200, EMPTY)
     lost: list[TaskRef] = []
     for ref in data.tasks:
         task = ws.task(ref.id)
-        held = task is not None and is_open(task, now) and task.state == "acquired"
-        if held and task is not None and task.version == ref.version and task.pid == data.pid:
+        if task is not None and task.version == ref.version and _is_held(task, data.pid, now):
             _extend(task, ws, now)
         else:
             lost.append(ref)
     return Reply(200, HeartbeatReply(lost or None))
+
+
+def _is_held(task: Task, pid: str, now: Millis) -> bool:
+    return task.state == "acquired" and task.pid == pid and is_open(task, now)
 
 
 def _extend(task: Task, ws: WorkingSet, now: Millis) -> None:
@@ -332,4 +340,5 @@ def _steered_task(task_id: str, version: int | None, ws: WorkingSet, now: Millis
 
 def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> Reply:
     page, cursor = page_of(ws.found, data.limit)
-    return Reply(200, TasksReply([view_task(find_task(task_id, ws), now) for task_id in page], cursor))
+    tasks = (ws.task(task_id) for task_id in page)
+    return Reply(200, TasksReply([view_task(task, now) for task in tasks if task is not None], cursor))

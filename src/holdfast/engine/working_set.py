@@ -23,13 +23,16 @@ from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, 
 
 class Footprint(Struct):
     """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
-    `branches_of` are promises whose whole branch is."""
+    `branches_of` are promises whose whole branch is. The `views` are only looked at, never changed, so a
+    store that many nodes share need not hold them."""
 
     promises: set[str] = set()
     obligations: set[str] = set()
     branches_of: set[str] = set()
     branches: set[str] = set()
+    views: set[str] = set()
     schedules: set[str] = set()
+    schedule_views: set[str] = set()
 
 
 class Missing(Exception):
@@ -55,6 +58,7 @@ class WorkingSet:
         "changed_tasks",
         "cleared",
         "discharged",
+        "forgotten",
         "found",
         "listeners",
         "messages",
@@ -82,6 +86,7 @@ class WorkingSet:
         self.added_callbacks: dict[tuple[str, str], None] = {}
         self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
+        self.forgotten: dict[str, None] = {}  # promises that are gone with everything about them
         self.watched: dict[str, None] = {}  # somebody depends on them now
         self.cleared = False
         self.messages: list[Message] = []
@@ -183,6 +188,12 @@ class WorkingSet:
             self._set(self.listeners, promise_id, {})
             self._set(self.discharged, promise_id, None)
 
+    def forget(self, promise_id: str) -> None:
+        """The promise and its task go, as if they had never been. Nobody may be waiting for it."""
+        self._set(self.promises, promise_id, None)
+        self._set(self.tasks, promise_id, None)
+        self._set(self.forgotten, promise_id, None)
+
     def send(self, message: Message) -> None:
         self.messages.append(message)
         self._undo.append((self.messages, None, None))
@@ -243,6 +254,7 @@ class WorkingSet:
             or self.changed_schedules
             or self.added_callbacks
             or self.added_listeners
+            or self.forgotten
             or self.cleared
         )
 
@@ -310,6 +322,7 @@ class WorkingSet:
             self.added_callbacks,
             self.added_listeners,
             self.discharged,
+            self.forgotten,
         ):
             changes.clear()
         self.cleared = False

@@ -23,14 +23,14 @@ from holdfast.engine import (
     scan_of,
     sweep_requests,
 )
-from holdfast.engine.scans import ClaimScan, ScheduleScan
+from holdfast.engine.scans import ClaimScan, LeaseScan, PromiseScan, ScheduleScan, TaskScan, TreeScan
 from holdfast.protocol.errors import DebugDisabled, InternalFault
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick, Request
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Save, Work
+from holdfast.store.interface import Find, FindDue, Load, LoadAll, Now, Save, Work
 
 log = logging.getLogger("holdfast.node")
 
@@ -46,48 +46,43 @@ class Outcome(Struct, frozen=True):
     replies: list[Reply]
     messages: list[Message]
     next_due: Millis | None
+    now: Millis
 
 
 class Moment(Struct, frozen=True):
     """What a group has to know about the node at the instant it runs."""
 
-    now: Millis
+    reading: Millis  # of the node's clock
     rules: Rules
     debug: bool
     waiting: Sequence[Message] = ()
-
-    def instant_of(self, request: Request) -> Millis:
-        """The one clock of the commit; only a node in debug mode lets a request bring its own."""
-        return request.debug_time if self.debug and request.debug_time is not None else self.now
-
-    @property
-    def clock(self) -> Millis | None:
-        return None if self.debug else self.now
 
 
 def run_group(requests: Sequence[Request], moment: Moment) -> Work[Outcome]:
     commit = _Commit(moment)
     replies: list[Reply] = []
     yield Load(commit.ws, footprint(requests))
+    yield from commit.look_at_the_clock()
     for request in requests:
         run = commit.debug if isinstance(request.data, debug_kinds) else commit.carry_out
-        reply = yield from run(request, moment.instant_of(request))
+        reply = yield from run(request, commit.instant_of(request))
         replies.append(reply)
     yield from commit.save()
-    return Outcome(replies, commit.ws.messages, commit.next_due)
+    return commit.outcome(replies)
 
 
 def run_sweep(moment: Moment) -> Work[Outcome]:
     """Carry out what is due, up to a limit; `next_due` says when to come back."""
     commit = _Commit(moment)
-    due: Due = yield FindDue(moment.now, sweep_limit)
-    healthy = yield from commit.sweep(due, moment.now)
+    yield from commit.look_at_the_clock()
+    due: Due = yield FindDue(commit.now, sweep_limit)
+    healthy = yield from commit.sweep(due, commit.now)
     yield from commit.save()
     commit.note_due(due.next_at)
     if not healthy and commit.next_due is not None:
         # Something due cannot be carried out. Keep trying, but do not spin on it.
-        commit.next_due = max(commit.next_due, moment.now + fault_rest_ms)
-    return Outcome([], commit.ws.messages, commit.next_due)
+        commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
+    return commit.outcome([])
 
 
 class _Commit:
@@ -98,6 +93,18 @@ class _Commit:
         self.ws = WorkingSet(moment.rules)
         self.waiting = {message.key: message for message in moment.waiting}
         self.next_due: Millis | None = None
+        self.now = moment.reading
+
+    def look_at_the_clock(self) -> Work[None]:
+        """Once, after the first load and before anything is decided: a commit has one instant."""
+        self.now = yield Now(self.moment.reading)
+
+    def instant_of(self, request: Request) -> Millis:
+        """The one clock of the commit; only a node in debug mode lets a request bring its own."""
+        return request.debug_time if self.moment.debug and request.debug_time is not None else self.now
+
+    def outcome(self, replies: list[Reply]) -> Outcome:
+        return Outcome(replies, self.ws.messages, self.next_due, self.now)
 
     def note_due(self, instant: Millis | None) -> None:
         if instant is not None and (self.next_due is None or instant < self.next_due):
@@ -106,7 +113,7 @@ class _Commit:
     def save(self) -> Work[None]:
         if self.ws.is_dirty:
             self.note_due(self.ws.earliest_due())
-            yield Save(self.ws, self.moment.clock)
+            yield Save(self.ws, None if self.moment.debug else self.now)
 
     def carry_out(self, request: Request, now: Millis) -> Work[Reply]:
         ws = self.ws
@@ -171,8 +178,14 @@ class _Commit:
 
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
-    if isinstance(scan, ScheduleScan):
-        return Footprint(schedules=found)
-    if isinstance(scan, ClaimScan):
-        return Footprint(branches_of=found)
-    return Footprint(promises=found)
+    match scan:
+        case TreeScan():
+            raise AssertionError("no request asks for a whole tree")
+        case ScheduleScan():
+            return Footprint(schedule_views=found)
+        case ClaimScan():
+            return Footprint(branches_of=found)
+        case LeaseScan():
+            return Footprint(promises=found)
+        case PromiseScan() | TaskScan():
+            return Footprint(views=found)

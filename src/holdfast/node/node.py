@@ -2,15 +2,15 @@
 
 1. Nobody is answered before the commit that holds the request is durable.
 2. Requests that arrive while a commit is on its way form the next group. A group is bounded, and so is the
-   queue in front of it; past that a request is refused with 429 and has changed nothing.
+   queue in front of it; past that a request is refused with 429 and has changed nothing. A store that many
+   nodes share takes several groups at once, as long as they do not meet.
 3. Timers are exact: the node knows the next instant at which something is due and sleeps until then.
-4. Messages leave after their commit, straight from memory.
+4. Messages leave after their commit, straight from memory. Other nodes are told of them after that.
 5. `stop` finishes and answers everything that was accepted.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -18,12 +18,15 @@ from typing import Final, Self
 
 from holdfast.engine import Rules
 from holdfast.node.clock import Clock, SteadyClock, wall_clock
+from holdfast.node.cluster import Cluster
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
-from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_pulse
+from holdfast.node.queue import RequestQueue, Submission
+from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
+from holdfast.node.retention import Progress, collect_page
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.records import Millis
+from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
 from holdfast.protocol.wire import refuse
@@ -31,20 +34,13 @@ from holdfast.store.interface import Backlog, Store, Work
 
 log = logging.getLogger("holdfast.node")
 
-group_requests_max: Final = 512
 queue_requests_max: Final = 20_000
 timer_sleep_s_max: Final = 60.0  # the wall clock may be set; look at it at least this often
 store_rest_ms: Final = 1_000
-
-
-class _Submission:
-    """Requests that came together, answered together."""
-
-    __slots__ = ("future", "requests")
-
-    def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
-        self.requests = requests
-        self.future = future
+# Where several groups may be under way, a few large ones cost less than many small ones. So another is begun
+# beside the first only when this many requests wait, or when they have waited this long.
+crowd_requests: Final = 128
+patience_s: Final = 0.004
 
 
 class Node:
@@ -62,10 +58,15 @@ class Node:
         self._rules = rules or Rules()
         self._read_clock = clock
         self._debug = debug
-        self._queue: deque[_Submission] = deque()
-        self._queued = 0
-        self._committing = False
+        self._queue = RequestQueue()
+        self._lanes = 1 if debug else store.parallel_groups
+        self._under_way = 0
+        self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
+        self._awake = False
+        self._impatience: asyncio.TimerHandle | None = None
+        self._sweeping = False
         self._stopping = False
+        self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
         self._idle = asyncio.Event()
         self._idle.set()
         self._next_due: Millis | None = None
@@ -84,7 +85,9 @@ class Node:
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = SteadyClock(self._read_clock, await self._store.open())
-        self._want_sweep()  # what fell due while nobody was here
+        if self._cluster is not None:
+            await self._cluster.start()
+        self.want_sweep()  # what fell due while nobody was here
 
     async def stop(self) -> None:
         """Take nothing new; finish and answer what was accepted; close the store."""
@@ -94,10 +97,14 @@ class Node:
         self._cancel_timer()
         self._sweep_wanted = False
         await self._idle.wait()
+        if self._cluster is not None:
+            await self._cluster.stop()
         await self._store.close()
 
     def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> Mailbox:
         """Receive the messages for a worker of a group, from now on and what waited for it."""
+        if self._cluster is not None:
+            self._cluster.announce_worker(group)
         return self.office.connect(group, member, capacity)
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
@@ -106,8 +113,7 @@ class Node:
         if refusal is not None:
             return [refuse(refusal)] * len(requests)
         future: asyncio.Future[list[Reply]] = self._loop.create_future()
-        self._queue.append(_Submission(requests, future))
-        self._queued += len(requests)
+        self._queue.put(Submission(requests, future))
         self._wake()
         return await future
 
@@ -124,51 +130,79 @@ class Node:
         """Raise if the store cannot be read."""
         await self._store.transact(read_pulse)
 
+    async def find_promises(self, promise_ids: Sequence[str]) -> list[Promise]:
+        """Those of these promises that exist, as they are now."""
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_promises(promise_ids, now))
+
+    async def collect_garbage(self, older_than_ms: int, limit: int | None = None) -> int:
+        """Forget whole executions that have been settled for longer than this; at least `limit` promises,
+        if there are as many. A little at a time: requests go on meanwhile. Answers how many promises went.
+        """
+        progress = Progress("", frozenset(), 0)
+        while progress.after is not None and (limit is None or progress.forgotten < limit):
+            step = partial(collect_page, progress, older_than_ms, self._clock.now())
+            progress = await self._store.transact(step)
+        return progress.forgotten
+
     @property
     def queued_count(self) -> int:
-        return self._queued
+        return self._queue.request_count
 
     def _admission(self, count: int) -> Refusal | None:
         if self._stopping:
             return Stopping("This node is stopping")
-        if self._queued + count > queue_requests_max:
-            return Overloaded(f"{self._queued} requests are waiting, the most is {queue_requests_max}")
+        queued = self._queue.request_count
+        if queued + count > queue_requests_max:
+            return Overloaded(f"{queued} requests are waiting, the most is {queue_requests_max}")
         return None
 
     # --- commits -------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Start a commit, unless one is under way: then its end will start the next."""
-        if not self._committing:
-            self._committing = True
+        """Start what can be started. Not at once: whoever else is ready in this turn of the loop, or was
+        just answered and has the next request ready, joins the group."""
+        if not self._awake:
+            self._awake = True
             self._idle.clear()
-            # Not at once: whoever else is ready in this turn of the loop joins the group.
             self._loop.call_soon(self._commit_next)
 
     def _commit_next(self) -> None:
-        if self._sweep_wanted and not self._office_asleep:
-            self._sweep_wanted = False
-            self._start(run_sweep, (), self._finish_sweep)
-        elif self._queue:
-            group = self._take_group()
-            requests = [request for submission in group for request in submission.requests]
-            self._start(partial(run_group, requests), requests, partial(self._finish_group, group, requests))
-        else:
-            self._committing = False
+        self._awake = False
+        while self._under_way < self._lanes:
+            if self._sweep_wanted and not self._sweeping and not self._office_asleep:
+                self._sweep_wanted = False
+                self._sweeping = True
+                self._start(run_sweep, (), self._finish_sweep)
+            elif self._may_begin() and (group := self._take_group()):
+                requests = [request for submission in group for request in submission.requests]
+                finish = partial(self._finish_group, group, requests)
+                self._start(partial(run_group, requests), requests, finish)
+            else:
+                break
+        if not self._under_way:
             self._idle.set()
+
+    def _may_begin(self) -> bool:
+        if self._under_way == self._sweeping or self._queue.request_count >= crowd_requests:
+            return True
+        if self._impatience is None and self._queue:
+            self._impatience = self._loop.call_later(patience_s, self._wake)
+        return self._impatience is not None and self._impatience.when() <= self._loop.time()
 
     @property
     def _office_asleep(self) -> bool:
         return self._debug and self.office.is_paused
 
-    def _take_group(self) -> list[_Submission]:
-        group = [self._queue.popleft()]
-        size = len(group[0].requests)
-        while self._queue and size + len(self._queue[0].requests) <= group_requests_max:
-            submission = self._queue.popleft()
-            size += len(submission.requests)
-            group.append(submission)
-        self._queued -= size
+    def _take_group(self) -> list[Submission]:
+        if self._lanes == 1:
+            return self._queue.take_group()
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience = None
+        group = self._queue.take_group_beside(self._busy)
+        for submission in group:
+            self._busy |= submission.roots
         return group
 
     def _start(
@@ -178,11 +212,20 @@ class Node:
         finish: "Callable[[asyncio.Future[Outcome]], None]",
     ) -> None:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
+        self._under_way += 1
         moment = self._moment(requests)
-        asyncio.ensure_future(self._store.transact(lambda: work(moment))).add_done_callback(finish)
+        asked_at = self._clock.read()
+
+        def done(result: "asyncio.Future[Outcome]") -> None:
+            self._under_way -= 1
+            if self._store.keeps_time and result.exception() is None:
+                self._clock.follow(result.result().now, asked_at)
+            finish(result)
+
+        asyncio.ensure_future(self._store.transact(lambda: work(moment))).add_done_callback(done)
 
     def _finish_group(
-        self, group: list[_Submission], requests: list[Request], done: "asyncio.Future[Outcome]"
+        self, group: list[Submission], requests: list[Request], done: "asyncio.Future[Outcome]"
     ) -> None:
         error = done.exception()
         if error is None:
@@ -195,9 +238,11 @@ class Node:
             self.stats.store_healthy = False
             log.error("a commit failed", extra={"requests": len(requests)}, exc_info=error)
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
-            outcome = Outcome([unknown] * len(requests), [], None)
+            outcome = Outcome([unknown] * len(requests), [], None, self._clock.now())
         start = 0
         for submission in group:
+            if self._lanes > 1:
+                self._busy -= submission.roots
             end = start + len(submission.requests)
             if not submission.future.done():  # the caller may have gone away; what it asked for is done
                 submission.future.set_result(outcome.replies[start:end])
@@ -207,13 +252,15 @@ class Node:
         self._after_commit(outcome)
 
     def _finish_sweep(self, done: "asyncio.Future[Outcome]") -> None:
+        self._sweeping = False
         error = done.exception()
         if error is None:
             outcome = done.result()
             self.stats.sweeps += 1
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
-            outcome = Outcome([], [], self._clock.now() + store_rest_ms)
+            now = self._clock.now()
+            outcome = Outcome([], [], now + store_rest_ms, now)
         self._after_commit(outcome)
 
     def _moment(self, requests: Sequence[Request]) -> Moment:
@@ -223,10 +270,11 @@ class Node:
     def _after_commit(self, outcome: Outcome) -> None:
         if outcome.messages:
             self.office.deliver(outcome.messages)
-        if outcome.next_due is not None:
-            self._note_due(outcome.next_due)
-        # Not at once: whoever was just answered may have the next request ready.
-        self._loop.call_soon(self._commit_next)
+        if outcome.next_due is not None and self._is_sooner(outcome.next_due):
+            self.note_due(outcome.next_due)
+            if self._cluster is not None:
+                self._cluster.announce_due(outcome.next_due)
+        self._wake()
 
     def _follow_debug(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -235,7 +283,7 @@ class Node:
                     self.office.pause()
                 case DebugStop():
                     self.office.resume()
-                    self._want_sweep()
+                    self.want_sweep()
                 case DebugReset():
                     self.office.clear()
                 case _:
@@ -243,8 +291,12 @@ class Node:
 
     # --- timers --------------------------------------------------------------------------------------
 
-    def _note_due(self, instant: Millis) -> None:
-        if self._next_due is None or instant < self._next_due:
+    def _is_sooner(self, instant: Millis) -> bool:
+        return self._next_due is None or instant < self._next_due
+
+    def note_due(self, instant: Millis) -> None:
+        """Something will be due at this instant, as far as anybody knows: look then."""
+        if self._is_sooner(instant):
             self._next_due = instant
             self._set_timer()
 
@@ -264,9 +316,10 @@ class Node:
         if self._next_due is not None and self._clock.now() < self._next_due:
             self._set_timer()
         else:
-            self._want_sweep()
+            self.want_sweep()
 
-    def _want_sweep(self) -> None:
+    def want_sweep(self) -> None:
+        """Look at once for what is due."""
         if not self._stopping:
             self._next_due = None
             self._sweep_wanted = True

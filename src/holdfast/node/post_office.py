@@ -82,6 +82,8 @@ class PostOffice:
         self._push: Callable[[Message], None] | None = None
         self.is_paused = False
         self.dropped_count = 0
+        # Told what nobody here can take; answers with what shall wait here all the same.
+        self.elsewhere: Callable[[list[Message]], list[Message]] | None = None
 
     @property
     def waiting(self) -> list[Message]:
@@ -107,8 +109,37 @@ class PostOffice:
             self._release("")
 
     def deliver(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self._deliver_one(message)
+        left = self.hand_over(messages)
+        if left and self.elsewhere is not None and not self.is_paused:
+            left = self.elsewhere(left)
+        for message in left:
+            self.hold(message)
+
+    def hand_over(self, messages: Iterable[Message]) -> list[Message]:
+        """Give messages to whoever can take them now; answers with those that nobody can."""
+        return [message for message in messages if not self._hand_over_one(message)]
+
+    def hold(self, message: Message) -> None:
+        address = parse_address(message.address)
+        self._hold("" if isinstance(address, Push) else address.group, message)
+
+    def serves(self, text: str) -> bool:
+        """Is anybody here who could take a message for this address, now or when there is room?"""
+        address = parse_address(text)
+        if isinstance(address, Push):
+            return self._push is not None
+        mailboxes = self._mailboxes.get(address.group, ())
+        return any(not address.unicast or mailbox.member == address.member for mailbox in mailboxes)
+
+    @property
+    def groups(self) -> list[str]:
+        return [*self._mailboxes]
+
+    def has_room(self, group: str) -> bool:
+        return any(mailbox.has_room for mailbox in self._mailboxes.get(group, ()))
+
+    def waiting_for(self, group: str) -> list[Message]:
+        return [*self._waiting.get(group, {}).values()]
 
     def pause(self) -> None:
         self.is_paused = True
@@ -133,19 +164,18 @@ class PostOffice:
         if not mailboxes:
             del self._mailboxes[mailbox.group]
 
-    def _deliver_one(self, message: Message) -> None:
+    def _hand_over_one(self, message: Message) -> bool:
+        if self.is_paused:
+            return False
         address = parse_address(message.address)
         if isinstance(address, Push):
-            if self._push is None or self.is_paused:
-                self._hold("", message)
-            else:
+            if self._push is not None:
                 self._push(message)
-            return
-        mailbox = None if self.is_paused else self._choose(address)
-        if mailbox is None:
-            self._hold(address.group, message)
-        else:
+            return self._push is not None
+        mailbox = self._choose(address)
+        if mailbox is not None:
             mailbox.put(message)
+        return mailbox is not None
 
     def _choose(self, address: Poll) -> Mailbox | None:
         """The member asked for if it has room, else (for `any`) the member with the least to read.
@@ -180,4 +210,5 @@ class PostOffice:
         """Try again to hand over what waits for a group; what still cannot go waits on."""
         held = self._waiting.pop(group, {})
         self._waiting_count -= len(held)
-        self.deliver(held.values())
+        for message in self.hand_over(held.values()):
+            self.hold(message)

@@ -4,16 +4,17 @@ Like a commit these are generators of store steps, so they run on every store an
 transaction.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.engine import Footprint, Rules, WorkingSet
 from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
-from holdfast.engine.view import is_open
+from holdfast.engine.view import is_open, view_promise
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.records import Millis, TaskRef
-from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Work
+from holdfast.protocol.records import Millis, Promise, TaskRef
+from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Now, Work
 
 backlog_groups_max: Final = 100
 
@@ -30,15 +31,23 @@ class NodeStats(Struct):
 
 def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
     """The execute messages of pending tasks that wait for a worker of a group, best first."""
-    found: list[str] = yield Find(ClaimScan((group,), now, limit))
+    found: list[str] = yield Find(ClaimScan((group,), now, limit, view=True))
     ws = WorkingSet(Rules())
-    yield Load(ws, Footprint(promises=set(found)))
+    yield Load(ws, Footprint(views=set(found)))
     tasks = (ws.task(task_id) for task_id in found)
     return [
         Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None)
         for task in tasks
         if task is not None and task.state == "pending" and is_open(task, now)
     ]
+
+
+def read_promises(promise_ids: Sequence[str], now: Millis) -> Work[list[Promise]]:
+    ws = WorkingSet(Rules())
+    yield Load(ws, Footprint(views=set(promise_ids)))
+    now = yield Now(now)
+    found = (ws.promise(promise_id) for promise_id in promise_ids)
+    return [view_promise(promise, now) for promise in found if promise is not None]
 
 
 def read_backlog(now: Millis) -> Work[Backlog]:

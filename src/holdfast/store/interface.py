@@ -5,7 +5,7 @@ answers at once in a thread of its own and on one that must be awaited. A transa
 `transact` returns only after it is durable.
 """
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -13,6 +13,13 @@ from msgspec import Struct
 from holdfast.engine import Footprint, Scan, WorkingSet
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.records import Millis
+
+
+class Now(Struct, frozen=True):
+    """Answer with the instant of this transaction: the node's reading of its clock, or, where the store has
+    a clock of its own, what that says. It is read after everything that was loaded so far is held."""
+
+    reading: Millis
 
 
 class Load(Struct, frozen=True):
@@ -72,12 +79,30 @@ class Backlog(Struct, frozen=True):
     due: int  # timers whose instant has passed
 
 
-Step = Load | LoadAll | Save | Find | FindDue | CountBacklog
+Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 
 
+class Bus(Protocol):
+    """How the nodes on one store call to each other. A call reaches every node, or is lost."""
+
+    text_bytes_max: int
+
+    async def start(self, hear: Callable[[str], None]) -> None: ...
+
+    async def say(self, texts: Sequence[str]) -> None: ...
+
+    def reconnect(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Store(Protocol):
+    parallel_groups: int  # how many transactions may be under way at once
+    keeps_time: bool  # its own clock is the judge
+    bus: Bus | None  # None: it serves one node alone
+
     async def open(self) -> Millis:
         """Make ready; answer with the latest instant that was ever committed."""
         ...

@@ -8,18 +8,30 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan, LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from holdfast.engine.scans import (
+    ClaimScan,
+    LeaseScan,
+    Page,
+    PromiseScan,
+    ScheduleScan,
+    Span,
+    TaskScan,
+    TreeScan,
+)
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
     Backlog,
+    Bus,
     CountBacklog,
     Find,
     FindDue,
     GroupBacklog,
     Load,
     LoadAll,
+    Now,
     Result,
     Save,
     Step,
@@ -29,6 +41,10 @@ from holdfast.store.interface import (
 
 
 class MemoryStore:
+    parallel_groups = 1
+    keeps_time = False
+    bus: Bus | None = None
+
     def __init__(self) -> None:
         self._clock: Millis = 0
         self._clear()
@@ -56,6 +72,8 @@ class MemoryStore:
 
     def _perform(self, step: Step) -> Any:
         match step:
+            case Now(reading):
+                return reading
             case Load(ws, footprint):
                 return self._load(ws, footprint)
             case Save(ws, clock):
@@ -72,7 +90,7 @@ class MemoryStore:
                 return self._load(ws, everything)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
-        wanted = footprint.promises | footprint.obligations | footprint.branches_of
+        wanted = footprint.promises | footprint.obligations | footprint.branches_of | footprint.views
         branches = set(footprint.branches)
         for promise_id in footprint.branches_of & self.promises.keys():
             branch = self.promises[promise_id].tags.get(tags.BRANCH)
@@ -95,7 +113,7 @@ class MemoryStore:
             if (task := self.tasks.get(promise_id)) is not None:
                 ws.fill_task(task)
         ws.fill_absent(wanted)
-        for schedule_id in footprint.schedules:
+        for schedule_id in footprint.schedules | footprint.schedule_views:
             ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
 
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
@@ -115,7 +133,13 @@ class MemoryStore:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
         for (promise_id, address), listener in ws.added_listeners.items():
             self.listeners.setdefault(promise_id, {})[address] = listener
-        for promise_id in ws.discharged:
+        for promise_id in ws.forgotten:
+            branch = self.promises.pop(promise_id).tags.get(tags.BRANCH)
+            if branch is not None:
+                self.branches[branch].pop(promise_id, None)
+            self.tasks.pop(promise_id, None)
+            self.watched.discard(promise_id)
+        for promise_id in (*ws.discharged, *ws.forgotten):
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)
         for schedule_id in ws.changed_schedules:
@@ -146,6 +170,8 @@ class MemoryStore:
                     for key in _stretch(self.schedules, page)
                     if _has_tags(self.schedules[key].schedule.promise_tags, wanted)
                 ][: page.limit]
+            case TreeScan(roots, limit):
+                return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):
                 offered = [
                     (-task.priority, task.created_at, task.id)
@@ -162,6 +188,9 @@ class MemoryStore:
                     for task in self.tasks.values()
                     if task.state == "acquired" and task.pid == pid and task.timeout_at > now
                 )
+
+    def _belongs(self, promise: Promise, roots: tuple[str, ...]) -> bool:
+        return root_of(promise.id) in roots or promise.tags.get(tags.ORIGIN) in roots
 
     def _matches(self, task: Task, scan: TaskScan) -> bool:
         return (

@@ -5,11 +5,12 @@ names it, never a guess.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from hashlib import sha256
+from typing import Any, Final, overload
 
 import msgspec
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
@@ -31,6 +32,21 @@ _promise_states: Final = frozenset(
 )
 
 
+@overload
+def key_of(value: str) -> str: ...
+
+
+@overload
+def key_of(value: str | None) -> str | None: ...
+
+
+def key_of(value: str | None) -> str | None:
+    """A tag's value as it is indexed. One that is too long for an index is represented by its hash."""
+    if value is None or len(value) <= limits.id_bytes_max // 4 or len(value.encode()) <= limits.id_bytes_max:
+        return value
+    return "sha256:" + sha256(value.encode()).hexdigest()
+
+
 def promise_row(promise: Promise, watched: bool) -> Row:
     entries = promise.tags
     return (
@@ -44,9 +60,9 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.settled_at,
         promise.ikc,
         promise.iku,
-        entries.get(tags.BRANCH) if entries else None,
-        entries.get(tags.ORIGIN) if entries else None,
-        1 if watched else 0,
+        key_of(entries.get(tags.BRANCH)) if entries else None,
+        key_of(entries.get(tags.ORIGIN)) if entries else None,
+        watched,
     )
 
 

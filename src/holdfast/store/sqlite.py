@@ -17,8 +17,7 @@ import msgspec
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan
-from holdfast.protocol import tags
-from holdfast.protocol.records import Listener, Millis
+from holdfast.protocol.records import Millis
 from holdfast.store import rows
 from holdfast.store import sqlite_statements as sql
 from holdfast.store.interface import (
@@ -30,6 +29,7 @@ from holdfast.store.interface import (
     Load,
     LoadAll,
     NotAStore,
+    Now,
     Result,
     Save,
     Step,
@@ -37,8 +37,9 @@ from holdfast.store.interface import (
     Work,
     drive,
 )
+from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.migrations import migrate
-from holdfast.store.sqlite_scans import find_query
+from holdfast.store.scan_sql import SQLITE, find_query
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
@@ -124,10 +125,6 @@ def _create_private(path: str) -> None:
             raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
 
 
-_task_at: Final = len(rows.PROMISE_COLUMNS)
-_watched_at: Final = rows.PROMISE_COLUMNS.index("watched")
-
-
 class _Transaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
@@ -137,7 +134,9 @@ class _Transaction:
     def perform(self, step: Step) -> Any:
         kind = type(step)
         if kind is Load:
-            return self._load(step.ws, step.footprint)  # type: ignore[union-attr]
+            return self._load(load(step.ws, step.footprint))  # type: ignore[union-attr]
+        if kind is Now:
+            return step.reading  # type: ignore[union-attr]
         if kind is Save:
             return self._save(step.ws, step.clock)  # type: ignore[union-attr]
         if isinstance(step, Find):
@@ -158,84 +157,27 @@ class _Transaction:
 
     # --- load ----------------------------------------------------------------------------------------
 
-    def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
-        owing = set(footprint.obligations)
-        self._load_records(ws, footprint.promises | footprint.obligations | footprint.branches_of, owing)
-        if owing:
-            self._load_obligations(ws, owing)
-        if footprint.branches or footprint.branches_of:
-            self._load_branches(ws, footprint)
-        if footprint.schedules:
-            for row in self._by_ids(sql.SCHEDULES, footprint.schedules):
-                ws.fill_schedule(row[0], rows.read_schedule(row))
-            for schedule_id in footprint.schedules:
-                ws.fill_schedule(schedule_id, None)
+    def _load(self, loading: Loading) -> None:
+        found: Sequence[Any] | None = None
+        while True:
+            try:
+                fetch = loading.send(found)  # type: ignore[arg-type]  # the first is None, as it must be
+            except StopIteration:
+                return
+            found = self._fetch(fetch)
 
-    def _load_records(self, ws: WorkingSet, ids: set[str], owing: set[str]) -> None:
-        """Fill promises and their tasks. Strikes out of `owing` those that cannot owe anybody anything."""
-        wanted = ids - ws.promises.keys()
-        if not wanted:
-            return
-        if len(wanted) == 1:
-            found = self._query(sql.RECORDS_ONE, tuple(wanted))
-        else:
-            found = self._by_ids(sql.RECORDS_BY_ID, wanted)
-        for row in found:
-            self._fill(ws, row)
-            if owing and not row[_watched_at]:
-                self._strike(ws, owing, row[0])
-        if len(found) < len(wanted):
-            ws.fill_absent(wanted)
-            for promise_id in [key for key in owing if key in wanted and ws.promises[key] is None]:
-                self._strike(ws, owing, promise_id)
-
-    def _fill(self, ws: WorkingSet, row: Any) -> None:
-        ws.fill_promise(rows.read_promise(row))
-        if row[_task_at] is not None:
-            ws.fill_task(rows.read_task(row[_task_at:]))
-        else:
-            ws.tasks.setdefault(row[0], None)
-
-    def _strike(self, ws: WorkingSet, owing: set[str], promise_id: str) -> None:
-        if promise_id in owing:
-            owing.remove(promise_id)
-            ws.fill_obligations(promise_id, (), ())
-
-    def _load_obligations(self, ws: WorkingSet, owing: set[str]) -> None:
-        awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
-        listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
-        for awaited, awaiter in self._by_ids(sql.CALLBACKS, owing):
-            awaiters[awaited].append(awaiter)
-        for promise_id, address, dialect in self._by_ids(sql.LISTENERS, owing):
-            listeners[promise_id].append(Listener(address, dialect))
-        for promise_id in owing:
-            ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
-        self._load_records(ws, {awaiter for waiting in awaiters.values() for awaiter in waiting}, set())
-
-    def _branches_of(self, ws: WorkingSet, ids: set[str]) -> set[str]:
-        promises = (promise for key in ids if (promise := ws.promises[key]) is not None)
-        return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
-
-    def _load_branches(self, ws: WorkingSet, footprint: Footprint) -> None:
-        """Whole branches; and for tasks about to be acquired, the promise that woke each."""
-        woken = (task.woken_by for key in footprint.branches_of if (task := ws.tasks[key]) is not None)
-        self._load_records(ws, {key for key in woken if key is not None}, set())
-        branches = (footprint.branches | self._branches_of(ws, footprint.branches_of)) - ws.branches.keys()
-        members: dict[str, list[str]] = {branch: [] for branch in branches}
-        branch_at = rows.PROMISE_COLUMNS.index("branch")
-        for row in self._by_ids(sql.RECORDS_BY_BRANCH, branches) if branches else ():
-            self._fill(ws, row)
-            members[row[branch_at]].append(row[0])
-        for branch, ids in members.items():
-            ws.fill_branch(branch, ids)
+    def _fetch(self, fetch: Fetch) -> list[Any]:
+        if fetch.what == "records" and len(fetch.ids) == 1:
+            return self._query(sql.RECORDS_ONE, tuple(fetch.ids))
+        return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
 
     def _load_all(self, ws: WorkingSet) -> None:
         for row in self._query(sql.RECORDS_ALL):
-            self._fill(ws, row)
+            fill_record(ws, row)
         if ws.promises:
-            self._load_obligations(ws, set(ws.promises))
+            self._load(load_obligations(ws, set(ws.promises)))
         schedules = {schedule_id for (schedule_id,) in self._query("SELECT id FROM schedules")}
-        self._load(ws, Footprint(schedules=schedules))
+        self._load(load(ws, Footprint(schedules=schedules)))
 
     # --- save ----------------------------------------------------------------------------------------
 
@@ -259,6 +201,9 @@ class _Transaction:
         if ws.discharged:
             self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
+        if ws.forgotten:
+            for statement in (sql.DROP_PROMISES, sql.DROP_TASKS, sql.DROP_CALLBACKS, sql.DROP_LISTENERS):
+                self._by_ids(statement, ws.forgotten)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]
             self._write(
@@ -287,7 +232,7 @@ class _Transaction:
     def _find(self, scan: Scan) -> list[str]:
         if isinstance(scan, ClaimScan):
             return self._find_offers(scan)
-        statement, parameters = find_query(scan)
+        statement, parameters = find_query(scan, SQLITE)
         return [row[0] for row in self._query(statement, parameters)]
 
     def _find_offers(self, scan: ClaimScan) -> list[str]:

@@ -49,15 +49,19 @@ RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
 RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
 RECORDS_BY_BRANCH: Final = SELECT_RECORDS + "p.branch IN (SELECT value FROM json_each(?))"
 RECORDS_ALL: Final = SELECT_RECORDS + "true"
-CALLBACKS: Final = "SELECT awaited, awaiter FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
-LISTENERS: Final = (
-    "SELECT promise, address, dialect FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+OBLIGATIONS: Final = (
+    "SELECT awaited, awaiter, NULL, NULL FROM callbacks "
+    "WHERE awaited IN (SELECT value FROM json_each(?1)) UNION ALL "
+    "SELECT promise, NULL, address, dialect FROM listeners "
+    "WHERE promise IN (SELECT value FROM json_each(?1))"
 )
 SCHEDULES: Final = (
     f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 )
 DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
 DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
+DROP_PROMISES: Final = "DELETE FROM promises WHERE id IN (SELECT value FROM json_each(?))"
+DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
@@ -74,6 +78,12 @@ NEXT_PROMISE: Final = f"SELECT min(timeout_at) {WATCHED} > ?"
 NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
 NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
 
+FETCH: Final = {
+    "records": RECORDS_BY_ID,
+    "branches": RECORDS_BY_BRANCH,
+    "obligations": OBLIGATIONS,
+    "schedules": SCHEDULES,
+}
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
 NEXT: Final = (NEXT_PROMISE, NEXT_TASK, NEXT_SCHEDULE)

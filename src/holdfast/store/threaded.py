@@ -11,12 +11,16 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import Result, SyncStore, Work
+from holdfast.store.interface import Bus, Result, SyncStore, Work
 
 Job = Callable[[], None]
 
 
 class ThreadedStore:
+    parallel_groups = 1
+    keeps_time = False
+    bus: Bus | None = None
+
     def __init__(self, store: SyncStore, name: str) -> None:
         self._store = store
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()

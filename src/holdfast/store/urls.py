@@ -1,4 +1,4 @@
-"""Where a node keeps its records, as one text: `sqlite:///path`, `memory:`."""
+"""Where a node keeps its records, as one text: `sqlite:///path`, `postgresql://host/database`, `memory:`."""
 
 from urllib.parse import unquote
 
@@ -25,8 +25,13 @@ def open_store(url: str) -> Store:
         from holdfast.store.sqlite import SqliteStore
 
         return SqliteStore(unquote(url.removeprefix("sqlite:///")))
+    if url.startswith(("postgresql://", "postgres://")):
+        from holdfast.store.postgres import PostgresStore
+
+        return PostgresStore(url)
     raise UnknownStore(
-        f"{_without_password(url)!r} names no store. Use sqlite:///path or memory:. [{UnknownStore.code}]"
+        f"{_without_password(url)!r} names no store. "
+        f"Use sqlite:///path, postgresql://host/database or memory:. [{UnknownStore.code}]"
     )
 
 

@@ -1,18 +1,41 @@
-"""Scans as SQL for SQLite. Every value is a parameter; only names and shapes are text."""
+"""Scans as SQL. Every value is a parameter; only names and shapes are text.
 
-from typing import Any
+Databases differ in how they look into JSON, so each brings its own words for that. A parameter is `?`.
+"""
 
-from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan, TreeScan
 from holdfast.protocol import limits, tags
+from holdfast.store import rows
 
 # The largest text that starts with a prefix: no id is longer than its bytes allow.
 _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
 
 
+class Words(Struct, frozen=True):
+    """How a database says that a tag has a value (parameters: name, value), that a promise is a timer."""
+
+    tag: str  # with {column}
+    timer: str
+
+
+SQLITE: Final = Words(
+    "EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)",
+    "(p.tags ->> '$.\"resonate:timer\"' = 'true')",
+)
+POSTGRES: Final = Words(
+    "{column}::jsonb ->> ?::text = ?::text", "(p.tags::jsonb ->> 'resonate:timer' = 'true')"
+)
+
+
 class _Query:
     """Conditions and their parameters, side by side."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Words) -> None:
+        self.words = words
         self.conditions: list[str] = []
         self.parameters: list[Any] = []
 
@@ -46,19 +69,30 @@ class _Query:
 
     def tags(self, wanted: dict[str, str], column: str) -> None:
         for key, value in wanted.items():
-            self.where(f"EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)", key, value)
+            self.where(self.words.tag.format(column=column), key, value)
 
 
-_TIMER = "(p.tags ->> '$.\"resonate:timer\"' = 'true')"
+# A full stop is followed by a slash, a colon by a semicolon: each of these is a walk along an index.
+_TREE: Final = " UNION ".join(
+    f"SELECT id FROM promises WHERE {which}"
+    for which in ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
+)
 
 
-def find_query(scan: PromiseScan | TaskScan | ScheduleScan | LeaseScan) -> tuple[str, list[Any]]:
-    query = _Query()
+def find_query(
+    scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan, words: Words
+) -> tuple[str, list[Any]]:
+    query = _Query(words)
     match scan:
+        case TreeScan(roots, limit):
+            values: list[Any] = []
+            for root in roots:
+                values += [root, root + ".", root + "/", root + ":", root + ";", rows.key_of(root)]
+            return f"{' UNION '.join([_TREE] * len(roots))} LIMIT ?", [*values, limit]
         case PromiseScan(page, now, spans, wanted):
-            query.spans(spans, now, "p", _TIMER)
+            query.spans(spans, now, "p", words.timer)
             if (origin := wanted.get(tags.ORIGIN)) is not None:
-                query.where("p.origin = ?", origin)
+                query.where("p.origin = ?", rows.key_of(origin))
             query.tags({key: value for key, value in wanted.items() if key != tags.ORIGIN}, "p.tags")
             rest, parameters = query.page(page, "p")
             return "SELECT p.id FROM promises p" + rest, parameters

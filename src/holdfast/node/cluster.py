@@ -1,0 +1,232 @@
+"""Many nodes on one store: who must be told what, and what covers for a call that is lost.
+
+1. A message that nobody here can take is announced to all nodes; each hands it to a worker of its own, if
+   it has one. An execute may so reach several workers: one of them gets the task, the others are refused.
+2. When something falls due sooner than the others know, they are told, so that they look then even if this
+   node is dead.
+3. Calls may be lost. So every node looks at the store now and then, and often while it cannot hear itself:
+   for what is due, and for tasks that its own workers could take.
+
+An unblock waits here too, because the store has forgotten it, until a worker of its group connects to any
+node. An execute does not: whoever connects asks the store.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Sequence
+from typing import Final, Protocol
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.node.post_office import PostOffice
+from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.messages import Execute, Message, Unblock
+from holdfast.protocol.records import Millis, Promise
+from holdfast.store.interface import Bus
+
+log = logging.getLogger("holdfast.node")
+
+look_s: Final = 60.0
+look_deaf_s: Final = 1.0
+echo_s_max: Final = 2.0
+offers_max: Final = 100
+announced_max: Final = 10_000
+
+
+class Settled(Struct, frozen=True, array_like=True):
+    """An unblock without its promise, which may be larger than a call: whoever can deliver it loads it."""
+
+    address: str
+    promise_id: str
+    dialect: Dialect
+
+
+class Call(Struct, array_like=True):
+    """What one node tells the others."""
+
+    sender: str
+    executes: list[Execute] = []
+    settled: list[Settled] = []
+    due: Millis | None = None
+    groups: list[str] = []  # a worker of these has connected to the sender
+
+
+class Home(Protocol):
+    """What the cluster needs of its node."""
+
+    office: PostOffice
+
+    def note_due(self, instant: Millis) -> None: ...
+
+    def want_sweep(self) -> None: ...
+
+    async def offers(self, group: str, limit: int) -> list[Execute]: ...
+
+    async def find_promises(self, promise_ids: Sequence[str]) -> list[Promise]: ...
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Call).decode
+
+
+class Cluster:
+    def __init__(self, node: Home, bus: Bus) -> None:
+        self.name = uuid4().hex
+        self.is_deaf = True
+        self._node = node
+        self._bus = bus
+        self._outbox: list[Execute | Settled | str] = []
+        self._due: Millis | None = None
+        self._has_mail = asyncio.Event()
+        self._echo = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        await self._bus.start(self._hear)
+        self._node.office.elsewhere = self.announce
+        self._spawn(self._speak())
+        self._spawn(self._keep_looking())
+
+    async def stop(self) -> None:
+        self._node.office.elsewhere = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._bus.stop()
+
+    def _spawn(self, work: "Awaitable[None]") -> None:
+        async def run() -> None:
+            await work
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- telling -------------------------------------------------------------------------------------
+
+    def announce(self, messages: Sequence[Message]) -> list[Message]:
+        """Tell the others what nobody here can take; answers with what shall wait here all the same."""
+        for message in messages:
+            if isinstance(message, Execute):
+                self._put(message)
+            else:
+                self._put(Settled(message.address, message.promise.id, message.dialect))
+        office = self._node.office
+        return [
+            message for message in messages if isinstance(message, Unblock) or office.serves(message.address)
+        ]
+
+    def announce_due(self, instant: Millis) -> None:
+        if self._due is None or instant < self._due:
+            self._due = instant
+            self._has_mail.set()
+
+    def announce_worker(self, group: str) -> None:
+        self._put(group)
+
+    def _put(self, item: "Execute | Settled | str") -> None:
+        if len(self._outbox) < announced_max:  # past that, tasks are found in the store
+            self._outbox.append(item)
+        self._has_mail.set()
+
+    async def _speak(self) -> None:
+        """One call at a time; what comes up meanwhile goes into the next."""
+        while True:
+            await self._has_mail.wait()
+            self._has_mail.clear()
+            items, self._outbox = self._outbox, []
+            due, self._due = self._due, None
+            await self._bus.say(self._calls(items, due))
+
+    def _calls(self, items: "list[Execute | Settled | str]", due: Millis | None) -> list[str]:
+        """As few texts as hold it all. One that is too long even alone is left out: rule 3."""
+        call = Call(self.name, [], [], due, [])
+        for item in items:
+            if isinstance(item, Execute):
+                call.executes.append(item)
+            elif isinstance(item, Settled):
+                call.settled.append(item)
+            else:
+                call.groups.append(item)
+        text = _encode(call)
+        if len(text) <= self._bus.text_bytes_max:
+            return [text.decode()]
+        if len(items) < 2:
+            log.warning("a call to the other nodes is too long and left out", extra={"bytes": len(text)})
+            return []
+        middle = len(items) // 2
+        return [*self._calls(items[:middle], due), *self._calls(items[middle:], None)]
+
+    # --- hearing -------------------------------------------------------------------------------------
+
+    def _hear(self, text: str) -> None:
+        try:
+            call = _decode(text)
+        except msgspec.MsgspecError:
+            log.warning("a call that cannot be read; is a node of another version running?")
+            return
+        if call.sender == self.name:
+            self._echo.set()
+            return
+        office = self._node.office
+        if call.due is not None:
+            self._node.note_due(call.due)
+        if call.executes:
+            self._take(call.executes)
+        wanted = [settled for settled in call.settled if office.serves(settled.address)]
+        if wanted:
+            self._spawn(self._unblock(wanted))
+        for group in call.groups:
+            for message in office.waiting_for(group):
+                if isinstance(message, Unblock):
+                    self._put(Settled(message.address, message.promise.id, message.dialect))
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        office = self._node.office
+        for message in office.hand_over(messages):
+            if office.serves(message.address):  # they are busy, and take it when they have room
+                office.hold(message)
+
+    async def _unblock(self, wanted: list[Settled]) -> None:
+        found = await self._node.find_promises([settled.promise_id for settled in wanted])
+        promises = {promise.id: promise for promise in found}
+        self._take(
+            [
+                Unblock(settled.address, promise, settled.dialect)
+                for settled in wanted
+                if (promise := promises.get(settled.promise_id)) is not None
+            ]
+        )
+
+    # --- looking -------------------------------------------------------------------------------------
+
+    async def _keep_looking(self) -> None:
+        while True:
+            self.is_deaf = not await self._hears_itself()
+            if self.is_deaf:
+                self._bus.reconnect()
+            rest_s = look_deaf_s if self.is_deaf else look_s
+            await asyncio.sleep(rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+            self._node.want_sweep()
+            try:
+                await self._look_for_offers()
+            except Exception:
+                log.warning("pending tasks could not be looked for", exc_info=True)
+
+    async def _hears_itself(self) -> bool:
+        self._echo.clear()
+        self._has_mail.set()
+        try:
+            await asyncio.wait_for(self._echo.wait(), echo_s_max)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _look_for_offers(self) -> None:
+        office = self._node.office
+        for group in office.groups:
+            if office.has_room(group):
+                self._take(await self._node.offers(group, offers_max))

@@ -1,0 +1,117 @@
+"""How a footprint is loaded from tables: which rows to fetch, in which order, and what they fill.
+
+A generator of fetches, so that the same order serves a database that answers at once and one that must be
+awaited. `change` says that the records may be changed later: a database that many nodes share must hold
+those before it reads them.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.engine import Footprint, WorkingSet
+from holdfast.protocol import tags
+from holdfast.protocol.records import Listener
+from holdfast.store import rows
+
+
+class Fetch(Struct, frozen=True):
+    """Rows of `records` (a promise beside its task, by id), of `branches` (the same, by branch), of
+    `obligations` (promise, awaiter or None, address, dialect) or of `schedules`."""
+
+    what: Literal["records", "branches", "obligations", "schedules"]
+    ids: set[str]
+    change: bool = False
+
+
+Loading = Generator[Fetch, Sequence[Any], None]
+
+_task_at: Final = len(rows.PROMISE_COLUMNS)
+_watched_at: Final = rows.PROMISE_COLUMNS.index("watched")
+_branch_at: Final = rows.PROMISE_COLUMNS.index("branch")
+
+
+def load(ws: WorkingSet, footprint: Footprint) -> Loading:
+    owing = set(footprint.obligations)
+    named = footprint.promises | footprint.obligations | footprint.branches_of
+    yield from _load_records(ws, named, owing, change=True)
+    if owing:
+        yield from load_obligations(ws, owing)
+    branches = footprint.branches | _branches_of(ws, footprint.branches_of)
+    if branches := branches - ws.branches.keys():
+        yield from _load_branches(ws, branches)
+    views = set(footprint.views)
+    for promise_id in footprint.branches_of:
+        task = ws.tasks[promise_id]
+        if task is not None and task.woken_by is not None:
+            views.add(task.woken_by)
+    yield from _load_records(ws, views, set(), change=False)
+    if schedules := footprint.schedules | footprint.schedule_views:
+        found = yield Fetch("schedules", schedules)
+        for row in found:
+            ws.fill_schedule(row[0], rows.read_schedule(row))
+        for schedule_id in schedules:
+            ws.fill_schedule(schedule_id, None)
+
+
+def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: bool) -> Loading:
+    """Fill promises and their tasks. Strikes out of `owing` those that cannot owe anybody anything."""
+    wanted = ids - ws.promises.keys()
+    if not wanted:
+        return
+    found = yield Fetch("records", wanted, change)
+    for row in found:
+        fill_record(ws, row)
+        if owing and not row[_watched_at]:
+            _strike(ws, owing, row[0])
+    if len(found) < len(wanted):
+        ws.fill_absent(wanted)
+        for promise_id in [key for key in owing if key in wanted and ws.promises[key] is None]:
+            _strike(ws, owing, promise_id)
+
+
+def fill_record(ws: WorkingSet, row: Any) -> None:
+    ws.fill_promise(rows.read_promise(row))
+    if row[_task_at] is not None:
+        ws.fill_task(rows.read_task(row[_task_at:]))
+    else:
+        ws.tasks.setdefault(row[0], None)
+
+
+def _strike(ws: WorkingSet, owing: set[str], promise_id: str) -> None:
+    if promise_id in owing:
+        owing.remove(promise_id)
+        ws.fill_obligations(promise_id, (), ())
+
+
+def load_obligations(ws: WorkingSet, owing: set[str]) -> Loading:
+    awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
+    listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
+    found = yield Fetch("obligations", owing)
+    for promise_id, awaiter, address, dialect in found:
+        if awaiter is not None:
+            awaiters[promise_id].append(awaiter)
+        else:
+            listeners[promise_id].append(Listener(address, dialect))
+    for promise_id in owing:
+        ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
+    waiting = {awaiter for ids in awaiters.values() for awaiter in ids}
+    yield from _load_records(ws, waiting, set(), change=True)
+
+
+def _branches_of(ws: WorkingSet, ids: set[str]) -> set[str]:
+    promises = (promise for key in ids if (promise := ws.promises[key]) is not None)
+    return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
+
+
+def _load_branches(ws: WorkingSet, branches: set[str]) -> Loading:
+    """The members are only shown to whoever acquires the task: no need to hold them."""
+    members: dict[str, list[str]] = {branch: [] for branch in branches}
+    found = yield Fetch("branches", {rows.key_of(branch) for branch in branches})
+    by_key = {rows.key_of(branch): branch for branch in branches}
+    for row in found:
+        fill_record(ws, row)
+        members[by_key[row[_branch_at]]].append(row[0])
+    for branch, ids in members.items():
+        ws.fill_branch(branch, ids)

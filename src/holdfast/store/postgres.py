@@ -1,0 +1,163 @@
+"""A store in one PostgreSQL database, shared by any number of nodes.
+
+1. A transaction is durable when `transact` returns: `synchronous_commit` is `on` or stronger.
+2. Groups that touch different ids commit side by side, here and on other nodes; see postgres_transaction
+   for who waits for whom. What lost a race runs again, a bounded number of times.
+3. The database's clock is the judge of time: the clock of the machine a node runs on does not matter.
+4. If the connection breaks before COMMIT was sent, nothing has happened and the work runs again. If it
+   breaks afterwards nobody knows, and `CommitUnknown` says so.
+5. Nothing but the LISTEN connection depends on a session: it works behind a transaction pooler.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast.protocol.records import Millis
+from holdfast.store.interface import Bus, Result, StoreError, Work
+from holdfast.store.postgres_bus import PostgresBus
+from holdfast.store.postgres_connection import (
+    Connector,
+    is_conflict,
+    is_disconnect,
+)
+from holdfast.store.postgres_migrate import migrate
+from holdfast.store.postgres_transaction import RunAgain, Transaction
+
+connections: Final = 4
+attempts_max: Final = 50
+reconnect_s_max: Final = 5.0
+reconnect_rest_s: Final = 0.1
+clock_step_ms: Final = 1_000
+
+
+class CommitUnknown(StoreError):
+    """The connection broke while the database was committing: the change may have happened or not."""
+
+    code = "HF2005"
+
+
+class TooManyConflicts(StoreError):
+    """The same work lost every race with other nodes; nothing has changed."""
+
+    code = "HF2006"
+
+
+class PostgresStore:
+    """
+    async with Node(PostgresStore("postgresql://holdfast@db/holdfast")) as node: ...
+
+    Behind a transaction pooler, say `?prepared=off&listen=postgresql://...` with the address of the server
+    itself: LISTEN cannot go through a pooler. (Without `listen` the nodes look at the store every second.)
+    """
+
+    keeps_time = True
+
+    def __init__(self, url: str, *, parallel_groups: int = connections) -> None:
+        self.parallel_groups = parallel_groups
+        self._connector = Connector(url)
+        self.bus: Bus | None = PostgresBus(self._connector)
+        self._idle: list[Any] = []
+        self._free = asyncio.Semaphore(parallel_groups)
+        self._latest: Millis = 0
+        self._stored_clock: Millis = 0
+        self._is_open = False
+
+    async def open(self) -> Millis:
+        connection = await self._connector.connect()
+        try:
+            self._latest = await migrate(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        self._idle.append(connection)
+        self._is_open = True
+        return self._latest
+
+    async def close(self) -> None:
+        self._is_open = False
+        while self._idle:
+            with suppress(Exception):  # it is gone already, which is what was wanted
+                await self._idle.pop().close()
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        if not self._is_open:
+            raise StoreError("The store is not open")
+        async with self._free:
+            return await self._until_done(work)
+
+    async def _until_done(self, work: Callable[[], Work[Result]]) -> Result:
+        first: set[str] = set()
+        give_up_at = time.monotonic() + reconnect_s_max
+        for attempt in range(attempts_max):
+            try:
+                return await self._attempt(work, first)
+            except RunAgain as again:
+                first |= again.ids
+                await asyncio.sleep(random.uniform(0, 0.001 * min(attempt, 20)))  # noqa: S311
+            except Exception as error:
+                if not is_disconnect(error) or time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(reconnect_rest_s * random.uniform(0.5, 1.5))  # noqa: S311
+        raise TooManyConflicts(f"The same work met other nodes {attempts_max} times; it has changed nothing")
+
+    async def _attempt(self, work: Callable[[], Work[Result]], first: set[str]) -> Result:
+        connection = await self._take()
+        transaction = Transaction(connection)
+        try:
+            await transaction.begin(self._connector.begin, first)
+            result = await self._drive(work(), transaction)
+        except BaseException as error:
+            await self._abandon(connection, error)
+            if is_conflict(error):
+                raise RunAgain(transaction.asked) from error
+            raise
+        await self._commit(connection, transaction)
+        self._idle.append(connection)
+        if transaction.stored_clock is not None:
+            self._stored_clock = transaction.stored_clock
+        return result
+
+    async def _drive(self, work: Work[Result], transaction: Transaction) -> Result:
+        answer: Any = None
+        while True:
+            try:
+                step = work.send(answer)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            answer = await transaction.perform(step)
+
+    async def _commit(self, connection: Any, transaction: Transaction) -> None:
+        try:
+            status = await connection.execute("COMMIT")
+        except BaseException as error:
+            connection.terminate()
+            if is_conflict(error):
+                raise RunAgain(transaction.asked) from error
+            raise CommitUnknown(f"The database did not confirm a commit: {type(error).__name__}") from error
+        if status != "COMMIT":
+            connection.terminate()
+            raise StoreError(f"The database answered {status!r} to COMMIT")
+
+    async def _take(self) -> Any:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await self._connector.connect()
+
+    async def _abandon(self, connection: Any, error: BaseException) -> None:
+        """Undo what was begun, and keep the connection only if that is certain to have worked."""
+        if not isinstance(error, Exception) or is_disconnect(error) or connection.is_closed():
+            connection.terminate()
+            return
+        try:
+            await connection.execute("ROLLBACK")
+        except BaseException:
+            connection.terminate()
+            raise
+        self._idle.append(connection)

@@ -1,0 +1,97 @@
+"""How nodes on one PostgreSQL call to each other: LISTEN and NOTIFY on a connection of its own.
+
+A call may be lost and nobody is told; the callers cover for that. NOTIFY is never sent from a transaction
+that changes records: PostgreSQL lets one such transaction commit at a time, for the whole database.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast.store.postgres_connection import Connector
+
+log = logging.getLogger("holdfast.store")
+
+text_bytes_max: Final = 7_900  # PostgreSQL takes less than 8,000
+reconnect_s: Final = 1.0
+
+# Nothing here must outlive a crash, so nobody waits for the disk.
+_SETTINGS: Final = "SET synchronous_commit = off"
+_CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
+_SAY: Final = "SELECT pg_notify($1, said) FROM unnest($2::text[]) said"
+
+
+class PostgresBus:
+    text_bytes_max = text_bytes_max
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._connection: Any = None
+        self._channel = ""
+        self._broken = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def start(self, hear: Callable[[str], None]) -> None:
+        """Listen from now on. Without a connection it goes on trying."""
+
+        def received(connection: Any, pid: int, channel: str, text: str) -> None:
+            hear(text)
+
+        with suppress(Exception):
+            await self._connect(received)
+        self._keeper = asyncio.get_running_loop().create_task(self._keep_connected(received))
+
+    async def say(self, texts: Sequence[str]) -> None:
+        """Tell every node, this one too. Raises nothing: what cannot be said is lost."""
+        if self._connection is None:
+            return
+        try:
+            await self._connection.execute(_SAY, self._channel, list(texts))
+        except Exception:
+            log.warning("the nodes' bus is broken; it will be connected again", exc_info=True)
+            self.reconnect()
+
+    def reconnect(self) -> None:
+        self._broken.set()
+
+    async def stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+        await self._disconnect()
+
+    async def _keep_connected(self, received: Callable[..., None]) -> None:
+        while True:
+            if self._connection is not None:
+                await self._broken.wait()
+                await self._disconnect()
+            try:
+                await self._connect(received)
+            except Exception as error:
+                log.warning("the nodes' bus cannot be connected: %s", error)
+                await asyncio.sleep(reconnect_s)
+
+    async def _connect(self, received: Callable[..., None]) -> None:
+        connection = await self._connector.connect_listener()
+        try:
+            await connection.execute(_SETTINGS)
+            self._channel = await connection.fetchval(_CHANNEL)
+            await connection.add_listener(self._channel, received)
+        except BaseException:
+            connection.terminate()
+            raise
+        self._broken.clear()
+        connection.add_termination_listener(self._lost)
+        self._connection = connection
+
+    def _lost(self, connection: Any) -> None:
+        self._broken.set()
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.terminate()

@@ -1,0 +1,81 @@
+"""Connections to PostgreSQL through asyncpg, and what its errors mean for us."""
+
+import importlib
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from holdfast.store.interface import StoreError
+from holdfast.store.postgres_statements import BEGIN, BEGIN_POOLED, INSIST_ON_SYNC, SETTINGS
+
+connect_s_max: Final = 5.0
+
+# Somebody else was faster, or waits for us while we wait for him: run again.
+_CONFLICTS: Final = frozenset(
+    {
+        "23505",  # unique_violation: another node created the same id
+        "40001",  # serialization_failure
+        "40P01",  # deadlock_detected
+        "55P03",  # lock_not_available
+    }
+)
+# The server, or the way to it, is gone or not there yet.
+_DISCONNECTS: Final = ("08", "57P", "53300", "25P03", "25006")
+
+
+class MissingDriver(StoreError):
+    """The PostgreSQL driver is not installed."""
+
+    code = "HF2007"
+
+
+def _driver() -> Any:
+    try:
+        return importlib.import_module("asyncpg")
+    except ImportError:
+        raise MissingDriver(
+            "PostgreSQL needs a driver that is not installed. Run: pip install 'holdfast[postgres]'"
+        ) from None
+
+
+def _state(error: BaseException) -> str:
+    state = getattr(error, "sqlstate", None)
+    return state if isinstance(state, str) else ""
+
+
+def is_conflict(error: BaseException) -> bool:
+    # A plan that was prepared before the schema changed is refused once, then made anew.
+    return _state(error) in _CONFLICTS or type(error).__name__ == "InvalidCachedStatementError"
+
+
+def is_disconnect(error: BaseException) -> bool:
+    if _state(error).startswith(_DISCONNECTS):
+        return True
+    interface_error = type(error).__name__ in ("InterfaceError", "ConnectionDoesNotExistError")
+    return interface_error or isinstance(error, (OSError, TimeoutError))
+
+
+class Connector:
+    """Makes connections that behave the same, whatever the server's own settings are.
+
+    Of the URL's query, `prepared` and `listen` are ours; the rest is the driver's or the server's.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self._prepared = query.pop("prepared", "on") not in ("off", "false", "0", "no")
+        listen = query.pop("listen", None)
+        self._url = urlunsplit(parts._replace(query=urlencode(query)))
+        self._listen_url = listen or self._url
+        self.begin = BEGIN if self._prepared else BEGIN_POOLED
+
+    async def connect(self) -> Any:
+        driver = _driver()
+        if not self._prepared:
+            return await driver.connect(self._url, statement_cache_size=0, timeout=connect_s_max)
+        connection = await driver.connect(self._url, server_settings=SETTINGS, timeout=connect_s_max)
+        await connection.execute(INSIST_ON_SYNC.format(local="false"))
+        return connection
+
+    async def connect_listener(self) -> Any:
+        return await _driver().connect(self._listen_url, statement_cache_size=0, timeout=connect_s_max)

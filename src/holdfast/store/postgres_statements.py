@@ -1,0 +1,223 @@
+"""The statements of the PostgreSQL store, in named blocks. One statement serves any number of rows.
+
+Every statement is a walk along an index, whatever the tables hold, so the planner is told not to consider
+anything else (`SETTINGS`): a plan that was made while a table was empty must not last until it is full.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final
+
+from holdfast.store import rows
+
+idle_transaction_ms: Final = 10_000
+lock_wait_ms: Final = 5_000
+
+SETTINGS: Final = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    # A node that stands still in the middle of a transaction must not stop the others for long.
+    "idle_in_transaction_session_timeout": str(idle_transaction_ms),
+    "lock_timeout": str(lock_wait_ms),
+}
+# Whoever runs the database may ask for more than `on` (remote_apply), but never for less.
+INSIST_ON_SYNC: Final = (
+    "SELECT set_config('synchronous_commit', 'on', {local}) "
+    "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+)
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+# Behind a transaction pooler every transaction may be another session.
+BEGIN_POOLED: Final = "; ".join(
+    [
+        BEGIN,
+        *(f"SET LOCAL {name} = {value}" for name, value in SETTINGS.items()),
+        INSIST_ON_SYNC.format(local="true"),
+    ]
+)
+
+_BOOLEAN: Final = frozenset({"watched", "timer", "parked"})
+_BIGINT: Final = frozenset(
+    {
+        "timeout_at", "created_at", "settled_at", "version", "priority", "resumes", "due_at", "ttl",
+        "acquired_at", "started_at", "bounces", "retries", "promise_timeout", "next_run_at", "last_run_at",
+        "catch_up",
+    }
+)  # fmt: skip
+
+
+def _columns(names: Iterable[str], table: str = "") -> str:
+    return ", ".join(f"{table}.{name}" if table else name for name in names)
+
+
+def _array(column: str) -> str:
+    kind = "boolean" if column in _BOOLEAN else "bigint" if column in _BIGINT else "text"
+    return f"?::{kind}[]"
+
+
+def _unnest(columns: Sequence[str]) -> str:
+    return f"unnest({', '.join(_array(name) for name in columns)}) AS new ({_columns(columns)})"
+
+
+def numbered(statement: str) -> str:
+    """Parameters as PostgreSQL writes them."""
+    head, *rest = statement.split("?")
+    return head + "".join(f"${index}{part}" for index, part in enumerate(rest, 1))
+
+
+# --- load ------------------------------------------------------------------------------------------------
+
+_CLOCK: Final = (
+    "GREATEST((SELECT now FROM clock), floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+)
+NOW: Final = f"SELECT {_CLOCK}"
+# Rows are locked in the order of their ids. Each line tells the time after its row was locked; there is
+# one line even if no row was found.
+_LOCK: Final = (
+    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR UPDATE{wait}) "
+    f"SELECT {_CLOCK}, held.id FROM (VALUES (1)) one LEFT JOIN held ON true"
+)
+_NAMED: Final = "p.id = ANY($1::text[])"
+_NAMED_AND_AWAITING: Final = (
+    "p.id IN (SELECT unnest($1::text[]) UNION SELECT awaiter FROM callbacks WHERE awaited = ANY($2::text[]))"
+)
+LOCK: Final = _LOCK.format(which=_NAMED, wait="")
+LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, wait=" NOWAIT")
+LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait="")
+LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait=" NOWAIT")
+LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
+
+# The time comes along, behind the columns that anybody asked for.
+_RECORDS: Final = (
+    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}, ({NOW}) "
+    "FROM promises p LEFT JOIN tasks t ON t.id = p.id"
+)
+RECORDS_ALL: Final = _RECORDS
+SCHEDULE_IDS: Final = "SELECT id FROM schedules"
+FETCH: Final = {
+    "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
+    "branches": f"{_RECORDS} WHERE p.branch = ANY($1::text[])",
+    "obligations": (
+        "SELECT awaited, awaiter, NULL::text, NULL::text FROM callbacks WHERE awaited = ANY($1::text[]) "
+        "UNION ALL SELECT promise, NULL, address, dialect FROM listeners WHERE promise = ANY($1::text[])"
+    ),
+    "schedules": f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id = ANY($1::text[])",
+}
+
+# --- save ------------------------------------------------------------------------------------------------
+
+# New rows go in in the order of their ids: two groups that create the same ones cannot block each other.
+_INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {new} ORDER BY new.id"
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return _INSERT.format(table=table, columns=_columns(columns), new=_unnest(columns))
+
+
+def _update(table: str, columns: Sequence[str]) -> str:
+    changing = ", ".join(f"{name} = new.{name}" for name in columns if name != "id")
+    return f"UPDATE {table} SET {changing} FROM {_unnest(columns)} WHERE {table}.id = new.id"
+
+
+PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
+TASK_CHANGES: Final = tuple(
+    name
+    for name in rows.TASK_COLUMNS
+    if name
+    not in (
+        "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group",
+    )
+)  # fmt: skip
+
+PARTS: Final = {
+    "insert_promises": _insert("promises", rows.PROMISE_COLUMNS),
+    "update_promises": _update("promises", PROMISE_CHANGES),
+    "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
+    "update_tasks": _update("tasks", TASK_CHANGES),
+    "insert_callbacks": (
+        "INSERT INTO callbacks SELECT * FROM unnest(?::text[], ?::text[]) ON CONFLICT DO NOTHING"
+    ),
+    "insert_listeners": (
+        "INSERT INTO listeners SELECT * FROM unnest(?::text[], ?::text[], ?::text[]) ON CONFLICT DO NOTHING"
+    ),
+    "drop_callbacks": "DELETE FROM callbacks WHERE awaited = ANY(?::text[])",
+    "drop_listeners": "DELETE FROM listeners WHERE promise = ANY(?::text[])",
+    "insert_schedules": _insert("schedules", rows.SCHEDULE_COLUMNS),
+    "update_schedules": _update("schedules", rows.SCHEDULE_COLUMNS),
+    "drop_promises": "DELETE FROM promises WHERE id = ANY(?::text[])",
+    "drop_tasks": "DELETE FROM tasks WHERE id = ANY(?::text[])",
+    "drop_schedules": "DELETE FROM schedules WHERE id = ANY(?::text[])",
+    "set_clock": (
+        "UPDATE clock SET now = ?::bigint "
+        "WHERE one IN (SELECT one FROM clock WHERE now < ?::bigint FOR UPDATE SKIP LOCKED)"
+    ),
+}
+
+
+@cache
+def save_statement(parts: tuple[str, ...]) -> str:
+    """Several changes as one statement: one trip to the database. They touch different rows."""
+    if len(parts) == 1:
+        return numbered(PARTS[parts[0]])
+    steps = ", ".join(f"{part} AS ({PARTS[part]})" for part in parts)
+    return numbered(f"WITH {steps} SELECT 1")
+
+
+CLEAR: Final = "; ".join(
+    f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules")
+)
+
+# --- find ------------------------------------------------------------------------------------------------
+
+# A promise's row stands for everything about it; its task's row is locked with it so that the condition is
+# checked again on the newest version. What somebody else holds is passed over.
+_TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
+VIEW_OFFERS: Final = (
+    f"SELECT -t.priority, t.created_at, t.id {_TASKS} "
+    "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
+    "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
+)
+OFFERS: Final = f"{VIEW_OFFERS} FOR UPDATE OF p, t SKIP LOCKED"
+_WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"
+DUE_PROMISES: Final = (
+    f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 "
+    "ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+)
+DUE_TASKS: Final = (
+    f"SELECT t.due_at, t.id {_TASKS} WHERE t.due_at <= $1 "
+    "ORDER BY t.due_at LIMIT $2 FOR UPDATE OF p, t SKIP LOCKED"
+)
+DUE_SCHEDULES: Final = (
+    "SELECT next_run_at, id FROM schedules WHERE next_run_at <= $1 "
+    "ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+)
+# In the order of `Due`.
+DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)
+FIRST: Final = (
+    f"SELECT LEAST((SELECT min(timeout_at) {_WATCHED}), (SELECT min(due_at) FROM tasks), "
+    "(SELECT min(next_run_at) FROM schedules))"
+)
+NEXT: Final = (
+    f"SELECT (SELECT min(timeout_at) {_WATCHED} AND timeout_at > $1), "
+    "(SELECT min(due_at) FROM tasks WHERE due_at > $1), "
+    "(SELECT min(next_run_at) FROM schedules WHERE next_run_at > $1), "
+    f"EXISTS (SELECT 1 {_WATCHED} AND timeout_at <= $1 AND id <> ALL($2::text[])) "
+    "OR EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1 AND id <> ALL($3::text[])) "
+    "OR EXISTS (SELECT 1 FROM schedules WHERE next_run_at <= $1 AND id <> ALL($4::text[]))"
+)
+
+# --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
+
+_OFFERED: Final = "FROM tasks WHERE state = 'pending' AND NOT parked AND claim_group IS NOT NULL"
+BACKLOG_GROUPS: Final = (
+    f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
+    "ORDER BY count(*) DESC, claim_group LIMIT $1"
+)
+BACKLOG_TOTALS: Final = (
+    f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    f"(SELECT count(*) {_WATCHED} AND timeout_at <= $1) + (SELECT count(*) FROM tasks WHERE due_at <= $1) "
+    "+ (SELECT count(*) FROM schedules WHERE next_run_at <= $1)"
+)

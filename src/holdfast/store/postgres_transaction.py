@@ -1,0 +1,301 @@
+"""The steps of a transaction on one PostgreSQL connection, and who may touch what meanwhile.
+
+The row of a promise is the lock for everything about that id: the promise, its task, its callbacks and its
+listeners. A schedule's row is its own lock. READ COMMITTED: a statement sees all that was committed before
+it began, so what is read after a row was locked is the newest there is, and stays so until we commit.
+
+1. What a request names is locked before it is read; nothing that was read without its lock is ever written.
+   `Save` checks it. If it does not hold, the work runs again with all those locks taken first.
+2. Locks are taken in the order of ids. A lock out of order is taken only if it is free at once; if it is
+   not, the work runs again, as in rule 1. So nobody waits in a circle.
+3. An id without a row cannot be locked. Whoever creates it first wins; the insert of the second meets the
+   unique key, and its work runs again and finds the row.
+4. Claims and sweeps pass over what others hold.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from holdfast.engine import Due, Footprint, Scan, WorkingSet
+from holdfast.engine.scans import ClaimScan
+from holdfast.protocol.records import Millis
+from holdfast.store import postgres_statements as sql
+from holdfast.store import rows
+from holdfast.store.interface import (
+    Backlog,
+    CountBacklog,
+    Find,
+    FindDue,
+    GroupBacklog,
+    Load,
+    LoadAll,
+    Now,
+    Save,
+    Step,
+)
+from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
+from holdfast.store.scan_sql import POSTGRES, find_query
+
+passed_over_rest_ms: Final = 50
+
+_change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CHANGES]
+_task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
+
+
+class RunAgain(Exception):
+    """The work must run again, with these ids locked before anything else."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.ids = set(ids)
+
+
+class Transaction:
+    """The steps, on one connection, between BEGIN and COMMIT."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
+        self._held: set[str] = set()  # those that exist
+        self._held_schedules: set[str] = set()
+        self._highest = ""  # of the ids asked for: above it, locks may be waited for
+        self._may_wait = True
+        self._now: Millis | None = None
+        self.stored_clock: Millis | None = None
+
+    @property
+    def asked(self) -> set[str]:
+        return self._asked
+
+    async def begin(self, statement: str, first: set[str]) -> None:
+        await self._connection.execute(statement)
+        await self._lock(first)
+
+    async def perform(self, step: Step) -> Any:
+        match step:
+            case Load(ws, footprint):
+                return await self._load(ws, footprint)
+            case Now():
+                return await self._read_clock()
+            case Save(ws, clock):
+                return await self._save(ws, clock)
+            case Find(scan):
+                return await self._find(scan)
+            case FindDue(now, limit):
+                return await self._find_due(now, limit)
+            case CountBacklog(now, groups_max):
+                return await self._count_backlog(now, groups_max)
+            case LoadAll(ws):
+                return await self._load_all(ws)
+
+    async def _read_clock(self) -> Millis:
+        now = self._now
+        if now is None:
+            now = self._now = int(await self._connection.fetchval(sql.NOW))
+        return now
+
+    # --- lock ----------------------------------------------------------------------------------------
+
+    async def _lock(self, ids: set[str], owing: Sequence[str] = ()) -> None:
+        """Lock these, and whoever waits for the owing ones as far as it can be seen beforehand."""
+        wanted = ids - self._asked
+        if not wanted:
+            return
+        in_order = min(wanted) > self._highest and not (owing and self._highest)
+        wait = self._may_wait and in_order
+        self._asked |= wanted
+        if owing:
+            statement = sql.LOCK_AWAITING if wait else sql.LOCK_AWAITING_AT_ONCE
+            found = await self._connection.fetch(statement, list(wanted), owing)
+        else:
+            statement = sql.LOCK if wait else sql.LOCK_AT_ONCE
+            found = await self._connection.fetch(statement, list(wanted))
+        self._now = max(self._now or 0, found[-1][0])
+        self._note_held(row[1] for row in found if row[1] is not None)
+
+    def _note_held(self, ids: Iterable[str]) -> None:
+        self._held.update(ids)
+        self._asked |= self._held
+        if self._asked:
+            self._highest = max(self._asked)
+
+    async def _lock_schedules(self, ids: set[str]) -> None:
+        if ids:
+            found = await self._connection.fetch(sql.LOCK_SCHEDULES, list(ids))
+            self._held_schedules.update(row[0] for row in found)
+            self._may_wait = False  # schedules come last in the order
+
+    # --- load ----------------------------------------------------------------------------------------
+
+    async def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
+        named = footprint.promises | footprint.obligations | footprint.branches_of
+        seen_unlocked = {key for key in named - self._asked if key in ws.promises}
+        if seen_unlocked:
+            raise RunAgain(seen_unlocked)
+        await self._lock(named, list(footprint.obligations))
+        await self._lock_schedules(footprint.schedules - self._held_schedules)
+        await self._drive(load(ws, footprint))
+
+    async def _drive(self, loading: Loading) -> None:
+        found: Sequence[Any] | None = None
+        while True:
+            try:
+                fetch = loading.send(found)  # type: ignore[arg-type]  # the first is None, as it must be
+            except StopIteration:
+                return
+            found = await self._fetch(fetch)
+
+    async def _fetch(self, fetch: Fetch) -> Sequence[Any]:
+        ids = fetch.ids
+        if fetch.what == "records" and fetch.change:
+            await self._lock(ids)
+            ids = ids & self._held  # what has no row was looked for already
+        if not ids:
+            return ()
+        found: Sequence[Any] = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
+        if self._now is None and found and fetch.what == "records":
+            self._now = found[0][-1]
+        return found
+
+    async def _load_all(self, ws: WorkingSet) -> None:
+        for row in await self._connection.fetch(sql.RECORDS_ALL):
+            fill_record(ws, row)
+        if ws.promises:
+            await self._drive(load_obligations(ws, set(ws.promises)))
+        schedules = {row[0] for row in await self._connection.fetch(sql.SCHEDULE_IDS)}
+        await self._drive(load(ws, Footprint(schedule_views=schedules)))
+
+    # --- save ----------------------------------------------------------------------------------------
+
+    async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
+        changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.forgotten.keys()
+        unlocked = changed - self._asked
+        if unlocked:
+            raise RunAgain(unlocked)
+        if ws.cleared:
+            await self._connection.execute(sql.CLEAR)
+            self._held.clear()
+            self._held_schedules.clear()
+        parts = _Parts()
+        self._save_records(ws, parts)
+        self._save_obligations(ws, parts)
+        self._save_schedules(ws, parts)
+        if clock is not None:
+            parts.add("set_clock", clock, clock)
+            self.stored_clock = clock
+        if parts.names:
+            await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
+        self._held.update(ws.changed_promises)
+        self._held.difference_update(ws.forgotten)
+        self._may_wait = False  # from here on we hold new rows, which others may wait for
+        ws.saved()
+
+    def _save_records(self, ws: WorkingSet, parts: "_Parts") -> None:
+        promises = {
+            key: rows.promise_row(promise, ws.is_watched(key))
+            for key in ws.changed_promises
+            if (promise := ws.promises[key]) is not None
+        }
+        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
+        held = self._held
+        if ws.forgotten:
+            parts.add("drop_promises", list(ws.forgotten))
+            parts.add("drop_tasks", list(ws.forgotten))
+        parts.add_rows("insert_promises", [row for key, row in promises.items() if key not in held])
+        parts.add_rows("update_promises", [row for key, row in promises.items() if key in held], _change_at)
+        parts.add_rows("insert_tasks", [row for key, row in tasks.items() if key not in held])
+        parts.add_rows("update_tasks", [row for key, row in tasks.items() if key in held], _task_change_at)
+
+    def _save_obligations(self, ws: WorkingSet, parts: "_Parts") -> None:
+        """What was both added and discharged is never written."""
+        gone = ws.discharged | ws.forgotten
+        parts.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
+        parts.add_rows(
+            "insert_listeners",
+            [
+                (key, address, listener.dialect)
+                for (key, address), listener in ws.added_listeners.items()
+                if key not in gone
+            ],
+        )
+        if gone:
+            parts.add("drop_callbacks", list(gone))
+            parts.add("drop_listeners", list(gone))
+
+    def _save_schedules(self, ws: WorkingSet, parts: "_Parts") -> None:
+        entries = {key: ws.schedules[key] for key in ws.changed_schedules}
+        written = {key: rows.schedule_row(entry) for key, entry in entries.items() if entry is not None}
+        held = self._held_schedules
+        parts.add_rows("insert_schedules", [row for key, row in written.items() if key not in held])
+        parts.add_rows("update_schedules", [row for key, row in written.items() if key in held])
+        gone = [key for key, entry in entries.items() if entry is None]
+        if gone:
+            parts.add("drop_schedules", gone)
+        held.update(written)
+        held.difference_update(gone)
+
+    # --- find ----------------------------------------------------------------------------------------
+
+    async def _find(self, scan: Scan) -> list[str]:
+        if isinstance(scan, ClaimScan):
+            return await self._find_offers(scan)
+        statement, parameters = find_query(scan, POSTGRES)
+        return [row[0] for row in await self._connection.fetch(sql.numbered(statement), *parameters)]
+
+    async def _find_offers(self, scan: ClaimScan) -> list[str]:
+        """The best of each group by its index, then the best of those: the backlog does not matter."""
+        best: list[Any] = []
+        for group in scan.groups:
+            statement = sql.VIEW_OFFERS if scan.view else sql.OFFERS
+            best += await self._connection.fetch(statement, group, scan.now, scan.limit)
+        if not scan.view:
+            self._note_held(row[2] for row in best)
+        return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
+
+    async def _find_due(self, now: Millis, limit: int) -> Due:
+        first: Millis | None = await self._connection.fetchval(sql.FIRST)
+        if first is None or first > now:
+            return Due([], [], [], first)
+        kinds: list[list[str]] = [
+            [key for _, key in sorted(await self._connection.fetch(statement, now, limit), key=tuple)]
+            for statement in sql.DUE
+        ]
+        promises, tasks, schedules = kinds
+        self._note_held([*promises, *tasks])
+        if schedules:
+            self._held_schedules.update(schedules)
+            self._may_wait = False
+        if any(len(kind) == limit for kind in kinds):
+            return Due(promises, tasks, schedules, next_at=now)
+        *ahead, passed_over = await self._connection.fetchrow(sql.NEXT, now, *kinds)
+        if passed_over:  # somebody holds something that is due: look again soon
+            ahead.append(now + passed_over_rest_ms)
+        return Due(
+            promises,
+            tasks,
+            schedules,
+            min((instant for instant in ahead if instant is not None), default=None),
+        )
+
+    async def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
+        found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
+        offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
+        return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
+
+
+class _Parts:
+    """The parts of one save: their names and their parameters, side by side."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.arguments: list[Any] = []
+
+    def add(self, name: str, *arguments: Any) -> None:
+        self.names.append(name)
+        self.arguments += arguments
+
+    def add_rows(self, name: str, records: Sequence[rows.Row], only: Sequence[int] = ()) -> None:
+        """Rows as columns, since a parameter is an array."""
+        if records:
+            columns = list(zip(*records, strict=True))
+            self.add(name, *([columns[index] for index in only] if only else columns))

@@ -1,0 +1,178 @@
+"""kill -9 of nodes and of PostgreSQL itself, under load: nothing acknowledged is lost or half applied."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.node import Node
+from holdfast.store.postgres import PostgresStore
+from tests.postgres import PostgresServer, execute
+from tests.requests import create, get, promise_of
+
+NODE_KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
+SERVER_KILLS = int(os.environ.get("HOLDFAST_SERVER_KILLS", "3"))
+SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    server = PostgresServer(durable=True).create()
+    yield server
+    server.remove()
+
+
+class Child:
+    """A node in a process of its own, and what it acknowledged."""
+
+    def __init__(self, url: str, run: str) -> None:
+        command = [sys.executable, "-m", "tests.cluster.committing_child", url, run]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+        self.heard: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.endswith("\n"):
+                self.heard.append(line.strip())
+
+    def hear(self, lines: int, seconds: float = 60) -> None:
+        until = time.monotonic() + seconds
+        while len(self.heard) < lines:
+            assert time.monotonic() < until, f"only {len(self.heard)} of {lines} lines"
+            assert self._process.poll() is None, "the node ended by itself"
+            time.sleep(0.005)
+
+    def kill(self) -> list[str]:
+        self._process.send_signal(signal.SIGKILL)
+        assert self._process.wait() == -signal.SIGKILL, "the node ended by itself"
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return self.heard
+
+
+def check(url: str, acknowledged: list[str]) -> None:
+    listed = execute(url, "SELECT id || ' ' || state FROM promises")
+    promises = dict(line.split() for line in listed.splitlines())
+    tasks = dict(line.split() for line in execute(url, "SELECT id || ' ' || state FROM tasks").splitlines())
+    for line in acknowledged:
+        what, name = line.split()
+        assert f"{name}.a" in promises, f"{line} was lost"
+        assert what != "settled" or promises[f"{name}.a"] == "resolved", f"{line} was lost"
+        assert what != "held" or tasks[f"{name}.b"] == "acquired", f"{line} was lost"
+    halves = {name[:-2] for name in promises}
+    assert all(f"{half}.a" in promises and f"{half}.b" in promises for half in halves), "half an array"
+    assert {f"{half}.b" for half in halves} == tasks.keys(), "a promise without its task"
+
+
+def test_nothing_acknowledged_is_lost_when_nodes_are_killed(server: PostgresServer) -> None:
+    print(f"HOLDFAST_SEED={SEED}")
+    chance = random.Random(SEED)
+    acknowledged: list[str] = []
+    for run in range(0, NODE_KILLS, 2):
+        pair = [Child(server.url(), f"r{run + index}") for index in range(2)]
+        for child in pair:
+            child.hear(chance.randrange(20, 200))
+            acknowledged += child.kill()
+    check(server.url(), acknowledged)
+    assert len(acknowledged) >= 20 * NODE_KILLS
+
+
+def test_nothing_acknowledged_is_lost_when_postgresql_is_killed(server: PostgresServer) -> None:
+    print(f"HOLDFAST_SEED={SEED}")
+    chance = random.Random(SEED)
+    child = Child(server.url(), "r")
+    killed = 0
+    for _ in range(SERVER_KILLS):
+        child.hear(len(child.heard) + chance.randrange(50, 400))
+        killed += server.kill() > 3
+        server.start()
+        child.hear(len(child.heard) + 20)  # the node found its way back by itself
+    acknowledged = child.kill()
+    check(server.url(), acknowledged)
+    assert killed == SERVER_KILLS, "the server was killed while it did nothing"
+
+
+async def test_a_node_that_stands_still_in_a_transaction_does_not_stop_the_others(
+    server: PostgresServer,
+) -> None:
+    """SIGSTOP in mid-commit: what it holds is taken from it after a while, and it finds out."""
+    url = server.url(idle_in_transaction_session_timeout="300")
+    async with Node(PostgresStore(url)) as node:
+        await node.request([create("a")])
+        held = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _HOLDER, url, stdout=asyncio.subprocess.PIPE
+        )
+        assert held.stdout is not None
+        await held.stdout.readline()
+        [reply] = await asyncio.wait_for(node.request([create("a", data="second")]), 10)
+        assert promise_of(reply).id == "a"
+        held.kill()
+        await held.wait()
+
+
+_HOLDER = """
+import asyncio, sys, asyncpg
+async def main(url):
+    connection = await asyncpg.connect(url)
+    await connection.execute("BEGIN")
+    await connection.execute("SELECT id FROM promises WHERE id = 'a' FOR UPDATE")
+    print("held", flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_nothing_acknowledged_is_lost_when_the_primary_dies_and_its_standby_takes_over() -> None:
+    primary = PostgresServer(durable=True, synchronous_standby_names="*", wal_level="replica").create()
+    standby = PostgresServer(durable=True)
+    try:
+        primary.replicate_to(standby)
+        both = f"{primary.folder},{standby.folder}"
+        url = primary.url(host=both, port="5432,5432", target_session_attrs="read-write")
+        child = Child(url, "r")
+        child.hear(400)
+        assert primary.kill() > 3
+        standby.promote()
+        child.hear(len(child.heard) + 50)  # it found the new primary by itself
+        check(standby.url(), child.kill())
+    finally:
+        primary.remove()
+        standby.remove()
+
+
+async def test_a_node_survives_a_restart_of_the_server_without_a_word_to_its_callers(
+    server: PostgresServer,
+) -> None:
+    async with Node(PostgresStore(server.url())) as node:
+        await node.request([create("a")])
+        server.kill()
+        await asyncio.to_thread(server.start)
+        [reply] = await node.request([get("a")])
+        assert reply.status == 200
+
+
+def test_the_tests_would_notice_a_lost_write(server: PostgresServer, tmp_path: Path) -> None:
+    """A planted fault: an acknowledged row is taken out behind everybody's back."""
+    child = Child(server.url(), "r")
+    child.hear(50)
+    acknowledged = child.kill()
+    name = acknowledged[0].split()[1]
+    execute(server.url(), f"DELETE FROM promises WHERE id = '{name}.a'")
+    with pytest.raises(AssertionError, match="lost"):
+        check(server.url(), acknowledged)

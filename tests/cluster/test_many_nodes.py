@@ -1,0 +1,225 @@
+"""Three nodes on one PostgreSQL: what they do together is what one would have done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from holdfast.node import Node, cluster
+from holdfast.protocol.messages import Execute, Unblock
+from holdfast.protocol.requests import TaskClaim
+from holdfast.store import postgres_statements as sql
+from holdfast.store.postgres import PostgresStore
+from tests.cluster.clients import play
+from tests.cluster.linearizability import Operation, check
+from tests.postgres import PostgresServer, database_url, execute
+from tests.requests import ask, create, get, listen, promise_of, settle
+
+ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
+SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+
+
+@pytest.fixture
+async def url() -> str:
+    return database_url()
+
+
+@pytest.fixture
+async def nodes(url: str) -> AsyncIterator[list[Node]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(Node(PostgresStore(url))) for _ in range(3)]
+
+
+def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
+    return Counter(check(history) for history in histories.values())
+
+
+async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: list[Node]) -> None:
+    print(f"HOLDFAST_SEED={SEED}")
+    histories = await play(nodes, SEED, rounds=ROUNDS)
+    seen = Counter(
+        (operation.kind, operation.result[0] if operation.result else 503)
+        for history in histories.values()
+        for operation in history
+    )
+    assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
+    for cell in [("acquire", 200), ("acquire", 409), ("release", 200), ("release", 409), ("fulfil", 200)]:
+        assert seen[cell] >= ROUNDS // 5, f"{cell} was hardly seen: {seen}"
+
+
+@pytest.mark.parametrize("fault", ["no locks", "late inserts win"])
+async def test_a_store_with_a_planted_fault_is_refuted(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    if fault == "no locks":
+        for name in ("LOCK", "LOCK_AT_ONCE", "LOCK_AWAITING", "LOCK_AWAITING_AT_ONCE"):
+            statement = getattr(sql, name).replace(" FOR UPDATE NOWAIT", "").replace(" FOR UPDATE", "")
+            monkeypatch.setattr(sql, name, statement)
+    else:
+        upsert = " ON CONFLICT (id) DO UPDATE SET state = excluded.state, value = excluded.value"
+        monkeypatch.setitem(sql.PARTS, "insert_promises", sql.PARTS["insert_promises"] + upsert)
+        skip = " ON CONFLICT DO NOTHING"
+        monkeypatch.setitem(sql.PARTS, "insert_tasks", sql.PARTS["insert_tasks"] + skip)
+        sql.save_statement.cache_clear()
+    try:
+        histories = await play(nodes, 5, rounds=ROUNDS)
+    finally:
+        sql.save_statement.cache_clear()
+    assert verdicts(histories)["refuted"] > 0
+
+
+async def test_a_promise_created_by_everybody_at_once_is_created_once(nodes: list[Node]) -> None:
+    for number in range(20):
+        replies = await asyncio.gather(
+            *(node.request([create(f"p{number}", data=f"{index}")]) for index, node in enumerate(nodes))
+        )
+        assert len({promise_of(reply).param.data for [reply] in replies}) == 1
+
+
+async def test_groups_that_create_the_same_ids_in_other_orders_all_succeed(nodes: list[Node]) -> None:
+    chance = random.Random(1)
+    for number in range(10):
+        names = [f"x{number}-{index}" for index in range(30)]
+        asked = [node.request([create(name) for name in chance.sample(names, 30)]) for node in nodes * 3]
+        for replies in await asyncio.gather(*asked):
+            assert {reply.status for reply in replies} == {200}
+
+
+async def test_a_task_is_claimed_by_one_node_only(nodes: list[Node]) -> None:
+    await nodes[0].request([create(f"t{index}", target="poll://any@g") for index in range(300)])
+    claimed: list[str] = []
+
+    async def worker(node: Node, pid: str) -> None:
+        while True:
+            [reply] = await node.request([ask(TaskClaim(["g"], 7, pid, 60_000))])
+            if not reply.data.tasks:  # type: ignore[union-attr]
+                return
+            claimed.extend(each.task.id for each in reply.data.tasks)  # type: ignore[union-attr]
+
+    await asyncio.gather(*(worker(node, f"w{i}{j}") for i, node in enumerate(nodes) for j in range(3)))
+    assert sorted(claimed) == sorted(f"t{index}" for index in range(300))
+
+
+async def test_a_worker_at_another_node_hears_of_work_in_milliseconds(nodes: list[Node]) -> None:
+    here, there, _ = nodes
+    mailbox = there.connect("g", "w")
+    delays: list[float] = []
+    for index in range(20):
+        began = time.monotonic()
+        await here.request([create(f"t{index}", target="poll://any@g")])
+        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        assert isinstance(message, Execute)
+        assert message.task.id == f"t{index}"
+        delays.append(time.monotonic() - began)
+    assert sorted(delays)[10] < 0.25
+
+
+async def test_a_listener_at_another_node_is_told_once(nodes: list[Node]) -> None:
+    here, there, third = nodes
+    mailbox = there.connect("me", "1")
+    other = third.connect("me", "2")
+    await here.request([create("p"), listen("p", "poll://uni@me/1")])
+    await here.request([settle("p", "x" * 50_000)])
+    [message] = await asyncio.wait_for(mailbox.receive(), 5)
+    assert isinstance(message, Unblock)
+    assert message.promise.value.data == "x" * 50_000
+    assert not len(other)
+
+
+async def test_a_listener_that_connects_late_is_told_by_the_node_that_knows(nodes: list[Node]) -> None:
+    here, there, _ = nodes
+    await here.request([create("p"), listen("p", "poll://uni@me/1")])
+    await here.request([settle("p", "x")])
+    mailbox = there.connect("me", "1")
+    [message] = await asyncio.wait_for(mailbox.receive(), 5)
+    assert isinstance(message, Unblock)
+
+
+async def test_a_timer_is_fired_once_whoever_fires_it(nodes: list[Node]) -> None:
+    mailboxes = [node.connect("me", "1") for node in nodes]
+    [reply] = await nodes[0].request([create("now")])
+    now = promise_of(reply).created_at
+    await nodes[0].request(
+        [create(f"t{index}", now + 400, timer="true") for index in range(50)]
+        + [listen(f"t{index}", "poll://any@me") for index in range(50)]
+    )
+    heard: list[str] = []
+    until = time.monotonic() + 5
+    while time.monotonic() < until and len(heard) < 50:
+        await asyncio.sleep(0.05)
+        heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
+    await asyncio.sleep(0.3)
+    heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
+    assert sorted(heard) == sorted(f"t{index}" for index in range(50))
+
+
+async def test_what_a_dead_node_left_is_swept_by_another_at_its_instant(url: str) -> None:
+    """The node that made the timer is gone; another was told of it and looks then."""
+    async with Node(PostgresStore(url)) as survivor:
+        mailbox = survivor.connect("me", "1")
+        doomed = Node(PostgresStore(url))
+        await doomed.start()
+        [reply] = await doomed.request([create("now")])
+        due = promise_of(reply).created_at + 700
+        await doomed.request([create("t", due, timer="true"), listen("t", "poll://any@me")])
+        await asyncio.sleep(0.1)
+        await doomed.stop()
+        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        assert isinstance(message, Unblock)
+        [reply] = await survivor.request([get("late")])
+        [after] = await survivor.request([create("after")])
+        assert promise_of(after).created_at - due < 1_000
+
+
+async def test_skewed_node_clocks_change_nothing(url: str) -> None:
+    def skewed(by_ms: int) -> Node:
+        return Node(PostgresStore(url), clock=lambda: time.time_ns() // 1_000_000 + by_ms)
+
+    async with skewed(-5_000) as behind, skewed(3_600_000) as ahead:
+        mailbox = ahead.connect("me", "1")
+        instants: list[int] = []
+        for index in range(10):
+            [reply] = await (behind, ahead)[index % 2].request([create(f"p{index}")])
+            instants.append(promise_of(reply).created_at)
+        assert instants == sorted(instants)
+        assert abs(instants[-1] - time.time_ns() // 1_000_000) < 2_000
+        await ahead.request([create("t", instants[-1] + 500, timer="true"), listen("t", "poll://any@me")])
+        began = time.monotonic()
+        await asyncio.wait_for(mailbox.receive(), 5)
+        assert 0.2 < time.monotonic() - began < 1.5
+
+
+async def test_nodes_that_start_at_once_make_one_schema(url: str) -> None:
+    async with AsyncExitStack() as stack:
+        nodes = await asyncio.gather(*(stack.enter_async_context(Node(PostgresStore(url))) for _ in range(6)))
+        await nodes[3].request([create("a")])
+    assert execute(url, "SELECT version FROM schema_version; SELECT count(*) FROM clock") == "1\n1"
+
+
+async def test_an_idle_cluster_asks_the_database_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes and ten workers, whose looks come twenty times as often as usual."""
+    monkeypatch.setattr(cluster, "look_s", cluster.look_s / 20)
+    server = PostgresServer(log_statement="all").create()
+    try:
+        async with AsyncExitStack() as stack:
+            nodes = [await stack.enter_async_context(Node(PostgresStore(server.url()))) for _ in range(3)]
+            for index in range(10):
+                nodes[index % 3].connect("g", f"w{index}")
+            await nodes[0].request([create("done", target="poll://any@g"), settle("done")])
+            await asyncio.sleep(1)
+            before = server.log.read_text()
+            await asyncio.sleep(6)
+            asked = len(re.findall("LOG:  (?:statement|execute)", server.log.read_text()[len(before) :]))
+    finally:
+        server.remove()
+    in_a_minute = asked / (6 * 20) * 60
+    print(f"{in_a_minute:.0f} statements a minute")
+    assert 10 < in_a_minute < 60

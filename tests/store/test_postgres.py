@@ -1,0 +1,315 @@
+"""PostgreSQL: durable, set-based, index by index, safe behind a pooler and while it is upgraded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from holdfast.engine import Rules
+from holdfast.node import Node
+from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.protocol.requests import PromiseSearch, Request, TaskClaim
+from holdfast.store import postgres
+from holdfast.store import postgres_statements as sql
+from holdfast.store.interface import NewerSchema, Work
+from holdfast.store.migrations import migrations
+from holdfast.store.postgres import PostgresStore, TooManyConflicts
+from holdfast.store.postgres_connection import Connector, MissingDriver
+from holdfast.store.postgres_migrate import migrate
+from holdfast.store.postgres_transaction import RunAgain
+from holdfast.store.urls import open_store
+from tests.postgres import binaries, database_url, execute, shared_server
+from tests.requests import FAR, acquire, ask, create, get, listen, settle
+
+
+async def opened(url: str, **options: Any) -> PostgresStore:
+    store = PostgresStore(url, **options)
+    await store.open()
+    return store
+
+
+async def commit(store: PostgresStore, *requests: Request) -> Outcome:
+    return await store.transact(lambda: run_group(requests, Moment(0, Rules(), debug=False)))
+
+
+@pytest.fixture
+def url() -> str:
+    return database_url()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    store = await opened(url)
+    yield store
+    await store.close()
+
+
+def schema_of(url: str) -> str:
+    return execute(
+        url,
+        "SELECT table_name, column_name, data_type, is_nullable, collation_name "
+        "FROM information_schema.columns "
+        "WHERE table_schema = current_schema() ORDER BY 1, 2; "
+        "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
+        "WHERE schemaname = current_schema() ORDER BY 1",
+    )
+
+
+async def test_an_upgraded_schema_equals_a_fresh_one(url: str) -> None:
+    connection = await Connector(url).connect()
+    for number, _ in migrations("postgres"):
+        await migrate(connection, up_to=number)
+    await connection.close()
+    fresh = database_url()
+    await (await opened(fresh)).close()
+    assert schema_of(url) == schema_of(fresh)
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
+    await (await opened(url)).close()
+    execute(url, "UPDATE schema_version SET version = 9999")
+    with pytest.raises(NewerSchema, match="9999"):
+        await opened(url)
+
+
+async def test_a_node_of_the_last_version_goes_on_while_the_schema_is_upgraded(url: str) -> None:
+    """Upgrades only add. What was prepared before is prepared again, and nobody notices."""
+    async with Node(PostgresStore(url)) as node:
+        await node.request([create("a"), create("b", target="poll://any@g")])
+        execute(
+            url,
+            "ALTER TABLE promises ADD COLUMN later TEXT; "
+            "ALTER TABLE tasks ADD COLUMN later BIGINT DEFAULT 7; "
+            "CREATE INDEX later ON promises (created_at); UPDATE schema_version SET version = 9999",
+        )
+        replies = await node.request([settle("a"), acquire("b"), create("c"), get("c")])
+        assert {reply.status for reply in replies} == {200}
+
+
+async def test_a_role_that_may_not_change_the_schema_is_enough() -> None:
+    owner = database_url()
+    await (await opened(owner)).close()
+    schema = owner.rpartition("=")[2]
+    execute(
+        owner,
+        f"DROP ROLE IF EXISTS plain_{schema}; CREATE ROLE plain_{schema} LOGIN; "
+        f"GRANT USAGE ON SCHEMA {schema} TO plain_{schema}; "
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO plain_{schema}; "
+        f"REVOKE INSERT, UPDATE, DELETE ON schema_version FROM plain_{schema};",
+    )
+    async with Node(PostgresStore(owner.replace("holdfast@", f"plain_{schema}@"))) as node:
+        replies = await node.request([create("a", target="poll://any@g"), acquire("a"), settle("a")])
+        assert {reply.status for reply in replies} == {200}
+        assert await node.collect_garbage(-1) == 1
+
+
+async def test_a_weaker_setting_of_the_server_is_not_accepted(url: str) -> None:
+    store = await opened(url + "&synchronous_commit=off")
+    seen: list[str] = []
+
+    def look() -> Work[None]:
+        yield from ()
+
+    await store.transact(look)
+    [connection] = idle_connections(store)
+    seen.append(await connection.fetchval("SHOW synchronous_commit"))
+    assert seen == ["on"]
+    await store.close()
+
+
+def idle_connections(store: PostgresStore) -> list[Any]:
+    connections: list[Any] = vars(store)["_idle"]
+    return connections
+
+
+async def test_a_pooler_finds_no_prepared_statement_and_no_session_state(url: str) -> None:
+    store = await opened(url + "&prepared=off", parallel_groups=1)
+    for number in range(10):
+        await commit(store, create(f"a{number}", target="poll://any@g"), acquire(f"a{number}"))
+    [connection] = idle_connections(store)
+    assert await connection.fetchval("SELECT count(*) FROM pg_prepared_statements") == 0
+    assert await connection.fetchval("SHOW enable_seqscan") == "on"
+    assert await connection.fetchval("SHOW lock_timeout") == "0"
+    await store.close()
+
+
+class Hopping(PostgresStore):
+    """As behind a transaction pooler: every transaction finds itself in another session."""
+
+    async def _take(self) -> Any:
+        connection = await super()._take()
+        await connection.close()
+        return await Connector(self.url).connect()
+
+    url = ""
+
+
+async def test_every_transaction_may_be_in_another_session(url: str) -> None:
+    store = Hopping(url + "&prepared=off")
+    store.url = url + "&prepared=off"
+    store.bus = None
+    async with Node(store) as node:
+        for number in range(5):
+            replies = await node.request(
+                [create(f"a{number}", target="poll://any@g"), acquire(f"a{number}"), settle(f"a{number}")]
+            )
+            assert {reply.status for reply in replies} == {200}
+
+
+@pytest.mark.parametrize("size", [1, 64, 500])
+async def test_a_group_takes_a_handful_of_statements_whatever_its_size(
+    size: int, store: PostgresStore
+) -> None:
+    [connection] = idle_connections(store)
+    asked: list[str] = []
+    connection.add_query_logger(lambda query: asked.append(query.query))
+    await commit(store, *(create(f"p{index}", target="poll://any@g") for index in range(size)))
+    assert len(asked) <= 5, asked
+    asked.clear()
+    await commit(store, *(acquire(f"p{index}") for index in range(size)))
+    assert len(asked) <= 6, asked
+    asked.clear()
+    await commit(store, *(get(f"p{index}") for index in range(size)))
+    assert len(asked) <= 4, asked
+
+
+async def test_a_tag_longer_than_an_index_allows_is_found_again(store: PostgresStore, url: str) -> None:
+    long = "".join(chr(0x4E00 + index * 7 % 20_000) for index in range(1_300))
+    await commit(
+        store,
+        create("a", target="poll://any@g", branch=long, origin=long),
+        create("a:1", branch=long, origin=long),
+    )
+    outcome = await commit(
+        store, acquire("a"), ask(PromiseSearch(tags={"resonate:origin": long})), create("b", origin="x")
+    )
+    assert [each.id for each in outcome.replies[0].data.preload] == ["a:1"]  # type: ignore[union-attr]
+    assert [each.id for each in outcome.replies[1].data.promises] == ["a", "a:1"]  # type: ignore[union-attr]
+
+
+def plans() -> list[tuple[str, list[Any]]]:
+    ids = [f"many{index}" for index in range(64)]
+    return [
+        (sql.LOCK, [ids]),
+        (sql.LOCK_AWAITING, [ids, ids]),
+        (sql.FETCH["records"], [ids]),
+        (sql.FETCH["obligations"], [ids]),
+        (sql.FETCH["branches"], [["x"]]),
+        (sql.OFFERS, ["many", 1, 10]),
+        (sql.DUE_PROMISES, [1, 100]),
+        (sql.DUE_TASKS, [1, 100]),
+        (sql.DUE_SCHEDULES, [1, 100]),
+        (sql.FIRST, []),
+    ]
+
+
+async def test_every_statement_walks_an_index(store: PostgresStore, url: str) -> None:
+    await commit(store, *(create(f"many{index}", target="poll://any@many") for index in range(500)))
+    [connection] = idle_connections(store)
+    for statement, parameters in plans():
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement}", *parameters))
+        for table in ("promises", "tasks", "callbacks", "listeners", "schedules"):
+            assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
+        assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
+
+
+async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) -> None:
+    """However long the backlog, the pages that a claim touches stay about the same."""
+    costs: list[int] = []
+    for wave in range(4):
+        await commit(store, *(create(f"w{wave}-{index}", target="poll://any@g") for index in range(500)))
+        execute(url, "VACUUM ANALYZE tasks; VACUUM ANALYZE promises")
+        [connection] = idle_connections(store)
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {sql.OFFERS}", "g", 1, 1)
+        hits = next(row[0] for row in plan if "Buffers:" in row[0])
+        costs.append(
+            sum(int(part.partition("=")[2]) for part in hits.split() if part.startswith(("hit=", "read=")))
+        )
+        await commit(store, ask(TaskClaim(["g"], 1, "p", 1_000)))
+    assert max(costs) <= min(costs) + 15, costs
+
+
+async def test_what_loses_a_race_runs_again_and_gives_up_in_the_end(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "attempts_max", 3)
+    runs: list[int] = []
+
+    def unlucky() -> Work[None]:
+        runs.append(1)
+        yield from run_group([create("a")], Moment(0, Rules(), debug=False))
+        raise RunAgain(["a"])
+
+    with pytest.raises(TooManyConflicts):
+        await store.transact(unlucky)
+    assert len(runs) == 3
+    assert (await commit(store, get("a"))).replies[0].status == 404
+
+
+async def test_a_failed_transaction_leaves_no_trace_and_no_lock(store: PostgresStore, url: str) -> None:
+    await commit(store, create("b"))
+
+    def broken() -> Work[None]:
+        yield from run_group([create("a"), settle("b")], Moment(0, Rules(), debug=False))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await store.transact(broken)
+    outcome = await asyncio.wait_for(commit(store, get("a"), settle("b", "x")), 2)
+    assert [reply.status for reply in outcome.replies] == [404, 200]
+
+
+async def test_a_caller_that_goes_away_leaves_no_lock_behind(store: PostgresStore, url: str) -> None:
+    await commit(store, create("a"))
+    gone = asyncio.ensure_future(commit(store, settle("a")))
+    await asyncio.sleep(0.001)
+    gone.cancel()
+    await asyncio.wait([gone])
+    outcome = await asyncio.wait_for(commit(store, settle("a", "x")), 5)
+    assert outcome.replies[0].status == 200
+
+
+async def test_locks_out_of_order_are_taken_at_once_or_the_work_runs_again(url: str) -> None:
+    """Two groups settle each other's awaited promises, with awaiters that neither of them names."""
+    async with Node(PostgresStore(url)) as one, Node(PostgresStore(url)) as other:
+        for number in range(15):
+            a, b = f"a{number}", f"b{number}"
+            await one.request([create(name, target="poll://any@g") for name in (a, b)])
+            await one.request([create(f"x{number}"), create(f"y{number}")])
+            await one.request([listen(f"x{number}", "poll://any@l")])
+            asked = [
+                one.request([settle(f"x{number}"), acquire(b), settle(a)]),
+                other.request([settle(f"y{number}"), acquire(a), settle(b)]),
+            ]
+            for replies in await asyncio.wait_for(asyncio.gather(*asked), 5):
+                assert {reply.status for reply in replies} <= {200, 409}
+
+
+async def test_the_clock_never_goes_back_even_if_the_servers_does(store: PostgresStore, url: str) -> None:
+    await commit(store, create("a"))
+    execute(url, f"UPDATE clock SET now = {FAR}")
+    await commit(store, create("b"))
+    first: Callable[[], Work[Outcome]] = lambda: run_sweep(Moment(0, Rules(), debug=False))  # noqa: E731
+    assert (await store.transact(first)).now >= FAR
+
+
+def test_a_url_names_the_store() -> None:
+    assert isinstance(open_store("postgresql://db/holdfast"), PostgresStore)
+
+
+async def test_a_missing_driver_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MissingDriver, match=r"holdfast\[postgres\]"):
+        await PostgresStore("postgresql://nowhere/x").open()
+
+
+def test_the_binaries_are_there() -> None:
+    assert asyncpg.__version__
+    assert (binaries() / "pg_basebackup").exists()
+    assert shared_server().url()
