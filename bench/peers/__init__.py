@@ -1,4 +1,4 @@
-"""What stands beside us in bench/executions.py: other systems, from their registries, each in its own process.
+"""What stands beside us in bench/executions.py: other systems, from their registries, in their own processes.
 
 They are installed on demand into bench/.cache, which git ignores. What cannot be installed is said in a
 sentence, and its rows fall back on the figures of an earlier run on such a machine.
@@ -88,9 +88,8 @@ def restate(folder: Path) -> Generator[str]:
         server = subprocess.Popen(
             [binary, "--base-dir", base], env=os.environ | settings, stdout=log, stderr=log, cwd=base
         )
-        worker = subprocess.Popen(
-            [python, programs / "restate_service.py", str(service)], stdout=log, stderr=log
-        )
+        program = [python, programs / "restate_service.py", str(service)]
+        worker = subprocess.Popen(program, stdout=log, stderr=log)
     try:
         _until_answered(f"http://127.0.0.1:{admin}/health")
         _until_listening(service)
@@ -109,7 +108,7 @@ def run_restate(url: str, workflows: int, steps: int) -> float:
     """Steps a second."""
     with ThreadPoolExecutor(workflows) as pool:
         started = time.perf_counter()
-        counts = list(pool.map(lambda _: _post(f"{url}/bench/flow", steps), range(workflows)))
+        counts = list(pool.map(_post, [f"{url}/bench/flow"] * workflows, [steps] * workflows))
         took = time.perf_counter() - started
     assert counts == [steps] * workflows, counts
     return workflows * steps / took
