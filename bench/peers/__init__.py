@@ -88,7 +88,7 @@ def restate(folder: Path) -> Generator[str]:
         server = subprocess.Popen(
             [binary, "--base-dir", base], env=os.environ | settings, stdout=log, stderr=log, cwd=base
         )
-        program = [python, programs / "restate_service.py", str(service)]
+        program: list[str | Path] = [python, programs / "restate_service.py", str(service)]
         worker = subprocess.Popen(program, stdout=log, stderr=log)
     try:
         _until_answered(f"http://127.0.0.1:{admin}/health")

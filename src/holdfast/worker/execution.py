@@ -360,10 +360,11 @@ class Execution:
         """Steps are running. Hear also of what settles outside meanwhile."""
         if any(isinstance(action, SettleAction) for action in self._unwritten):
             await self._write([])  # a cancellation is not kept waiting
-        outside = [key for key in self.scheduler.waiting() if key in self._open and key not in self._running]
-        unheard = [key for key in outside if key not in self._listening]
-        if unheard:
-            await self._listen(unheard)
+        if len(self._open) > len(self._running):
+            heard = self._running.keys() | self._listening.keys()
+            unheard = [key for key in self.scheduler.waiting() if key in self._open and key not in heard]
+            if unheard:
+                await self._listen(unheard)
         while not (self._finished or self._arrived or self._announcing or self._lost or self.scheduler.done):
             self._news.clear()
             await self._news.wait()
