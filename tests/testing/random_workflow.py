@@ -143,7 +143,6 @@ class Program:
         if pick == 7:
             async with timeout(self.chance.choice((0.5, 1.0, 1.5))):
                 return await self.watched(depth, 7)
-            return "timed out"
         if pick == 8:
             spawn(self.sender(count))
             return [await self.queue.get() for _ in range(count)]

@@ -72,8 +72,8 @@ def crash_everywhere(
     """Run a workflow once, then again with its worker killed before and after every durable write.
 
     `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
-    the effects of its steps; each must be there once. `reset` is called before each run. A workflow whose result
-    honestly depends on when things happen has a `check` of its results instead of all being equal.
+    the effects of its steps; each must be there once. `reset` is called before each run. A workflow whose
+    result honestly depends on when things happen has a `check` of its results instead of all being equal.
 
     A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast import runtime
-from holdfast.runtime import Future, Operation, Timeout
+from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
@@ -142,7 +142,7 @@ def sleep(duration: Duration) -> Future[None]:
     return current_scheduler().issue(Sleep(parse_duration(duration)))
 
 
-def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Future[T]:
+def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
     The future's `id` is what to hand out. Past the timeout, awaiting it raises `CallTimedOut`.
