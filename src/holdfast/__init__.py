@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         Deadlock as Deadlock,
     )
     from holdfast.runtime import (
+        Durable as Durable,
+    )
+    from holdfast.runtime import (
         Failed as Failed,
     )
     from holdfast.runtime import (
@@ -209,7 +212,7 @@ _homes = {
     "holdfast.client.errors": "ClientError ClientClosed",
     "holdfast.protocol.errors": "HoldfastError",
     "holdfast.runtime": (
-        "Cancelled Channel Deadlock Failed Future Local NotInFiber Ok Operation Queue Scope "
+        "Cancelled Channel Deadlock Durable Failed Future Local NotInFiber Ok Operation Queue Scope "
         "Selected Semaphore Signal Task TaskInterrupted TimedOut Timeout all_settled any_of "
         "as_completed current_task gather map_over named operation race scope scoped select shield "
         "spawn step_signal"

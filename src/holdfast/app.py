@@ -151,14 +151,7 @@ class App:
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
-    def start(
-        self,
-        workflow: "Workflow[..., Any] | str",
-        /,
-        *args: Any,
-        id: str | None = None,  # noqa: A002
-        **kwargs: Any,
-    ) -> Handle[Any]:
+    def start(self, workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns.
 
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
@@ -173,7 +166,7 @@ class App:
                 workflow.timeout_s,
             )
             returns = signature_of(workflow.function).returns
-        promise_id = id or new_id(name)
+        promise_id: str = kwargs.pop("id", None) or new_id(name)
 
         async def create() -> None:
             await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s)

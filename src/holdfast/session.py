@@ -55,7 +55,7 @@ class SessionSettings(Struct, frozen=True):
 
 
 class Seams(Struct, frozen=True):
-    """Where holdfast.testing takes hold: the client, the clock, the performer of steps, the chooser of notes."""
+    """Where holdfast.testing takes hold: the client, the clock, who performs steps, who chooses notes."""
 
     client: Client | None = None
     now: Callable[[], int] = wall_clock

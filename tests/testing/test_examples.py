@@ -50,7 +50,7 @@ class Example:
         self.names: Any = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = self.names  # errors come back as themselves when their module is known
         spec.loader.exec_module(self.names)
-        self.names.print = self.ledger.enter
+        vars(self.names)["print"] = self.ledger.enter
 
     def crash(self, workflow: str, *args: Any, **options: Any) -> Any:
         found = getattr(self.names, workflow)

@@ -1,4 +1,4 @@
-"""Replay cannot lie: random racing workflows, crashed at random points, whose records lead where they went."""
+"""Replay cannot lie: random racing workflows, crashed at random points, go where their records lead."""
 
 import os
 import random

@@ -38,7 +38,7 @@ def perform(stage: str) -> str:
 
 
 async def order(item: str) -> str:
-    """The workflow. After a crash it runs again from the top; steps that are recorded are not performed again."""
+    """The workflow. After a crash it runs again from the top; what is recorded is not performed again."""
     tell(0, f"{hf.current().id}: {item}, driven at version {hf.current().token}")
     for number, stage in enumerate(STAGES[:2], start=1):
         await hf.run(perform, stage, name=stage)

@@ -47,7 +47,7 @@ class Run(Struct):
 
 
 class Proof(Struct, frozen=True):
-    """How much was tried: `crashes` runs, each of `writes` durable writes or so; `result` is what all ended with."""
+    """How much was tried: so many crashes, around these writes; `result` is what all runs ended with."""
 
     result: Any
     crashes: int
@@ -71,9 +71,9 @@ def crash_everywhere(
 ) -> Proof:
     """Run a workflow once, then again with its worker killed before and after every durable write.
 
-    `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds the
-    effects of its steps; each must be there once. `reset` is called before each run. A workflow whose result
-    honestly depends on when things happen has a `check` of its results instead of all being equal.
+    `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
+    the effects of its steps; each must be there once. `reset` is called before each run. A workflow whose
+    result honestly depends on when things happen has a `check` of its results instead of all being equal.
 
     A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
 

@@ -1,6 +1,6 @@
 """The outside's side of a durable system: a ledger that takes each effect once.
 
-This is what a bank or a mail service does for its customers, in a few lines, so that a test can count effects.
+This is what a bank or a mail service does for its customers, so that a test can count effects.
 
 1. An effect is known by the step that has it: performed again after a crash, it is not entered again.
 2. The fence: an entry by somebody who no longer drives the execution is refused. The token that an execution

@@ -1,6 +1,6 @@
 """A client whose process can be killed at an exact point: before or after one of its durable writes.
 
-A killed client answers nobody: whoever waits for it waits until it is taken down, and nothing more is written.
+A killed client answers nobody: whoever waits for it waits until it is taken down. Nothing more is written.
 Counting goes on from one process to the next, so a point has the same number whoever reaches it.
 """
 

@@ -7,8 +7,8 @@
         assert handle.result() == "reminded"
 
 Inside the block the app's own methods work on this world, unchanged; nothing is read from or written to
-its real store. Time moves only while somebody waits, and then at once to the next timer, so a sleep of 30 days
-takes none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step
+its real store. Time moves only while somebody waits, and then at once to the next timer, so a sleep of 30
+days takes none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step
 takes 5 virtual seconds.
 
 1. Everything happens on one thread in one order: the same test does the same thing again.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast import runtime
-from holdfast.runtime import Future, Operation, Timeout
+from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
@@ -75,10 +75,11 @@ def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[An
 
     >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
     """
-    step = options(function) if not isinstance(function, _Configured) else function
-    given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in step.parameters}
-    if given:
-        step = options(step.function, **given)
+    given: dict[str, Any] = {}
+    if kwargs:
+        own = _parameters(function)
+        given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in own}
+    step = options(function, **given)
     fiber = current_fiber()
     operation = Step(step.function, args, kwargs, step.options, step.returns, fiber.signal())
     return fiber.scheduler.issue(operation)
@@ -91,10 +92,12 @@ class _Configured:
         self.function = function
         self.options = options
         self.returns = signature_of(function).returns
-        code = getattr(function, "__code__", None)
-        self.parameters: tuple[str, ...] = (
-            code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-        )
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names that are the function's own, and not options of the step."""
+    code = getattr(function, "__code__", None)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
 
 
 _plain: MutableMapping[Any, _Configured] = {}
@@ -139,7 +142,7 @@ def sleep(duration: Duration) -> Future[None]:
     return current_scheduler().issue(Sleep(parse_duration(duration)))
 
 
-def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Future[T]:
+def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
     The future's `id` is what to hand out. Past the timeout, awaiting it raises `CallTimedOut`.
@@ -161,8 +164,8 @@ def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
 def call(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Run another workflow, on any worker of its group, and await its result.
 
-    Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of this
-    one, call it like a function instead.
+    Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of
+    this one, call it like a function instead.
     """
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
 

@@ -14,8 +14,8 @@ never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
 class ExecutionInfo(Struct, frozen=True):
     """Where the code is running.
 
-    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it has
-    seen. `step`, inside a step, is the same however often that is performed: an idempotency key.
+    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
+    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key.
     """
 
     id: str

@@ -35,7 +35,7 @@ class Recorder:
         }
 
     def fingerprint(self, promise_id: str, operation: Operation, *, known: bool) -> str | None:
-        """Of the arguments as they are when the operation is asked for: the code may change them afterwards."""
+        """Of the arguments as they are when it is asked for: the code may change them afterwards."""
         digest = self._payloads.digest(*operation.arguments)
         if not known:
             self._digests[promise_id] = digest
