@@ -11,9 +11,11 @@ from holdfast.protocol import tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
 from holdfast.worker import journal as j
+from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
+from holdfast.worker.surroundings import Surroundings
 
 SCOPE = "resonate:scope"
 
@@ -112,3 +114,19 @@ def as_settled(creation: PromiseCreate) -> Promise:
     return Promise(
         creation.id, settle.state, creation.param, settle.value, creation.tags, creation.timeout_at, 0, 0
     )
+
+
+def read_outcome(operation: Operation, promise_id: str, record: Promise | None, around: Surroundings) -> Any:
+    """What the fibers see of a completion: its value, or its error raised."""
+    if isinstance(operation, Call) and not operation.waits:
+        return promise_id
+    if isinstance(operation, Sleep):
+        return None
+    assert record is not None, f"{promise_id} completed without a record"
+    if record.state == "resolved":
+        return around.payloads.decode(record.value, operation.returns)
+    if record.state == "rejected":
+        raise around.payloads.decode_error(record.value, around.known_errors)
+    if record.state == "rejected_canceled":
+        raise CallCanceled(f"{promise_id} ({operation.label}) was cancelled")
+    raise CallTimedOut(f"{promise_id} ({operation.label}) timed out")
