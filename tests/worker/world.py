@@ -215,7 +215,7 @@ class World:
 
     async def start(self, flow: Workflow[..., Any] | str, *args: Any, id: str, timeout_at: int = 0) -> str:  # noqa: A002
         name, version = (flow, 0) if isinstance(flow, str) else (flow.name, flow.version)
-        entries = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), id)
+        entries: dict[str, str] = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), id)
         entries[tags.TARGET] = f"poll://any@{group}"
         param = self.payloads.encode_call(name, args, {}, version)
         await self.ask(PromiseCreate(id, timeout_at or limits.instant_ms_max, param, entries))

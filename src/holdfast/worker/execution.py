@@ -78,9 +78,10 @@ class Execution:
         self._fresh: dict[str, None] = {}  # issued besides notes, not yet begun
         self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
         self._finished: deque[tuple[str, Outcome]] = deque()  # steps that ended, not yet recorded
-        self._running: dict[str, asyncio.TimerHandle] = {}
+        self._running: dict[str, float] = {}  # steps under way, and when they are late
         self._unwritten: list[CreateAction | SettleAction] = []
-        self._announcing: list[str] = []
+        self._late: list[str] = []  # steps that take long, not yet announced
+        self._alarm: asyncio.TimerHandle | None = None
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
@@ -156,15 +157,16 @@ class Execution:
                     return await self._fulfil()
                 if self._notes:
                     self._take_note()
-                elif self._fresh:
+                    continue
+                if self._fresh:
                     await self._begin()
-                elif self._finished:
-                    await self._record()
-                elif self._announcing:
-                    await self._announce()
-                elif self._running:
+                if self._running and not self._has_news():
                     await self._wait()
-                else:
+                if self._finished:
+                    await self._record()
+                elif self._late:
+                    await self._announce()
+                elif not (self._running or self._arrived):
                     ending = await self._suspend()
                     if ending is not None:
                         return ending
@@ -209,9 +211,10 @@ class Execution:
         """Take the fibers down and call off what still runs."""
         self._stop_listening()
         self.scheduler.close()
-        for timer in self._running.values():
-            timer.cancel()
         self._running.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     # --- completions -----------------------------------------------------------------------------------
 
@@ -338,24 +341,31 @@ class Execution:
         call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
 
         def done(outcome: Outcome) -> None:
-            timer = self._running.pop(promise_id, None)
-            if timer is not None:
-                timer.cancel()
-            if timer is not None and promise_id in self._open:
+            if self._running.pop(promise_id, None) is not None and promise_id in self._open:
                 self._finished.append((promise_id, outcome))
                 self._news.set()
 
-        def announce() -> None:
-            self._announcing.append(promise_id)
-            self._news.set()
-
-        self._running[promise_id] = self._loop.call_later(announce_s, announce)
+        self._running[promise_id] = self._loop.time() + announce_s
+        if self._alarm is None:
+            self._alarm = self._loop.call_later(announce_s, self._look_for_late)
         step.context.run(of_step.set, replace(self.info, step=promise_id))
         self.around.runner.start(call, done)
 
+    def _look_for_late(self) -> None:
+        """One alarm for all steps: most end long before it rings."""
+        now = self._loop.time()
+        self._late += [key for key, late_at in self._running.items() if late_at <= now]
+        self._running |= dict.fromkeys(self._late, inf)
+        first = min(self._running.values(), default=inf)
+        self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
+        self._news.set()
+
+    def _has_news(self) -> bool:
+        return bool(self._finished or self._arrived or self._late or self._lost or self.scheduler.done)
+
     async def _announce(self) -> None:
         """A step that takes long is written down while it runs, so that people can see it."""
-        late, self._announcing = self._announcing, []
+        late, self._late = self._late, []
         steps = [(key, self._open[key]) for key in late if key in self._running]
         await self._write([self._recorder.local(key, step) for key, step in steps])
 
@@ -363,11 +373,12 @@ class Execution:
         """Steps are running. Hear also of what settles outside meanwhile."""
         if any(isinstance(action, SettleAction) for action in self._unwritten):
             await self._write([])  # a cancellation is not kept waiting
-        outside = [key for key in self.scheduler.waiting() if key in self._open and key not in self._running]
-        unheard = [key for key in outside if key not in self._listening]
-        if unheard:
-            await self._listen(unheard)
-        while not (self._finished or self._arrived or self._announcing or self._lost or self.scheduler.done):
+        if len(self._open) > len(self._running):
+            heard = self._running.keys() | self._listening.keys()
+            unheard = [key for key in self.scheduler.waiting() if key in self._open and key not in heard]
+            if unheard:
+                await self._listen(unheard)
+        while not self._has_news():
             self._news.clear()
             await self._news.wait()
 
