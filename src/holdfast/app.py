@@ -151,7 +151,7 @@ class App:
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
-    def start(self, workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Handle[Any]:
+    def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns.
 
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.

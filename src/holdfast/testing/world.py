@@ -6,10 +6,10 @@
         app.resolve("r1:2", True)
         assert handle.result() == "reminded"
 
-Inside the block the app's own methods work on this world, unchanged; nothing is read from or written to
-its real store. Time moves only while somebody waits, and then at once to the next timer, so a sleep of 30
-days takes none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step
-takes 5 virtual seconds.
+Inside the block the app's own methods work on this world, unchanged; nothing is read from or written to its
+real store. Time moves only while somebody waits, and then at once to the next timer: a sleep of 30 days takes
+none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step takes 5
+virtual seconds.
 
 1. Everything happens on one thread in one order: the same test does the same thing again.
 2. `hf.random()` and `hf.uuid()` depend on the operation's id only, so that runs can be compared.

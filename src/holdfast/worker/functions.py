@@ -161,7 +161,7 @@ def call(
 ) -> Future[T]: ...
 @overload
 def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
-def call(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
+def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Run another workflow, on any worker of its group, and await its result.
 
     Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of
@@ -174,7 +174,7 @@ def call(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> 
 def start(workflow: Workflow[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[str]: ...
 @overload
 def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
-def start(workflow: "Workflow[..., Any] | str", /, *args: Any, **kwargs: Any) -> Future[str]:
+def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
     """Start another workflow and go on; the result is its id. It outlives this one."""
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
 
