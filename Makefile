@@ -17,8 +17,8 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
-demo: $(STAMP)  ## watch promises and tasks survive a killed process
-	@$(BIN)/python examples/demo.py
+demo: $(STAMP)  ## watch an order survive kill -9
+	@$(BIN)/holdfast demo
 
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -8,7 +8,6 @@ median counts. Peers are installed on demand (bench/peers).
 import argparse
 import asyncio
 import gc
-import json
 import os
 import re
 import resource
@@ -18,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench import peers
 from bench.table import Row, print_table
@@ -28,13 +28,12 @@ from holdfast.app import App
 from holdfast.worker import functions as hf
 
 # Without a peer: as measured on such a machine (reference/performance.md), x32.
-dbos_steps_per_s = 206.0
-restate_steps_per_s = 867.0
+dbos_per_s = 206.0
+restate_per_s = 867.0
 
 many, steps = 32, 100
 long_steps = 10_000
 suspended = 100_000
-warm_bound = 1_000
 
 
 async def no_op() -> None:
@@ -67,7 +66,7 @@ def app_of(url: str) -> App:
 # --- what a child process does --------------------------------------------------------------------------
 
 
-async def be_sequences(url: str, workflows: int, count: int) -> object:
+async def be_sequences(url: str, count: int, workflows: int) -> float:
     """Steps a second, from the first start to the last result."""
     async with app_of(url) as app:
         await app.start("sequence", 1)
@@ -77,23 +76,24 @@ async def be_sequences(url: str, workflows: int, count: int) -> object:
         return workflows * count / (time.perf_counter() - started)
 
 
-async def be_live(url: str, count: int) -> object:
+async def be_live(url: str, count: int, _: int) -> float:
     """Seconds a step, live. Leaves the execution `long` waiting."""
     async with app_of(url) as app:
         started = time.perf_counter()
         app.start("sequence_then_wait", count, id="long")
-        while suspended_tasks(url) < 1:
-            await asyncio.sleep(0.01)
+        await _until_suspended(url, 1)
         return (time.perf_counter() - started) / count
 
 
-def suspended_tasks(url: str) -> int:
+async def _until_suspended(url: str, count: int) -> None:
     """Looked up in the file itself, beside the node that writes it."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
-        return int(file.execute("SELECT count(*) FROM tasks WHERE state = 'suspended'").fetchone()[0])
+        query = "SELECT count(*) FROM tasks WHERE state = 'suspended'"
+        while file.execute(query).fetchone()[0] < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
-async def be_replayed(url: str, count: int) -> object:
+async def be_replayed(url: str, count: int, _: int) -> float:
     """Seconds a step, from waking `long` in a new process to its end."""
     async with app_of(url) as app:
         await app.start("sequence", 1)
@@ -103,7 +103,7 @@ async def be_replayed(url: str, count: int) -> object:
         return (time.perf_counter() - started) / count
 
 
-async def be_suspended(url: str, count: int) -> object:
+async def be_suspended(url: str, count: int, _: int) -> float:
     """Resident bytes that each suspended execution beyond the first tenth costs."""
     async with app_of(url) as app:
         first = count // 10
@@ -118,8 +118,7 @@ async def _suspend(app: App, url: str, numbers: range) -> None:
         stop = min(start + 2_000, numbers.stop)
         for number in range(start, stop):
             app.start("wait", id=f"w{number}")
-        while suspended_tasks(url) < stop:
-            await asyncio.sleep(0.02)
+        await _until_suspended(url, stop)
 
 
 def _resident_bytes() -> int:
@@ -128,11 +127,11 @@ def _resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-roles = {
-    "sequences": lambda given: be_sequences(given.url, given.workflows, given.count),
-    "live": lambda given: be_live(given.url, given.count),
-    "replayed": lambda given: be_replayed(given.url, given.count),
-    "suspended": lambda given: be_suspended(given.url, given.count),
+roles: dict[str, Callable[[str, int, int], Coroutine[Any, Any, float]]] = {
+    "sequences": be_sequences,
+    "live": be_live,
+    "replayed": be_replayed,
+    "suspended": be_suspended,
 }
 
 
@@ -140,7 +139,7 @@ def child(role: str, url: str, count: int, workflows: int = 1) -> float:
     command = [sys.executable, "-m", "bench.executions", "--be", role, "--url", url, "--count", str(count)]
     command += ["--workflows", str(workflows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return float(json.loads(done.stdout.split()[-1]))
+    return float(done.stdout.split()[-1])
 
 
 @contextmanager
@@ -227,7 +226,9 @@ def replay(folder: Path, rounds: int) -> Row:
         ratios.append(replayed[-1] / live)
     ratio = statistics.median(ratios)
     measured = f"{ratio:.3f}x ({statistics.median(replayed) * 1e6:.0f} us)"
-    return Row(f"replay of {long_steps:,} steps, a step against a live one", measured, "<= 0.1x", ratio <= 0.1)
+    return Row(
+        f"replay of {long_steps:,} steps, a step against a live one", measured, "<= 0.1x", ratio <= 0.1
+    )
 
 
 def memory(folder: Path, count: int) -> Row:
@@ -245,10 +246,10 @@ def measure(rounds: int, count: int) -> list[Row]:
         got = run_rounds(folder, rounds)
         what = f"{many} workflows of {steps} steps"
         return [
-            against(f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 20, dbos_steps_per_s),
-            against(f"{what}, embedded, against Restate", got.embedded, got.restate, 5, restate_steps_per_s),
+            against(f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 20, dbos_per_s),
+            against(f"{what}, embedded, against Restate", got.embedded, got.restate, 5, restate_per_s),
             against("one workflow of 100 steps, embedded, against fsyncs/s", got.alone, got.fsyncs, 0.5, 0),
-            against(f"{what}, through HTTP, against Restate", got.served, got.restate, 3, restate_steps_per_s),
+            against(f"{what}, through HTTP, against Restate", got.served, got.restate, 3, restate_per_s),
             replay(folder, max(1, rounds // 2)),
             memory(folder, count),
         ]
@@ -264,7 +265,7 @@ def main() -> None:
     parser.add_argument("--workflows", type=int, default=1)
     given = parser.parse_args()
     if given.be:
-        print(json.dumps(asyncio.run(roles[given.be](given))))
+        print(asyncio.run(roles[given.be](given.url, given.count, given.workflows)))
     else:
         rows = measure(given.rounds, given.suspended)
         print_table(f"executions, {os.cpu_count()} cores, Python {sys.version.split()[0]}", rows)

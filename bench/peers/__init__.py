@@ -1,4 +1,4 @@
-"""What stands beside us in bench/executions.py: other systems, from their registries, each in its own process.
+"""What stands beside us in bench/executions.py: other systems, from their registries, in their own processes.
 
 They are installed on demand into bench/.cache, which git ignores. What cannot be installed is said in a
 sentence, and its rows fall back on the figures of an earlier run on such a machine.
@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-here = Path(__file__).parent
-cache = here.parent / ".cache"
+programs = Path(__file__).parent / "programs"
+cache = Path(__file__).parent.parent / ".cache"
 environment = cache / "peers"
 python = environment / "bin" / "python"
 restate_folder = cache / "restate"
@@ -32,7 +32,7 @@ def install() -> str | None:
     try:
         if not (environment / ".installed").exists():
             subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, *packages], check=True, stderr=subprocess.DEVNULL)
             (environment / ".installed").touch()
         if restate_binary() is None:
@@ -59,7 +59,7 @@ def restate_binary() -> Path | None:
 def run_dbos(folder: Path, workflows: int, steps: int) -> float:
     """Steps a second."""
     path = folder / f"dbos-{time.time_ns()}.db"
-    command = [python, here / "dbos_steps.py", path, str(workflows), str(steps)]
+    command: list[str | Path] = [python, programs / "dbos_steps.py", path, str(workflows), str(steps)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return workflows * steps / float(done.stdout.split()[-1])
 
@@ -88,7 +88,8 @@ def restate(folder: Path) -> Generator[str]:
         server = subprocess.Popen(
             [binary, "--base-dir", base], env=os.environ | settings, stdout=log, stderr=log, cwd=base
         )
-        worker = subprocess.Popen([python, here / "restate_service.py", str(service)], stdout=log, stderr=log)
+        program: list[str | Path] = [python, programs / "restate_service.py", str(service)]
+        worker = subprocess.Popen(program, stdout=log, stderr=log)
     try:
         _until_answered(f"http://127.0.0.1:{admin}/health")
         _until_listening(service)
@@ -107,7 +108,7 @@ def run_restate(url: str, workflows: int, steps: int) -> float:
     """Steps a second."""
     with ThreadPoolExecutor(workflows) as pool:
         started = time.perf_counter()
-        counts = list(pool.map(lambda _: _post(f"{url}/bench/flow", steps), range(workflows)))
+        counts = list(pool.map(_post, [f"{url}/bench/flow"] * workflows, [steps] * workflows))
         took = time.perf_counter() - started
     assert counts == [steps] * workflows, counts
     return workflows * steps / took

@@ -9,7 +9,7 @@ arguments to the same effect, and an effect begun on a path that a later incarna
 import asyncio
 import hashlib
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from holdfast.runtime import (
     Queue,
@@ -206,7 +206,7 @@ class Incarnation:
         if kind == "shield":
             return await shield(self.body(inner, f"{path}/h"))
         if kind == "within":
-            self.next_id_of_timer()
+            self.next_id()  # of its timer
             return await within(number + 0.5, self.body(inner, f"{path}/w"))
 
         def in_scope(tasks: Any) -> Any:
@@ -216,15 +216,12 @@ class Incarnation:
 
         return await scoped(in_scope)
 
-    def next_id_of_timer(self) -> None:
-        self.next_id()
-
 
 def show(value: Any) -> str:
     if isinstance(value, Exception):
         return type(value).__name__
     if isinstance(value, tuple | list):
-        return f"[{', '.join(show(each) for each in value)}]"
+        return f"[{', '.join(map(show, cast('list[Any]', value)))}]"
     if hasattr(value, "value"):
         return f"{type(value).__name__}({show(value.value)})"
     if hasattr(value, "error"):

@@ -381,7 +381,9 @@ async def test_the_token_grows_from_one_holder_to_the_next_and_is_known_inside_a
 @virtual
 async def test_a_write_guarded_by_the_token_refuses_a_worker_that_was_replaced(world: World) -> None:
     """A ledger that remembers the highest token it saw: a late holder cannot act after the new one."""
-    highest, written, refused = 0, [], []
+    highest = 0
+    written: list[int] = []
+    refused: list[int] = []
 
     async def guarded() -> None:
         nonlocal highest

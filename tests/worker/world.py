@@ -33,13 +33,13 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report
 from holdfast.session import KnownErrors
 from holdfast.store.memory import MemoryStore
+from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.steps import StepRunner
 from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.worker import Worker
-from tests.jumping_loop import JumpingLoop, run_jumping
 from tests.requests import ask
 
 patience_s = 10_000_000.0  # on the jumping clock
@@ -215,7 +215,7 @@ class World:
 
     async def start(self, flow: Workflow[..., Any] | str, *args: Any, id: str, timeout_at: int = 0) -> str:  # noqa: A002
         name, version = (flow, 0) if isinstance(flow, str) else (flow.name, flow.version)
-        entries = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), id)
+        entries: dict[str, str] = dict.fromkeys((tags.ORIGIN, tags.BRANCH, tags.PARENT), id)
         entries[tags.TARGET] = f"poll://any@{group}"
         param = self.payloads.encode_call(name, args, {}, version)
         await self.ask(PromiseCreate(id, timeout_at or limits.instant_ms_max, param, entries))

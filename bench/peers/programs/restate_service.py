@@ -27,4 +27,4 @@ config.h2_max_concurrent_streams = 2_147_483_647
 config.keep_alive_max_requests = 2_147_483_647
 config.keep_alive_timeout = 2_147_483_647
 print("ready", flush=True)
-asyncio.run(hypercorn.asyncio.serve(restate.app([bench]), config))  # type: ignore[arg-type]
+asyncio.run(hypercorn.asyncio.serve(restate.app([bench]), config))

@@ -7,7 +7,14 @@ import time
 from dbos import DBOS
 
 path, workflows, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-DBOS(config={"name": "bench", "system_database_url": f"sqlite:///{path}", "log_level": "ERROR", "run_admin_server": False})
+DBOS(
+    config={
+        "name": "bench",
+        "system_database_url": f"sqlite:///{path}",
+        "log_level": "ERROR",
+        "run_admin_server": False,
+    }
+)
 
 
 @DBOS.step()
