@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model bench
+.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -17,8 +17,8 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
-demo: $(STAMP)  ## watch promises and tasks survive a killed process
-	@$(BIN)/python examples/demo.py
+demo: $(STAMP)  ## watch an order survive kill -9
+	@$(BIN)/holdfast demo
 
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -32,6 +32,10 @@ COUNT ?= 1000000
 BACKENDS ?= memory,sqlite
 campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
 	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
+
+campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
+	HOLDFAST_HISTORY_ROUNDS=1500 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 \
+		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

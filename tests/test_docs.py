@@ -69,9 +69,12 @@ def test_every_error_has_a_code_of_its_own_that_is_listed_once() -> None:
 
 
 def test_the_demo_tells_its_story_to_the_end() -> None:
-    command = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    command = [sys.executable, "-m", "holdfast", "demo"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "kill -9 worker-1" in done.stdout
+    killed = done.stdout.index("kill -9 worker-1")
     assert done.stdout.count("not repeated") == 2
-    assert "order-17  resolved: delivered" in done.stdout
+    assert done.stdout.index("not repeated") > killed
+    assert done.stdout.count("label and mail the customer: done") == 1
+    assert "✓ order-17 (order)" in done.stdout
+    assert done.stdout.count("(step ") == 4

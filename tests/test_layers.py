@@ -19,7 +19,18 @@ LAYERS: dict[str, set[str]] = {
     "client": {"protocol", "engine", "store", "node"},
     "worker": {"protocol", "runtime", "client"},
     "tasks": {"protocol", "runtime", "client", "worker"},
-    "testing": {"protocol", "engine", "store", "node", "runtime", "client", "worker", "tasks", "app"},
+    "testing": {
+        "protocol",
+        "engine",
+        "store",
+        "node",
+        "runtime",
+        "client",
+        "worker",
+        "tasks",
+        "app",
+        "session",
+    },
     "cli": {"protocol", "engine", "store", "node", "server", "runtime", "client", "worker", "tasks", "app"},
 }
 PURE = ("protocol", "engine", "runtime")

@@ -81,7 +81,7 @@ class App:
         codec: Codec | None = None,
     ) -> None:
         self.registry = Registry()
-        self._settings = SessionSettings(
+        self.settings = SessionSettings(
             url=url or os.environ.get("HOLDFAST_URL") or default_url,
             group=group,
             worker=worker,
@@ -94,6 +94,7 @@ class App:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._lent: Callable[..., Any] | None = None  # holdfast.testing drives the loop
 
     # --- workflows -------------------------------------------------------------------------------------
 
@@ -131,34 +132,26 @@ class App:
 
     # --- starting --------------------------------------------------------------------------------------
 
+    # With an id the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Coroutine[Any, Any, T]],
-        /,
-        *args: Any,
-        id: str | None = None,
-        **kwargs: Any,
+        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Generator[Any, Any, T]],
-        /,
-        *args: Any,
-        id: str | None = None,
-        **kwargs: Any,
+        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
-    def start(
-        self,
-        workflow: "Workflow[..., Any] | str",
-        /,
-        *args: Any,
-        id: str | None = None,  # noqa: A002
-        **kwargs: Any,
-    ) -> Handle[Any]:
+    def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns.
 
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
@@ -173,7 +166,7 @@ class App:
                 workflow.timeout_s,
             )
             returns = signature_of(workflow.function).returns
-        promise_id = id or new_id(name)
+        promise_id: str = kwargs.pop("id", None) or new_id(name)
 
         async def create() -> None:
             await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s)
@@ -187,6 +180,23 @@ class App:
         """The handle of an execution that was started elsewhere."""
         return Handle(self, id, returns)
 
+    def resolve(self, promise_id: str, value: Any = None) -> Awaitable[None]:
+        """Settle a promise that a workflow waits for. In a script it is durable when this returns.
+
+        Settling it again changes nothing: the first outcome stands.
+        """
+        return self._do(self._resolve(promise_id, value))
+
+    def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
+        """Settle it with an error, which is raised where the workflow awaits it."""
+        return self._do(self._reject(promise_id, error))
+
+    async def _resolve(self, promise_id: str, value: Any) -> None:
+        await self.session.settle(promise_id, value)
+
+    async def _reject(self, promise_id: str, error: Exception) -> None:
+        await self.session.settle_error(promise_id, error)
+
     # --- life ------------------------------------------------------------------------------------------
 
     @property
@@ -197,7 +207,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self._settings, self.registry)
+        self._session = Session(self.settings, self.registry)
         await self._session.open()
         return self
 
@@ -243,6 +253,14 @@ class App:
         async with self:
             yield
 
+    def lend(
+        self, session: Session | None, loop: asyncio.AbstractEventLoop | None, run: Callable[..., Any] | None
+    ) -> None:
+        """For holdfast.testing: work with this session, on a loop that `run` drives; None gives it back."""
+        if session is not None and self._session is not None:
+            raise RuntimeError("The app is open already: a test world needs it closed.")
+        self._session, self._loop, self._lent = session, loop, run
+
     # --- bridges ---------------------------------------------------------------------------------------
 
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
@@ -250,6 +268,9 @@ class App:
         if self._is_here():
             work.close()
             raise RuntimeError("This would block the event loop that has to do the work: `await` it instead.")
+        if self._lent is not None:
+            result: T = self._lent(work, timeout_s)
+            return result
         self._open_in_thread()
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -258,6 +279,17 @@ class App:
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Do it: at once from a script; from asyncio when this is awaited, or soon."""
+        if self._is_here():
+            return asyncio.ensure_future(work)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self.block(work)
+            return _Done()
+        return self.bridge(work)
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await work of the session from any event loop."""
@@ -289,6 +321,14 @@ class App:
                 loop.close()
                 raise
             atexit.register(self.close)
+
+
+class _Done:
+    """What is over already, for those who await it all the same."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
 
 
 def new_id(name: str) -> str:

@@ -6,14 +6,14 @@ import os
 import secrets
 import socket
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.client.interface import Client
 from holdfast.node import Node
+from holdfast.node.clock import wall_clock
 from holdfast.protocol import limits, tags
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import HoldfastError
@@ -31,10 +31,11 @@ from holdfast.runtime import Report
 from holdfast.store.urls import open_store
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
+from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
-from holdfast.worker.surroundings import Surroundings
+from holdfast.worker.surroundings import Surroundings, choose_now
 from holdfast.worker.worker import Worker
 
 log = logging.getLogger("holdfast.app")
@@ -50,6 +51,17 @@ class SessionSettings(Struct, frozen=True):
     lease_s: float
     token: str | None
     codec: Codec | None
+    grace_s: float = 10.0  # for running steps, when it is closed
+
+
+class Seams(Struct, frozen=True):
+    """Where holdfast.testing takes hold: the client, the clock, who performs steps, who chooses notes."""
+
+    client: Client | None = None
+    now: Callable[[], int] = wall_clock
+    runner: Callable[[], StepRunner] = StepRunner
+    choose: Callable[[str, Note], Any] = choose_now
+    listen_again_s: float = listen_again_s
 
 
 class Refused(HoldfastError):
@@ -59,14 +71,17 @@ class Refused(HoldfastError):
 
 
 class Session:
-    def __init__(self, settings: SessionSettings, registry: Registry) -> None:
+    def __init__(self, settings: SessionSettings, registry: Registry, seams: Seams | None = None) -> None:
         self._settings = settings
+        self._seams = seams or Seams()
         self._registry = registry
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
         self._pid = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._address = f"poll://uni@{settings.group}/{self._pid}"
+        # Whoever runs no worker must not be offered work: an offer that nobody takes up costs a retry.
+        self._hears_in = settings.group if settings.worker else f"{settings.group}.callers"
+        self._address = f"poll://uni@{self._hears_in}/{self._pid}"
         self._node: Node | None = None
         self._worker: Worker | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -74,10 +89,10 @@ class Session:
 
     async def open(self) -> None:
         self._client = await self._connect()
-        self._runner = StepRunner()
+        self._runner = self._seams.runner()
         if self._settings.worker:
             self._worker = Worker(
-                self._surroundings(),
+                self.surroundings(),
                 self._registry,
                 pid=self._pid,
                 lease_s=self._settings.lease_s,
@@ -88,7 +103,7 @@ class Session:
 
     async def close(self) -> None:
         if self._worker is not None:
-            await self._worker.stop()
+            await self._worker.stop(self._settings.grace_s)
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
@@ -97,7 +112,23 @@ class Session:
         if self._node is not None:
             await self._node.stop()
 
+    async def abandon(self) -> None:
+        """Drop everything as a killed process would: nothing is released, leases lapse."""
+        await self._client.close()
+        if self._worker is not None:
+            await self._worker.abandon()
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+        await self._runner.close()
+
+    @property
+    def pid(self) -> str:
+        return self._pid
+
     async def _connect(self) -> Client:
+        if self._seams.client is not None:
+            return self._seams.client
         url = self._settings.url
         if url.startswith(("http://", "https://")):
             from holdfast.client.http import HttpClient
@@ -109,7 +140,7 @@ class Session:
         await self._node.start()
         return EmbeddedClient(self._node)
 
-    def _surroundings(self) -> Surroundings:
+    def surroundings(self) -> Surroundings:
         return Surroundings(
             client=self._client,
             payloads=self._payloads,
@@ -117,13 +148,14 @@ class Session:
             inbox=self._inbox,
             address=self._address,
             group=self._settings.group,
-            now=lambda: time.time_ns() // 1_000_000,
+            now=self._seams.now,
+            choose=self._seams.choose,
             known_errors=self._errors,
             report=_report,
         )
 
     async def _listen(self) -> None:
-        async with self._client.messages(self._settings.group, self._pid) as messages:
+        async with self._client.messages(self._hears_in, self._pid) as messages:
             async for message in messages:
                 if isinstance(message, Unblock):
                     self._inbox.tell(message.promise)
@@ -149,7 +181,7 @@ class Session:
             "resonate:scope": "global",
             tags.TARGET: f"poll://any@{group or self._settings.group}",
         }
-        now = time.time_ns() // 1_000_000
+        now = self._seams.now()
         timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
         param = self._payloads.encode_call(workflow, args, kwargs, version)
         return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
@@ -168,7 +200,7 @@ class Session:
                 promise = await self._ask("promise.register_listener", listen)
                 if promise.state != "pending":
                     hear(promise)
-                await asyncio.wait([settled], timeout=listen_again_s)
+                await asyncio.wait([settled], timeout=self._seams.listen_again_s)
             return self._outcome(settled.result(), returns)
         finally:
             withdraw()
@@ -188,6 +220,10 @@ class Session:
     async def settle(self, promise_id: str, value: Any) -> None:
         """Settle a promise that a workflow waits for."""
         await self._ask("promise.settle", PromiseSettle(promise_id, "resolved", self._payloads.encode(value)))
+
+    async def settle_error(self, promise_id: str, error: Exception) -> None:
+        value = self._payloads.encode_error(error)
+        await self._ask("promise.settle", PromiseSettle(promise_id, "rejected", value))
 
     async def _ask(self, kind: str, data: RequestData) -> Promise:
         self._count += 1

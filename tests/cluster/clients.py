@@ -63,25 +63,29 @@ def result_of(kind: str, reply: Any) -> tuple[Any, ...] | None:
 
 
 class Caller:
-    def __init__(self, name: str, node: Node, chance: random.Random, history: History) -> None:
+    """Asks at random. What versions there are, callers tell each other; it may be old when it is used."""
+
+    def __init__(
+        self, name: str, node: Node, chance: random.Random, history: History, versions: dict[str, int]
+    ) -> None:
         self.name = name
         self._node = node
         self._chance = chance
         self._history = history
-        self._versions: dict[str, int] = defaultdict(int)
+        self._versions = versions
         self._number = 0
 
     async def run(self, names: Sequence[str], count: int) -> None:
         for _ in range(count):
             name = self._chance.choice(names)
             kind = self._chance.choice(KINDS)
-            if kind in ("fulfil", "settle") and self._chance.random() < 0.7:
+            if kind == "settle" and self._chance.random() < 0.7:
                 kind = "get"
             await self.ask(kind, name)
 
     async def ask(self, kind: str, name: str) -> None:
         self._number += 1
-        version = self._versions[name]
+        version = max(0, self._versions[name] - (self._chance.random() < 0.1))
         value = f"{self.name}.{self._number}"
         argument: Any = {
             "acquire": version,
@@ -96,19 +100,20 @@ class Caller:
         self._history[name].append(Operation(kind, argument, result, asked_at, answered_at))
         if kind == "acquire" and result == (200,):
             self._versions[name] = version + 1
-        elif result == (409,):
-            self._versions[name] = max(0, version + self._chance.choice((-1, 1, 1)))
 
 
 async def play(nodes: Sequence[Node], seed: int, *, rounds: int, callers: int = 3, each: int = 12) -> History:
     """In every round all callers of all nodes work on the same few promises at once."""
     history: History = defaultdict(list)
+    versions: dict[str, int] = defaultdict(int)
     chance = random.Random(seed)
     for number in range(rounds):
         names = [f"r{number}-{index}" for index in range(3)]
         await asyncio.gather(
             *(
-                Caller(f"{position}.{index}", node, random.Random(chance.random()), history).run(names, each)
+                Caller(f"{position}.{index}", node, random.Random(chance.random()), history, versions).run(
+                    names, each
+                )
                 for position, node in enumerate(nodes)
                 for index in range(callers)
             )

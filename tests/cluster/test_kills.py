@@ -10,13 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from holdfast.node import Node
 from holdfast.store.postgres import PostgresStore
+from tests.cluster.clients import play
+from tests.cluster.linearizability import check as check_history
 from tests.postgres import PostgresServer, execute
 from tests.requests import create, get, promise_of
 
@@ -106,6 +110,23 @@ def test_nothing_acknowledged_is_lost_when_postgresql_is_killed(server: Postgres
     acknowledged = child.kill()
     check(server.url(), acknowledged)
     assert killed == SERVER_KILLS, "the server was killed while it did nothing"
+
+
+async def test_histories_stay_linearizable_while_postgresql_is_killed(server: PostgresServer) -> None:
+    """Three nodes, nine callers. What a node could not know counts as open, and some of it must be."""
+    print(f"HOLDFAST_SEED={SEED}")
+    async with AsyncExitStack() as stack:
+        nodes = [await stack.enter_async_context(Node(PostgresStore(server.url()))) for _ in range(3)]
+        playing = asyncio.ensure_future(play(nodes, SEED, rounds=30))
+        for _ in range(SERVER_KILLS):
+            await asyncio.sleep(0.4)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        histories = await playing
+    verdicts = Counter(check_history(history) for history in histories.values())
+    assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"
+    unknown = sum(operation.result is None for history in histories.values() for operation in history)
+    assert unknown > 0, "the server was killed while nobody committed"
 
 
 async def test_a_node_that_stands_still_in_a_transaction_does_not_stop_the_others(

@@ -10,7 +10,7 @@ from holdfast.node.group import Outcome
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.store.interface import Result, Work
 from holdfast.store.memory import MemoryStore
-from tests.jumping_loop import JumpingLoop, run_jumping
+from holdfast.testing.loop import JumpingLoop, run_jumping
 from tests.requests import acquire, create, get, listen, promise_of
 
 HERE = "poll://uni@g/me"

@@ -21,9 +21,9 @@ from holdfast.client.interface import Client
 from holdfast.protocol.records import Promise, TaskView
 from holdfast.protocol.replies import AcquireReply, Invoked, Reply
 from holdfast.protocol.requests import Request, TaskFulfill
+from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker import functions as hf
 from holdfast.worker.execution import Execution
-from tests.jumping_loop import JumpingLoop, run_jumping
 from tests.worker.random_workflow import Incarnation, Ledger, draw_body
 from tests.worker.world import Hands, World
 

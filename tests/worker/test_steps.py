@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from holdfast.runtime import Signal, Step, named, step_signal
+from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker.errors import StepCalledOff, StepExited, StepsClosed, StepTimedOut
 from holdfast.worker.performance import CANCEL_GRACE_S
 from holdfast.worker.retry import GiveUp, Retry, RetryAfter
 from holdfast.worker.steps import Mode, Outcome, StepCall, StepRunner, current_attempt
-from tests.jumping_loop import JumpingLoop, run_jumping
 from tests.worker.waiting import until
 
 TINY = Retry(attempts=3, delay=0.001, jitter=0)

@@ -33,13 +33,13 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report
 from holdfast.session import KnownErrors
 from holdfast.store.memory import MemoryStore
+from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.steps import StepRunner
 from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.worker import Worker
-from tests.jumping_loop import JumpingLoop, run_jumping
 from tests.requests import ask
 
 patience_s = 10_000_000.0  # on the jumping clock

@@ -13,6 +13,8 @@ from typing import Final
 COMMANDS: Final = {
     "serve": "run a node behind HTTP",
     "dev": "the same in memory and in debug mode: nothing is kept",
+    "worker": "run the workflows of an App",
+    "demo": "watch an order survive kill -9",
     "invoke": "start a function on a worker",
     "promises": "look at, create and settle promises",
     "tasks": "look at, claim and steer tasks",

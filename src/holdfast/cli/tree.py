@@ -57,7 +57,7 @@ def grow(root: Promise, found: list[Promise]) -> Branch:
     known = {promise.id: promise for promise in found} | {root.id: root}
     children: defaultdict[str, list[Promise]] = defaultdict(list)
     for promise in known.values():
-        if promise.id != root.id:
+        if promise.id != root.id and not is_observation(promise):
             parent = promise.tags.get(tags.PARENT, "")
             children[parent if parent in known and parent != promise.id else root.id].append(promise)
     seen: set[str] = set()
@@ -88,8 +88,15 @@ def label(promise: Promise, now: Millis) -> str:
     return f"{SIGNS[promise.state]} {promise.id} {role(promise)}{state} {took}"
 
 
+def is_observation(promise: Promise) -> bool:
+    """A note of an execution to itself about which completion it saw first: not a call."""
+    return "holdfast:observed" in (promise.value.headers or {})
+
+
 def role(promise: Promise) -> str:
     """What kind of call made it, and of which function."""
+    if label := (promise.param.headers or {}).get("holdfast:op"):
+        return f"({label})"
     func = called_function(promise.param)
     if tags.is_timer(promise.tags):
         return "(sleep)"

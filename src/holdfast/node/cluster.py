@@ -15,6 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 from uuid import uuid4
 
@@ -82,10 +83,11 @@ class Cluster:
         self._due: Millis | None = None
         self._has_mail = asyncio.Event()
         self._echo = asyncio.Event()
+        self._look_now = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        await self._bus.start(self._hear)
+        await self._bus.start(self._hear, self._look_now.set)
         self._node.office.elsewhere = self.announce
         self._spawn(self._speak())
         self._spawn(self._keep_looking())
@@ -99,7 +101,10 @@ class Cluster:
 
     def _spawn(self, work: "Awaitable[None]") -> None:
         async def run() -> None:
-            await work
+            try:
+                await work
+            except Exception:
+                log.exception("a call from another node could not be carried out")
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
@@ -205,25 +210,25 @@ class Cluster:
 
     async def _keep_looking(self) -> None:
         while True:
-            self.is_deaf = not await self._hears_itself()
-            if self.is_deaf:
+            self._echo.clear()
+            self._has_mail.set()  # a call with nothing in it comes back if calls come through
+            if not self.is_deaf and not await self._happens(self._echo, echo_s_max):
+                self.is_deaf = True
                 self._bus.reconnect()
             rest_s = look_deaf_s if self.is_deaf else look_s
-            await asyncio.sleep(rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+            await self._happens(self._look_now, rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+            self._look_now.clear()
+            self.is_deaf = not self._echo.is_set()
             self._node.want_sweep()
             try:
                 await self._look_for_offers()
             except Exception:
                 log.warning("pending tasks could not be looked for", exc_info=True)
 
-    async def _hears_itself(self) -> bool:
-        self._echo.clear()
-        self._has_mail.set()
-        try:
-            await asyncio.wait_for(self._echo.wait(), echo_s_max)
-        except TimeoutError:
-            return False
-        return True
+    async def _happens(self, event: asyncio.Event, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
+        return event.is_set()
 
     async def _look_for_offers(self) -> None:
         office = self._node.office

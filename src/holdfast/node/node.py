@@ -72,6 +72,7 @@ class Node:
         self._next_due: Millis | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_wanted = False
+        self.timer_sleep_s_max = timer_sleep_s_max  # a clock that nobody sets needs no second look
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -304,7 +305,7 @@ class Node:
         self._cancel_timer()
         if self._next_due is not None and not self._stopping:
             ahead_s = max(0.0, (self._next_due - self._clock.now()) / 1000)
-            self._timer = self._loop.call_later(min(ahead_s, timer_sleep_s_max), self._ring)
+            self._timer = self._loop.call_later(min(ahead_s, self.timer_sleep_s_max), self._ring)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -18,7 +18,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from types import FunctionType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed
@@ -30,12 +30,14 @@ from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import slot
 from holdfast.runtime.teardown import take_down
 
+T = TypeVar("T")
+
 # Every scheduler between start and close. It keeps suspended fibers out of the garbage collector's hands
 # (their finally blocks would run there, on any thread), and lets a process dump all it is doing.
 open_schedulers: dict[Scheduler, None] = {}
 
 
-class Durable(Future[Any]):
+class Durable(Future[T]):
     """A future that the world settles. `promise_id` is what the world called it."""
 
     __slots__ = ("id", "operation")
@@ -71,7 +73,7 @@ class Scheduler:
         self.locals: dict[object, Any] = {}
         self.attempt = Signal()  # set once, when the fibers are taken down
         self.signal = self.attempt.child()  # replaced at each cancellation
-        self._pending: dict[str, Durable] = {}
+        self._pending: dict[str, Durable[Any]] = {}
         self._spawned = 0
 
     # What the driver calls.
@@ -175,7 +177,7 @@ class Scheduler:
 
     # What the rest of the runtime calls, on a fiber's stack.
 
-    def issue(self, operation: object) -> Durable:
+    def issue(self, operation: object) -> Durable[Any]:
         """Begin a durable operation. Raises before the world hears of it once the execution is closed."""
         if self.closed:
             raise ExecutionClosed("Durable calls cannot be made while the fiber is being taken down.")
@@ -221,7 +223,7 @@ class Scheduler:
             f"No pending promise has the id {promise_id!r}: it was completed before or never issued."
         )
 
-    def _dispatch(self, future: Durable) -> None:
+    def _dispatch(self, future: Durable[Any]) -> None:
         if self.done:
             return
         waiter = future._waiters

@@ -35,12 +35,12 @@ def awaited_ids(fibers: Iterable[Fiber], alarms: Iterable[Future[Any]] = ()) -> 
                 continue
             seen.add(future)
             if future._durable:
-                ids[cast("Durable", future).id] = None
+                ids[cast("Durable[Any]", future).id] = None
             else:
                 stack.extend(reversed(list(future._inputs())))
     for alarm in alarms:
         if alarm._state == PENDING:
-            ids[cast("Durable", alarm).id] = None
+            ids[cast("Durable[Any]", alarm).id] = None
     return list(ids)
 
 

@@ -89,7 +89,9 @@ class Bus(Protocol):
 
     text_bytes_max: int
 
-    async def start(self, hear: Callable[[str], None]) -> None: ...
+    async def start(self, hear: Callable[[str], None], missed: Callable[[], None]) -> None:
+        """Listen from now on. `missed` is called when calls may have been lost up to now."""
+        ...
 
     async def say(self, texts: Sequence[str]) -> None: ...
 

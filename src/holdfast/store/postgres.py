@@ -29,6 +29,7 @@ from holdfast.store.postgres_transaction import RunAgain, Transaction
 
 connections: Final = 4
 attempts_max: Final = 50
+conflict_s_max: Final = 15.0
 reconnect_s_max: Final = 5.0
 reconnect_rest_s: Final = 0.1
 clock_step_ms: Final = 1_000
@@ -91,18 +92,20 @@ class PostgresStore:
 
     async def _until_done(self, work: Callable[[], Work[Result]]) -> Result:
         first: set[str] = set()
-        give_up_at = time.monotonic() + reconnect_s_max
+        began = time.monotonic()
         for attempt in range(attempts_max):
             try:
                 return await self._attempt(work, first)
             except RunAgain as again:
+                if time.monotonic() - began > conflict_s_max:
+                    break
                 first |= again.ids
                 await asyncio.sleep(random.uniform(0, 0.001 * min(attempt, 20)))  # noqa: S311
             except Exception as error:
-                if not is_disconnect(error) or time.monotonic() > give_up_at:
+                if not is_disconnect(error) or time.monotonic() - began > reconnect_s_max:
                     raise
                 await asyncio.sleep(reconnect_rest_s * random.uniform(0.5, 1.5))  # noqa: S311
-        raise TooManyConflicts(f"The same work met other nodes {attempts_max} times; it has changed nothing")
+        raise TooManyConflicts("The same work met other nodes again and again; it has changed nothing")
 
     async def _attempt(self, work: Callable[[], Work[Result]], first: set[str]) -> Result:
         connection = await self._take()
@@ -134,7 +137,10 @@ class PostgresStore:
     async def _commit(self, connection: Any, transaction: Transaction) -> None:
         try:
             status = await connection.execute("COMMIT")
-        except BaseException as error:
+        except asyncio.CancelledError:
+            connection.terminate()
+            raise
+        except Exception as error:
             connection.terminate()
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error

@@ -33,7 +33,7 @@ class PostgresBus:
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
-    async def start(self, hear: Callable[[str], None]) -> None:
+    async def start(self, hear: Callable[[str], None], missed: Callable[[], None]) -> None:
         """Listen from now on. Without a connection it goes on trying."""
 
         def received(connection: Any, pid: int, channel: str, text: str) -> None:
@@ -41,7 +41,7 @@ class PostgresBus:
 
         with suppress(Exception):
             await self._connect(received)
-        self._keeper = asyncio.get_running_loop().create_task(self._keep_connected(received))
+        self._keeper = asyncio.get_running_loop().create_task(self._keep_connected(received, missed))
 
     async def say(self, texts: Sequence[str]) -> None:
         """Tell every node, this one too. Raises nothing: what cannot be said is lost."""
@@ -63,13 +63,14 @@ class PostgresBus:
                 await self._keeper
         await self._disconnect()
 
-    async def _keep_connected(self, received: Callable[..., None]) -> None:
+    async def _keep_connected(self, received: Callable[..., None], missed: Callable[[], None]) -> None:
         while True:
             if self._connection is not None:
                 await self._broken.wait()
                 await self._disconnect()
             try:
                 await self._connect(received)
+                missed()
             except Exception as error:
                 log.warning("the nodes' bus cannot be connected: %s", error)
                 await asyncio.sleep(reconnect_s)

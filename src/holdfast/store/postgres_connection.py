@@ -74,7 +74,11 @@ class Connector:
         if not self._prepared:
             return await driver.connect(self._url, statement_cache_size=0, timeout=connect_s_max)
         connection = await driver.connect(self._url, server_settings=SETTINGS, timeout=connect_s_max)
-        await connection.execute(INSIST_ON_SYNC.format(local="false"))
+        try:
+            await connection.execute(INSIST_ON_SYNC.format(local="false"))
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     async def connect_listener(self) -> Any:

@@ -4,12 +4,11 @@ The loop of `drive`: feed the fibers every completion that is recorded; begin wh
 must be on disk before it may have consequences; wait for a step or for news from outside; and when nothing is
 left to do here, suspend and let go.
 
-1. Every write goes through `task.fence`: a worker that lost its lease can write nothing.
-2. An effect starts only after the results and the choices that led to it are durable. `_unwritten` holds
-   choices that are not: they are part of the next write, and an effect waits for it.
-3. Fibers see one completion at a time, with a full drain after each.
-4. What a fiber sees live is what it would see on replay: values go through their recorded form.
-5. After the claim is lost nothing more is recorded; the signal of every running step is set.
+1. An effect starts only after the results and the choices that led to it are durable: it waits until the pen
+   (pen.py) has written what is unwritten.
+2. Fibers see one completion at a time, with a full drain after each.
+3. What a fiber sees live is what it would see on replay: values go through their recorded form.
+4. After the claim is lost nothing more is recorded; the signal of every running step is set.
 """
 
 import asyncio
@@ -18,39 +17,35 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, Literal
 
-from holdfast.protocol.dialect import CURRENT_VERSION
+from msgspec.structs import replace
+
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import AcquireReply, FenceReply, PromiseReply, Reply
+from holdfast.protocol.replies import AcquireReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
-    CreateAction,
     PromiseCreate,
     PromiseGet,
     PromiseRegisterCallback,
     PromiseRegisterListener,
     PromiseSettle,
     RegisterAction,
-    Request,
-    RequestData,
     SettleAction,
-    TaskFence,
     TaskFulfill,
     TaskSuspend,
 )
 from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
-from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, ClaimGone, ReplayMismatch
+from holdfast.worker.execution_errors import ClaimGone, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe, of_step
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
+from holdfast.worker.pen import Pen
 from holdfast.worker.performance import Outcome, StepCall
-from holdfast.worker.recording import Recorder, as_settled
+from holdfast.worker.recording import Recorder, as_settled, read_outcome
 from holdfast.worker.retry import NEVER
 from holdfast.worker.surroundings import Surroundings
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 announce_s: Final = 2.0
-busy_rest_s: Final = 0.1
-request_count_max: Final = 500  # in one commit
 
 
 class Execution:
@@ -65,7 +60,6 @@ class Execution:
     ) -> None:
         self.id = claim.promise.id
         self.promise = claim.promise
-        self.version = claim.task.version
         self.name = name
         self.around = around
         self.scheduler = Scheduler(self)
@@ -77,7 +71,7 @@ class Execution:
         self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
         self._finished: deque[tuple[str, Outcome]] = deque()  # steps that ended, not yet recorded
         self._running: dict[str, float] = {}  # steps under way, and when they are late
-        self._unwritten: list[CreateAction | SettleAction] = []
+        self._pen = Pen(around.client, self.id, claim.task.version, self._learn)
         self._late: list[str] = []  # steps that take long, not yet announced
         self._alarm: asyncio.TimerHandle | None = None
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
@@ -85,7 +79,6 @@ class Execution:
         self._count = 0
         self._place = 1
         self.fault: ReplayMismatch | None = None
-        self._lost = False
         self._news = asyncio.Event()
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
@@ -101,11 +94,18 @@ class Execution:
         assert isinstance(operation, Operation), f"{operation} is not known here"
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
-        if promise_id in self._journal.records:
-            self._compare(promise_id, operation)
+        known = promise_id in self._journal.records
+        digest = self._recorder.fingerprint(promise_id, operation, known=known)
+        if known:
+            self._compare(promise_id, operation, digest)
         self._open[promise_id] = operation
         (self._notes if isinstance(operation, Note) else self._fresh)[promise_id] = None
         return promise_id
+
+    @property
+    def version(self) -> int:
+        """At which it is claimed here."""
+        return self._pen.version
 
     def report(self, report: Report, /) -> None:
         self.around.report(self.id, report)
@@ -126,9 +126,8 @@ class Execution:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
         return self._journal.took(f"note patch {name}", self._count + 1)
 
-    def _compare(self, promise_id: str, operation: Operation) -> None:
+    def _compare(self, promise_id: str, operation: Operation, digest: str | None) -> None:
         try:
-            digest = self.around.payloads.digest(*operation.arguments)
             self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
         except ReplayMismatch as mismatch:
             self.fault = mismatch
@@ -147,7 +146,9 @@ class Execution:
             while True:
                 self._check_claim()
                 self._feed()
-                self._check_path()
+                if self.fault is None:
+                    ended = self.scheduler.done
+                    self.fault = self._journal.unasked(self._place, self._count, self._open, ended=ended)
                 if self.fault is not None:
                     return "halted"
                 if self.scheduler.done:
@@ -168,14 +169,14 @@ class Execution:
                     if ending is not None:
                         return ending
         except ClaimGone:
-            self._lost = True
+            self._pen.is_lost = True
             return "lost"
 
     def resume(self, claim: AcquireReply) -> bool:
         """Take up a suspended execution where it was left, if nobody else drove it in between."""
-        if claim.task.version != self.version + 1 or self._lost:
+        if claim.task.version != self.version + 1 or self._pen.is_lost:
             return False
-        self.version = claim.task.version
+        self._pen.version = claim.task.version
         self.promise = claim.promise
         self._stop_listening()
         for record in claim.preload:
@@ -191,12 +192,12 @@ class Execution:
 
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more."""
-        self._lost = True
+        self._pen.is_lost = True
         self._news.set()
 
     def _check_claim(self) -> None:
         """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
-        if self._lost or self._loop.time() >= self.lease_ends_s:
+        if self._pen.is_lost or self._loop.time() >= self.lease_ends_s:
             raise ClaimGone(self.id)
 
     def _stop_listening(self) -> None:
@@ -236,27 +237,12 @@ class Execution:
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif recorded is None and self._arrived:
                 promise_id = next(iter(self._arrived))
-                self._unwritten.append(CreateAction(self._recorder.observation(promise_id, self._place)))
+                self._pen.note(self._recorder.observation(promise_id, self._place))
                 self._journal.order[self._place] = promise_id
                 self._place += 1
                 self._deliver(promise_id)
             else:
                 return
-
-    def _check_path(self) -> None:
-        """Before anything is begun: has the code asked for all that was recorded?"""
-        unasked = self._journal.order.get(self._place)
-        if self.scheduler.done and self._journal.highest > self._count:
-            unasked = j.child_id(self.id, self._journal.highest)
-            now = "now the code ends before it"
-        elif self.scheduler.done or unasked is None:
-            return
-        else:
-            asked = [f"{key} ({operation.label!r})" for key, operation in self._open.items()]
-            now = f"now the code waits for {', '.join(asked[:5]) or 'nothing'}"
-        self.fault = self.fault or ReplayMismatch(
-            f"{unasked} was recorded as {self._journal.label(unasked)!r} and is next; {now}"
-        )
 
     def _completed_outside(self, promise_id: str) -> bool:
         operation = self._open[promise_id]
@@ -274,26 +260,14 @@ class Execution:
         self._fresh.pop(promise_id, None)
         self._notes.pop(promise_id, None)
         try:
-            value = self._outcome(operation, promise_id)
+            record = self._journal.records.get(promise_id)
+            value = read_outcome(
+                operation, promise_id, record, self.around.payloads, self.around.known_errors
+            )
         except Exception as error:
             self.scheduler.reject(promise_id, error)
         else:
             self.scheduler.resolve(promise_id, value)
-
-    def _outcome(self, operation: Operation, promise_id: str) -> Any:
-        around = self.around
-        if isinstance(operation, Call) and not operation.waits:
-            return promise_id
-        if isinstance(operation, Sleep):
-            return None
-        record = self._journal.records[promise_id]
-        if record.state == "resolved":
-            return around.payloads.decode(record.value, operation.returns)
-        if record.state == "rejected":
-            raise around.payloads.decode_error(record.value, around.known_errors)
-        if record.state == "rejected_canceled":
-            raise CallCanceled(f"{record.id} ({operation.label}) was cancelled")
-        raise CallTimedOut(f"{record.id} ({operation.label}) timed out")
 
     # --- effects ---------------------------------------------------------------------------------------
 
@@ -310,8 +284,8 @@ class Execution:
                 self._create_outside(promise_id, operation)
             else:
                 self._learn(record)
-        if self._unwritten:
-            await self._write([])
+        if self._pen.unwritten:
+            await self._pen.write()
             self._check_claim()  # the answer may have come late
         for promise_id, step in steps:
             self._start(promise_id, step)
@@ -319,18 +293,18 @@ class Execution:
     def _create_outside(self, promise_id: str, operation: Operation) -> None:
         """What completes elsewhere is created there. A call is not preloaded with us, so it leaves a mark."""
         if isinstance(operation, Call):
-            self._unwritten.append(CreateAction(self._recorder.mark(promise_id, operation)))
-        self._unwritten.append(CreateAction(self._recorder.outside(promise_id, operation)))
+            self._pen.note(self._recorder.mark(promise_id, operation))
+        self._pen.note(self._recorder.outside(promise_id, operation))
 
     def _take_note(self) -> None:
         """A choice without an effect: seen before anything else is begun, written before it has effects."""
         promise_id = next(iter(self._notes))
         note = self._open[promise_id]
         assert isinstance(note, Note)
-        creation = self._recorder.note(promise_id, note, self._place)
+        creation = self._recorder.note(promise_id, note, self.around.choose(promise_id, note), self._place)
         if note.cancels is not None:
-            self._unwritten.append(SettleAction(PromiseSettle(note.cancels, "rejected_canceled")))
-        self._unwritten.append(CreateAction(creation))
+            self._pen.cancel(note.cancels)
+        self._pen.note(creation)
         self._journal.add(as_settled(creation))
 
     def _start(self, promise_id: str, step: Step) -> None:
@@ -345,7 +319,7 @@ class Execution:
         self._running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
-        step.context.run(of_step.set, self.info)
+        step.context.run(of_step.set, replace(self.info, step=promise_id))
         self.around.runner.start(call, done)
 
     def _look_for_late(self) -> None:
@@ -358,18 +332,18 @@ class Execution:
         self._news.set()
 
     def _has_news(self) -> bool:
-        return bool(self._finished or self._arrived or self._late or self._lost or self.scheduler.done)
+        return bool(self._finished or self._arrived or self._late or self._pen.is_lost or self.scheduler.done)
 
     async def _announce(self) -> None:
         """A step that takes long is written down while it runs, so that people can see it."""
         late, self._late = self._late, []
         steps = [(key, self._open[key]) for key in late if key in self._running]
-        await self._write([self._recorder.local(key, step) for key, step in steps])
+        await self._pen.write([self._recorder.local(key, step) for key, step in steps])
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
-        if any(isinstance(action, SettleAction) for action in self._unwritten):
-            await self._write([])  # a cancellation is not kept waiting
+        if self._pen.has_cancellation:
+            await self._pen.write()  # a cancellation is not kept waiting
         if len(self._open) > len(self._running):
             heard = self._running.keys() | self._listening.keys()
             unheard = [key for key in self.scheduler.waiting() if key in self._open and key not in heard]
@@ -383,7 +357,7 @@ class Execution:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
             self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
-        self._learn_from(await self._ask([("promise.register_listener", data) for data in listen]))
+        self._learn_from(await self._pen.ask([("promise.register_listener", data) for data in listen]))
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -396,41 +370,7 @@ class Execution:
             step = self._open[promise_id]
             creations.append(self._recorder.step(promise_id, step, outcome, place))
             place += 1
-        await self._write(creations)
-
-    async def _write(self, creations: list[PromiseCreate]) -> None:
-        """One commit: the choices so far, then these. Everything is fenced."""
-        self._unwritten += [CreateAction(data) for data in creations]
-        await self._write_and_ask([])
-
-    async def _write_and_ask(self, asked: list[tuple[str, RequestData]]) -> list[Reply]:
-        """In one commit: what is unwritten, fenced; then what is asked."""
-        unwritten, self._unwritten = self._unwritten, []
-        fences = [("task.fence", TaskFence(self.id, self.version, action)) for action in unwritten]
-        replies = await self._ask([*fences, *asked])
-        for reply in replies[: len(fences)]:
-            if not isinstance(reply.data, FenceReply):
-                raise ClaimGone(f"{self.id}: {reply.data}")
-            if isinstance(reply.data.action.data, PromiseReply):  # not when there was nothing to cancel
-                self._learn(reply.data.action.data.promise)
-        return replies[len(fences) :]
-
-    async def _ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
-        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
-        replies: list[Reply] = []
-        corr_id = f"{self.id}@{self.version}"
-        while len(replies) < len(asked):
-            if self._lost:
-                raise ClaimGone(self.id)
-            chunk = asked[len(replies) : len(replies) + request_count_max]
-            requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in chunk]
-            answered = await self.around.client.request(requests)
-            if answered[0].status in (429, 503):
-                # Nothing was done, or nobody knows; everything asked here may be asked again.
-                await asyncio.sleep(busy_rest_s)
-            else:
-                replies += answered
-        return replies
+        await self._pen.write(creations)
 
     # --- endings ---------------------------------------------------------------------------------------
 
@@ -444,7 +384,7 @@ class Execution:
             for promise_id in waiting
         ]
         suspend = TaskSuspend(self.id, self.version, actions)
-        [reply] = await self._write_and_ask([("task.suspend", suspend)])
+        [reply] = await self._pen.write_and_ask([("task.suspend", suspend)])
         if reply.status == 200:
             self._awaiting = waiting
             return "suspended"
@@ -459,7 +399,7 @@ class Execution:
         await self._look([key for key in promise_ids or self._awaiting if key in unseen])
 
     async def _look(self, promise_ids: Sequence[str]) -> None:
-        self._learn_from(await self._ask([("promise.get", PromiseGet(key)) for key in promise_ids]))
+        self._learn_from(await self._pen.ask([("promise.get", PromiseGet(key)) for key in promise_ids]))
 
     async def _fulfil(self) -> Ending:
         for promise_id in self._fresh:  # nobody waits for the word that these have begun
@@ -473,7 +413,7 @@ class Execution:
         except Exception as error:
             settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
         fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
-        [reply] = await self._write_and_ask([("task.fulfill", fulfil)])
+        [reply] = await self._pen.write_and_ask([("task.fulfill", fulfil)])
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
         return "fulfilled"

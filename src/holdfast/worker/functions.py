@@ -11,13 +11,16 @@ from collections.abc import Callable, Coroutine, Generator, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from holdfast.runtime import Future, Operation
+from holdfast import runtime
+from holdfast.runtime import Durable, Future, Operation, Timeout
+from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
+from holdfast.worker.performance import Mode
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
@@ -46,7 +49,17 @@ def run(
 @overload
 def run(function: Callable[..., T], /, *args: Any, timeout: Duration, **kwargs: Any) -> Future[T]: ...
 @overload
-def run(function: Callable[..., T], /, *args: Any, mode: str, **kwargs: Any) -> Future[T]: ...
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, name: str, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, name: str, **kwargs: Any) -> Future[T]: ...
+@overload
+def run(
+    function: Callable[..., Coroutine[Any, Any, T]], /, *args: Any, mode: Mode, **kwargs: Any
+) -> Future[T]: ...
+@overload
+def run(function: Callable[..., T], /, *args: Any, mode: Mode, **kwargs: Any) -> Future[T]: ...
 @overload
 def run(function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
 @overload
@@ -62,10 +75,11 @@ def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[An
 
     >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
     """
-    step = options(function) if not isinstance(function, _Configured) else function
-    given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in step.parameters}
-    if given:
-        step = options(step.function, **given)
+    given: dict[str, Any] = {}
+    if kwargs:
+        own = _parameters(function)
+        given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in own}
+    step = options(function, **given)
     fiber = current_fiber()
     operation = Step(step.function, args, kwargs, step.options, step.returns, fiber.signal())
     return fiber.scheduler.issue(operation)
@@ -78,10 +92,12 @@ class _Configured:
         self.function = function
         self.options = options
         self.returns = signature_of(function).returns
-        code = getattr(function, "__code__", None)
-        self.parameters: tuple[str, ...] = (
-            code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-        )
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names that are the function's own, and not options of the step."""
+    code = getattr(function, "__code__", None)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
 
 
 _plain: MutableMapping[Any, _Configured] = {}
@@ -108,12 +124,25 @@ def options(function: Callable[..., Any], **given: Any) -> _Configured:
     return configured
 
 
+def timeout(duration: Duration) -> Timeout:
+    """`async with hf.timeout("30s"):` raises `TimedOut` if the block still waits after that time.
+
+    The timer is durable: after a crash the block has the time that is left.
+    """
+    return runtime.timeout(parse_duration(duration))
+
+
+def within(duration: Duration, work: Waitable[T]) -> Operation[T]:
+    """`await hf.within("5s", work)`: its result, or `TimedOut`."""
+    return runtime.within(parse_duration(duration), work)
+
+
 def sleep(duration: Duration) -> Future[None]:
     """A durable timer. Waiting holds no thread and no lease, for a second or for a month."""
     return current_scheduler().issue(Sleep(parse_duration(duration)))
 
 
-def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Future[T]:
+def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
     The future's `id` is what to hand out. Past the timeout, awaiting it raises `CallTimedOut`.
@@ -122,13 +151,31 @@ def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, 
     return current_scheduler().issue(Await(limit, dict(tags), Any if returns is None else returns))
 
 
-def call(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Run another workflow, on any worker of its group, and await its result."""
+@overload
+def call(
+    workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Future[T]: ...
+@overload
+def call(
+    workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Future[T]: ...
+@overload
+def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
+def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Run another workflow, on any worker of its group, and await its result.
+
+    Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of
+    this one, call it like a function instead.
+    """
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
 
 
-def start(workflow: "Workflow[P, Any] | str", /, *args: Any, **kwargs: Any) -> Future[str]:
-    """Start another workflow and go on; the result is its id."""
+@overload
+def start(workflow: Workflow[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[str]: ...
+@overload
+def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
+def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
+    """Start another workflow and go on; the result is its id. It outlives this one."""
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
 
 

@@ -12,13 +12,18 @@ never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
 
 
 class ExecutionInfo(Struct, frozen=True):
-    """Where the code is running. `token` grows from one holder to the next: guard outside writes with it."""
+    """Where the code is running.
+
+    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
+    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key.
+    """
 
     id: str
     workflow: str
     attempt: int
     deadline: datetime | None
     token: int
+    step: str | None = None
 
 
 # Set in the Context of each step, when it starts: a step keeps the token it began with.

@@ -12,10 +12,12 @@ each completion has a *place*.
    anew.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.protocol.records import Promise
 from holdfast.worker.execution_errors import ReplayMismatch
+from holdfast.worker.operations import Operation
 
 PLACE: Final = "holdfast:place"
 LABEL: Final = "holdfast:op"
@@ -76,6 +78,21 @@ class Journal:
         if record is not None and (record.param.headers or {}).get(LABEL) == label:
             return True
         return False if self.highest >= number else None
+
+    def unasked(
+        self, place: int, count: int, asked: Mapping[str, Operation], *, ended: bool
+    ) -> ReplayMismatch | None:
+        """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss."""
+        missing = self.order.get(place)
+        if ended and self.highest > count:
+            missing = child_id(self.root, self.highest)
+            now = "now the code ends before it"
+        elif ended or missing is None:
+            return None
+        else:
+            waits = [f"{key} ({operation.label!r})" for key, operation in asked.items()]
+            now = f"now the code waits for {', '.join(waits[:5]) or 'nothing'}"
+        return ReplayMismatch(f"{missing} was recorded as {self.label(missing)!r} and is next; {now}")
 
     def check(self, promise_id: str, label: str, digest: str | None, where: object) -> Promise | None:
         """What is recorded under this id, if it is what the code asks for now."""

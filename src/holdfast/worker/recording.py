@@ -5,14 +5,17 @@ replay), its value holds the outcome and, in a header, the place at which the fi
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from holdfast.protocol import tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
 from holdfast.worker import journal as j
+from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
+from holdfast.worker.surroundings import Surroundings
 
 SCOPE = "resonate:scope"
 
@@ -25,6 +28,7 @@ class Recorder:
         self._payloads = payloads
         self._group = group
         self._now = now
+        self._digests: dict[str, str | None] = {}
         self._tags = {
             tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
             tags.BRANCH: root.tags.get(tags.BRANCH, root.id),
@@ -32,16 +36,23 @@ class Recorder:
             SCOPE: "local",
         }
 
+    def fingerprint(self, promise_id: str, operation: Operation, *, known: bool) -> str | None:
+        """Of the arguments as they are when it is asked for: the code may change them afterwards."""
+        digest = self._payloads.digest(*operation.arguments)
+        if not known:
+            self._digests[promise_id] = digest
+        return digest
+
     def local(self, promise_id: str, operation: Operation, settle: Settle | None = None) -> PromiseCreate:
         """Something that completes here; without `settle`, the announcement that it is under way."""
         headers = {j.LABEL: operation.label}
-        digest = self._payloads.digest(*operation.arguments)
+        digest = self._digests.get(promise_id) if settle is None else self._digests.pop(promise_id, None)
         if digest is not None:
             headers[j.ARGUMENTS] = digest
         return PromiseCreate(promise_id, self._root.timeout_at, Value(headers), self._tags, settle=settle)
 
-    def note(self, promise_id: str, note: Note, place: int) -> PromiseCreate:
-        value = self._payloads.encode(note.choose(), {j.PLACE: str(place)})
+    def note(self, promise_id: str, note: Note, chosen: Any, place: int) -> PromiseCreate:
+        value = self._payloads.encode(chosen, {j.PLACE: str(place)})
         return self.local(promise_id, note, Settle("resolved", value))
 
     def step(self, promise_id: str, step: Operation, outcome: Outcome, place: int) -> PromiseCreate:
@@ -60,6 +71,7 @@ class Recorder:
     def outside(self, promise_id: str, operation: Operation) -> PromiseCreate:
         """Something that completes elsewhere: a timer, a person, another execution."""
         plain = self.local(promise_id, operation)
+        self._digests.pop(promise_id, None)
         entries = {**self._tags, SCOPE: "global"}
         if isinstance(operation, Sleep):
             entries[tags.TIMER] = "true"
@@ -102,3 +114,19 @@ def as_settled(creation: PromiseCreate) -> Promise:
     return Promise(
         creation.id, settle.state, creation.param, settle.value, creation.tags, creation.timeout_at, 0, 0
     )
+
+
+def read_outcome(operation: Operation, promise_id: str, record: Promise | None, around: Surroundings) -> Any:
+    """What the fibers see of a completion: its value, or its error raised."""
+    if isinstance(operation, Call) and not operation.waits:
+        return promise_id
+    if isinstance(operation, Sleep):
+        return None
+    assert record is not None, f"{promise_id} completed without a record"
+    if record.state == "resolved":
+        return around.payloads.decode(record.value, operation.returns)
+    if record.state == "rejected":
+        raise around.payloads.decode_error(record.value, around.known_errors)
+    if record.state == "rejected_canceled":
+        raise CallCanceled(f"{promise_id} ({operation.label}) was cancelled")
+    raise CallTimedOut(f"{promise_id} ({operation.label}) timed out")

@@ -6,15 +6,15 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
 
 P = ParamSpec("P")
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Workflow(Generic[P, T]):
+class Workflow(Generic[P, T_co]):
     """A function that survives. Called directly inside another workflow it runs there, as part of it."""
 
     def __init__(
         self,
-        function: Callable[P, T],
+        function: Callable[P, T_co],
         name: str,
         version: int,
         group: str | None,
@@ -29,7 +29,7 @@ class Workflow(Generic[P, T]):
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -1,14 +1,20 @@
 """What every execution of a worker shares."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from holdfast.client.interface import Client
 from holdfast.runtime import Report
 from holdfast.worker.inbox import Inbox
+from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
 from holdfast.worker.steps import StepRunner
+
+
+def choose_now(promise_id: str, note: Note) -> Any:
+    return note.choose()
 
 
 class Surroundings(Struct, frozen=True):
@@ -23,3 +29,4 @@ class Surroundings(Struct, frozen=True):
     now: Callable[[], int]
     known_errors: Mapping[str, type[Exception]]
     report: Callable[[str, Report], None]
+    choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id

@@ -62,6 +62,7 @@ class Worker:
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
+        self._holding = asyncio.Event()
         self._more = True  # there may be work that no message told us of
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
@@ -101,6 +102,19 @@ class Worker:
             await self._try("task.release", TaskRelease(task_id, version))
         while self._warm:
             self._warm.popitem()[1].close()
+
+    async def abandon(self) -> None:
+        """Drop everything where it is, as a killed process would. Nothing is released."""
+        self._stopping = True
+        dropped = [*self._loops, *self._driving]
+        executions = [*self._held.values(), *self._warm.values()]
+        for execution in executions:
+            execution.lose()
+        for task in dropped:
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
+        for execution in executions:
+            execution.close()
 
     # --- claiming --------------------------------------------------------------------------------------
 
@@ -153,6 +167,7 @@ class Worker:
                 execution = None
                 execution = self._build(claim)
             self._held[task_id] = execution
+            self._holding.set()
             execution.lease_ends_s = lease_ends_s
             if is_warm:
                 await execution.catch_up()
@@ -198,8 +213,12 @@ class Worker:
 
     async def _heartbeat_loop(self) -> None:
         while True:
+            await self._holding.wait()  # who holds nothing has nothing to keep
             await asyncio.sleep(self._lease_ms / 2000)
-            await self.heartbeat()
+            if self._held:
+                await self.heartbeat()
+            else:
+                self._holding.clear()
 
     async def heartbeat(self) -> None:
         """One for all that is held. Whatever the node does not know as ours is stopped."""

@@ -11,19 +11,26 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
+class Stuck(RuntimeError):
+    """Everybody waits for something that cannot come: no timer is set, and no work is left."""
+
+
 class _JumpingSelector(selectors.SelectSelector):
     loop: "JumpingLoop"
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout is None:
-            raise RuntimeError("everybody waits for something that cannot come")
+            raise Stuck(
+                "Everybody waits for something that cannot come. Is there a promise that nobody settles?"
+            )
         self.loop.jumped_s += timeout
         return super().select(0)
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
+    def __init__(self, epoch_ms: int = 0) -> None:
         self.jumped_s = 0.0
+        self._epoch_ms = epoch_ms
         selector = _JumpingSelector()
         super().__init__(selector)
         selector.loop = self
@@ -32,7 +39,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self.jumped_s
 
     def millis(self) -> int:
-        return round(self.jumped_s * 1000)
+        return self._epoch_ms + round(self.jumped_s * 1000)
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:

@@ -1,0 +1,21 @@
+"""The smallest workflow. Run it twice: the second time its result is read, not made again."""
+
+import holdfast as hf
+
+app = hf.App()
+
+
+def greet(name: str) -> str:
+    print(f"greeting {name}")
+    return f"Hello, {name}!"
+
+
+@app.workflow
+async def hello(names: list[str]) -> str:
+    greetings = [await hf.run(greet, name) for name in names]
+    return " ".join(greetings)
+
+
+if __name__ == "__main__":
+    handle = app.start(hello, ["Ada", "Grace"], id="hello-1")
+    print(handle.result())

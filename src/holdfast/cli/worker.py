@@ -1,0 +1,99 @@
+"""`holdfast worker module:app`: runs the workflows of an App until it is told to stop.
+
+On SIGTERM or SIGINT it claims nothing more, lets what runs finish for a while, releases the rest, and leaves
+with exit code 0. A second signal ends it at once; leases lapse, and others take over.
+"""
+
+import argparse
+import asyncio
+import importlib
+import logging
+import os
+import signal
+import sys
+
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.cli.durations import parse_duration
+from holdfast.cli.failures import UsageError
+
+log = logging.getLogger("holdfast.worker")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_run)
+    parser.add_argument("app", metavar="MODULE:APP", help="where the App is: shop.orders:app")
+    parser.add_argument("-S", "--url", help="the node or store to work for (the App's own, or HOLDFAST_URL)")
+    parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="executions driven at once")
+    parser.add_argument("-g", "--group", help="the group whose tasks it claims")
+    parser.add_argument(
+        "--grace", default="10s", help="how long running steps may take to finish (%(default)s)"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="log warnings only")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=logging.WARNING if arguments.quiet else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    app = find_app(arguments.app)
+    if arguments.concurrency is not None and arguments.concurrency < 1:
+        raise UsageError(f"--concurrency must be at least 1, not {arguments.concurrency}")
+    app.settings = replace(
+        app.settings,
+        worker=True,
+        url=arguments.url or app.settings.url,
+        concurrency=arguments.concurrency or app.settings.concurrency,
+        group=arguments.group or app.settings.group,
+        grace_s=parse_duration(arguments.grace) / 1000,
+    )
+    return asyncio.run(work(app))
+
+
+async def work(app: App) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def told(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        log.info("%s: finishing what runs", signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told, number)
+    async with app:
+        names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "no workflows"
+        log.info("working for group %s of %s: %s", app.settings.group, app.settings.url, names)
+        await stop.wait()
+    log.info("stopped")
+    return 0
+
+
+def find_app(where: str) -> App:
+    """The App that a text like `shop.orders:app` names."""
+    name, separator, path = where.partition(":")
+    if not separator or not name or not path:
+        raise UsageError(f"{where!r} names no app: write MODULE:APP, as in shop.orders:app")
+    sys.path.insert(0, str(os.getcwd()))  # noqa: PTH109
+    try:
+        found: object = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise  # the module is there; what it imports is not
+        raise UsageError(f"there is no module {name!r} in {os.getcwd()} or on the path") from None  # noqa: PTH109
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"module {name!r} has no {path!r}{_hint(name)}")
+        found = getattr(found, part)
+    if not isinstance(found, App):
+        raise UsageError(f"{where} is a {type(found).__name__}, not a holdfast App{_hint(name)}")
+    return found
+
+
+def _hint(module: str) -> str:
+    apps = [key for key, value in vars(sys.modules[module]).items() if isinstance(value, App)]
+    return f"; did you mean {module}:{apps[0]}?" if apps else ""

@@ -1,0 +1,168 @@
+"""Replay an execution from its record alone, writing nothing, and say whether it still tells the truth.
+
+1. The record must lead the code to the recorded outcome.
+2. What was ever performed or created under an id must be what the code asks for under that id now: otherwise
+   an effect was begun before the choices that led to it were durable.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.client.interface import MessageStream
+from holdfast.protocol.records import Promise, TaskView, Value
+from holdfast.protocol.replies import AcquireReply, FenceReply, Invoked, PromiseReply, Reply
+from holdfast.protocol.requests import (
+    CreateAction,
+    PromiseGet,
+    PromiseRegisterListener,
+    Request,
+    TaskFence,
+    TaskFulfill,
+    TaskSuspend,
+)
+from holdfast.protocol.wire import to_reply
+from holdfast.runtime import Step
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.mortal import describe
+from holdfast.worker.execution import Execution
+from holdfast.worker.info import of_step
+from holdfast.worker.operations import Operation
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.registry import Registry
+from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
+
+PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
+
+
+class Untrue(AssertionError):
+    """The record of an execution does not lead where the execution went."""
+
+
+class Performed(Struct, frozen=True):
+    """That somebody began to perform a step, for better or worse."""
+
+    execution: str
+    id: str
+    label: str
+    digest: str | None
+
+    @staticmethod
+    def of(step: Step, payloads: Payloads) -> "Performed":
+        info = step.context[of_step]
+        digest = payloads.digest(step.args, step.kwargs)
+        return Performed(info.id, info.step or "", f"step {step.name}", digest)
+
+
+class _ReadOnly:
+    """Answers from what is stored. What was never stored is there, and nobody ever settles it."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.outcome: tuple[str, Value] | None = None
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Request) -> Reply:
+        match request.data:
+            case TaskFence(action=CreateAction(data=creation)):
+                record = self._store.promises.get(creation.id)
+                if record is None:
+                    settle = creation.settle
+                    state = "pending" if settle is None else settle.state
+                    value = Value() if settle is None else settle.value
+                    record = Promise(
+                        creation.id, state, creation.param, value, creation.tags, creation.timeout_at, 0
+                    )
+                inner = Reply(200, PromiseReply(record))
+                return Reply(200, FenceReply(to_reply("promise.create", "", request.version, inner), []))
+            case TaskFence():
+                inner = Reply(404, "not now")
+                return Reply(200, FenceReply(to_reply("promise.settle", "", request.version, inner), []))
+            case TaskFulfill(action=action):
+                self.outcome = (action.data.state, action.data.value)
+                return Reply(200, PromiseReply(self._store.promises[action.data.id]))
+            case PromiseGet(id=promise_id) | PromiseRegisterListener(awaited=promise_id):
+                found = self._store.promises.get(promise_id)
+                return Reply(404, "not there") if found is None else Reply(200, PromiseReply(found))
+            case TaskSuspend():
+                return Reply(409, "nothing more will come")
+            case _:
+                raise AssertionError(f"a replay asked for {describe([request])}")
+
+    def messages(self, group: str, member: str) -> AbstractAsyncContextManager[MessageStream]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        pass
+
+
+class _Idle(StepRunner):
+    """A step that has no record never finishes."""
+
+    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        pass
+
+
+class _Watched(Execution):
+    asked: dict[str, tuple[str, str | None]]
+
+    def issue(self, operation: object, /) -> str:
+        promise_id = super().issue(operation)
+        if isinstance(operation, Operation):
+            self.asked[promise_id] = operation.label, self.around.payloads.digest(*operation.arguments)
+        return promise_id
+
+
+async def check_replay(
+    root: Promise,
+    store: MemoryStore,
+    registry: Registry,
+    around: Surroundings,
+    performed: Iterable[Performed],
+) -> None:
+    """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
+    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
+    client = _ReadOnly(store)
+    around = replace(around, client=client, runner=_Idle())
+    call = around.payloads.decode_call(root.param)
+    workflow = registry.find(call.function, call.version)
+    args, kwargs = around.payloads.bind_arguments(workflow.function, call)
+    claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
+    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
+    execution.asked = {}
+    try:
+        ending = await asyncio.wait_for(execution.drive(), PATIENCE_S)
+    except TimeoutError:
+        ending = "lost"
+    finally:
+        asked = execution.asked
+        execution.close()
+    if ending != "fulfilled":
+        raise Untrue(
+            f"Replaying {root.id} from its record does not reach its end: {execution.fault or ending}"
+        )
+    if client.outcome is None or not _same_outcome(root, *client.outcome):
+        raise Untrue(
+            f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}"
+        )
+    for step in performed:
+        if step.execution == root.id and asked.get(step.id) != (step.label, step.digest):
+            now = asked.get(step.id, ("nothing", None))
+            raise Untrue(
+                f"{step.label!r} was performed as {step.id}, where the record now leads to {now[0]!r}"
+                f"{' with other arguments' if now[0] == step.label else ''}: "
+                "it began before the choices that led to it were durable"
+            )
+
+
+def _same_outcome(root: Promise, state: str, value: Value) -> bool:
+    # An error's value holds a traceback, whose lines say how it was reached this time.
+    return root.state == state and (state != "resolved" or root.value.data == value.data)

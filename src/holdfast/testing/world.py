@@ -1,0 +1,228 @@
+"""A world in virtual time: a node on a memory store, workers that can be killed, and a clock that jumps.
+
+    with World(app) as world:
+        handle = app.start(remind, "Ada", id="r1")
+        world.elapse("29d")
+        app.resolve("r1:2", True)
+        assert handle.result() == "reminded"
+
+Inside the block the app's own methods work on this world, unchanged; nothing is read from or written to its
+real store. Time moves only while somebody waits, and then at once to the next timer: a sleep of 30 days takes
+none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step takes 5
+virtual seconds.
+
+1. Everything happens on one thread in one order: the same test does the same thing again.
+2. `hf.random()` and `hf.uuid()` depend on the operation's id only, so that runs can be compared.
+3. A killed worker writes nothing more. Its leases lapse at once, so a crash moves no clock.
+"""
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from inspect import iscoroutinefunction
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.client.asking import ask
+from holdfast.client.embedded import EmbeddedClient
+from holdfast.node import Node
+from holdfast.protocol.records import Promise
+from holdfast.protocol.requests import TaskRelease
+from holdfast.session import Seams, Session
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.loop import JumpingLoop
+from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
+from holdfast.testing.replay import Performed
+from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.operations import Note
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.steps import StepRunner
+from holdfast.worker.surroundings import Surroundings
+
+T = TypeVar("T")
+
+EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class World:
+    def __init__(self, app: App, *, crashes: Sequence[CrashPoint] = ()) -> None:
+        self.app = app
+        self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
+        self.store = MemoryStore()
+        self.fuse = Fuse(crashes)
+        self.deaths = 0
+        self.performed: list[Performed] = []  # every attempt to perform a step, in order
+        self.on_death: Callable[[], None] | None = None
+        self._worker: Session | None = None
+        self._funerals: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self.troubles: list[str] = []  # what the workers logged as errors
+        self._ear = _Ear(self.troubles)
+
+    # --- what a test does ------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
+
+    def elapse(self, duration: Duration) -> None:
+        """Let time pass, and everything that is due in it happen."""
+        self.run(asyncio.sleep(parse_duration(duration)))
+
+    def kill(self) -> None:
+        """kill -9 the worker; another one starts."""
+        self.run(self._replace_worker())
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run a coroutine in this world's time: `world.run(asyncio.sleep(3))`."""
+        result = self.loop.run_until_complete(asyncio.wait_for(work, timeout_s))
+        self._raise_failure()
+        return result
+
+    def journal(self, execution: str) -> list[Promise]:
+        """What an execution has recorded, oldest id first."""
+        found = self.store.branches.get(execution, {})
+        return [self.store.promises[key] for key in found if key != execution]
+
+    def is_over(self, execution: str) -> bool:
+        return self.store.promises[execution].state != "pending"
+
+    def ended(self) -> list[Promise]:
+        """Every execution that came to an end of its own: cancelled and late ones did not."""
+        return [
+            self.store.promises[key]
+            for key in self.store.tasks
+            if self.store.promises[key].state in ("resolved", "rejected")
+        ]
+
+    def settle_down(self) -> None:
+        """Let what was started and not awaited come to its end, as far as it can without help."""
+        for _ in range(10_000):
+            if not any(task.state in ("pending", "acquired") for task in self.store.tasks.values()):
+                return
+            self.elapse(1)
+
+    def surroundings(self) -> Surroundings:
+        return self._caller.surroundings()
+
+    # --- life ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        logging.getLogger("holdfast.worker").addHandler(self._ear)
+        self.loop.run_until_complete(self._open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        logging.getLogger("holdfast.worker").removeHandler(self._ear)
+        try:
+            self.loop.run_until_complete(self._close())
+        finally:
+            self.loop.close()
+
+    async def _open(self) -> None:
+        self.node = Node(self.store, clock=self.loop.millis)
+        self.node.timer_sleep_s_max = float("inf")
+        await self.node.start()
+        self._caller = Session(
+            replace(self.app.settings, worker=False),
+            self.app.registry,
+            self._seams(EmbeddedClient(self.node)),
+        )
+        await self._caller.open()
+        await self._hire()
+        self.app.lend(self._caller, self.loop, self.run)
+
+    async def _close(self) -> None:
+        self.app.lend(None, None, None)
+        for funeral in [*self._funerals]:
+            await funeral
+        if self._worker is not None:
+            await self._worker.abandon()
+        await self._caller.close()
+        await self.node.stop()
+        self._raise_failure()
+
+    async def _hire(self) -> None:
+        client = MortalClient(EmbeddedClient(self.node), self.fuse, self._on_death)
+        settings = replace(self.app.settings, worker=True)
+        self._worker = Session(settings, self.app.registry, self._seams(client))
+        await self._worker.open()
+
+    def _seams(self, client: Any) -> Seams:
+        return Seams(
+            client=client,
+            now=self.loop.millis,
+            runner=lambda: VirtualRunner(self.performed),
+            choose=choose,
+            listen_again_s=float("inf"),
+        )
+
+    def _on_death(self) -> None:
+        funeral = asyncio.ensure_future(self._replace_worker())
+        self._funerals.add(funeral)
+        funeral.add_done_callback(self._after_funeral)
+
+    def _after_funeral(self, funeral: asyncio.Task[None]) -> None:
+        self._funerals.discard(funeral)
+        if not funeral.cancelled() and funeral.exception() is not None:
+            self._failure = funeral.exception()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def _replace_worker(self) -> None:
+        self.deaths += 1
+        dead, self._worker = self._worker, None
+        if self.on_death is not None:
+            self.on_death()
+        if dead is not None:
+            await dead.abandon()
+            held = [task for task in self.store.tasks.values() if task.pid == dead.pid]
+            if held:
+                await self.node.request([ask(TaskRelease(task.id, task.version)) for task in held])
+        await self._hire()
+
+
+class _Ear(logging.Handler):
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._heard.append(record.getMessage() if error is None else f"{record.getMessage()}: {error!r}")
+
+
+class VirtualRunner(StepRunner):
+    """Performs sync steps at once, on the loop: a thread would live in real time."""
+
+    def __init__(self, performed: list[Performed]) -> None:
+        super().__init__()
+        self._performed = performed
+
+    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        self._performed.append(Performed.of(call.step, Payloads()))
+        if not iscoroutinefunction(call.step.function):
+            call.mode = "inline"
+        super().start(call, done)
+
+
+def choose(promise_id: str, note: Note) -> Any:
+    """What `hf.random()` and `hf.uuid()` give here: the same for the same operation, whoever asks."""
+    source = random.Random(promise_id)  # noqa: S311
+    if note.name == "random":
+        return source.random()
+    if note.name == "uuid":
+        return uuid.UUID(int=source.getrandbits(128), version=4)
+    return note.choose()

@@ -1,0 +1,86 @@
+"""What an execution writes and asks: everything it changes is fenced by its claim.
+
+1. Every write goes through `task.fence`: a worker that lost its lease can write nothing.
+2. `unwritten` holds choices that are not durable yet. They are part of the next write, in the order in which
+   they were made, before whatever is asked with it.
+3. Once the claim is lost nothing more is asked.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast.client.interface import Client
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.records import Promise
+from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
+from holdfast.protocol.requests import (
+    CreateAction,
+    PromiseCreate,
+    PromiseSettle,
+    Request,
+    RequestData,
+    SettleAction,
+    TaskFence,
+)
+from holdfast.worker.execution_errors import ClaimGone
+
+busy_rest_s: Final = 0.1
+request_count_max: Final = 500  # in one commit
+
+
+class Pen:
+    def __init__(self, client: Client, task_id: str, version: int, learn: Callable[[Promise], None]) -> None:
+        self.version = version
+        self.is_lost = False
+        self.unwritten: list[CreateAction | SettleAction] = []
+        self._client = client
+        self._id = task_id
+        self._learn = learn
+
+    def note(self, creation: PromiseCreate) -> None:
+        """To be written with the next write."""
+        self.unwritten.append(CreateAction(creation))
+
+    def cancel(self, promise_id: str) -> None:
+        """To be cancelled with the next write, if it is there and pending."""
+        self.unwritten.append(SettleAction(PromiseSettle(promise_id, "rejected_canceled")))
+
+    @property
+    def has_cancellation(self) -> bool:
+        return any(isinstance(action, SettleAction) for action in self.unwritten)
+
+    async def write(self, creations: Sequence[PromiseCreate] = ()) -> None:
+        """One commit: the choices so far, then these."""
+        for creation in creations:
+            self.note(creation)
+        await self.write_and_ask([])
+
+    async def write_and_ask(self, asked: list[tuple[str, RequestData]]) -> list[Reply]:
+        """In one commit: what is unwritten, fenced; then what is asked."""
+        unwritten, self.unwritten = self.unwritten, []
+        fences = [("task.fence", TaskFence(self._id, self.version, action)) for action in unwritten]
+        replies = await self.ask([*fences, *asked])
+        for reply in replies[: len(fences)]:
+            if not isinstance(reply.data, FenceReply):
+                raise ClaimGone(f"{self._id}: {reply.data}")
+            if isinstance(reply.data.action.data, PromiseReply):  # not when there was nothing to cancel
+                self._learn(reply.data.action.data.promise)
+        return replies[len(fences) :]
+
+    async def ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
+        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
+        replies: list[Reply] = []
+        corr_id = f"{self._id}@{self.version}"
+        while len(replies) < len(asked):
+            if self.is_lost:
+                raise ClaimGone(self._id)
+            chunk = asked[len(replies) : len(replies) + request_count_max]
+            requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in chunk]
+            answered = await self._client.request(requests)
+            if answered[0].status in (429, 503):
+                # Nothing was done, or nobody knows; everything asked here may be asked again.
+                await asyncio.sleep(busy_rest_s)
+            else:
+                replies += answered
+        return replies

@@ -1,0 +1,134 @@
+"""A store that takes several groups at once gets those that do not meet, and few of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.node import Node
+from holdfast.node import node as limits
+from holdfast.node.queue import RequestQueue, Submission
+from holdfast.protocol.ids import root_of
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request
+from holdfast.store.interface import Result, Work
+from holdfast.store.memory import MemoryStore
+from tests.requests import create, get, settle
+
+
+def submission(*requests: Request) -> Submission:
+    future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+    return Submission(list(requests), future)
+
+
+def ids(group: list[Submission]) -> list[str]:
+    return [request.data.id for each in group for request in each.requests]  # type: ignore[attr-defined]
+
+
+def queue_of(*submissions: Submission) -> RequestQueue:
+    queue = RequestQueue()
+    for each in submissions:
+        queue.put(each)
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("record_id", "root"), [("a", "a"), ("a:1", "a"), ("a.b", "a"), ("a.b:1", "a"), ("a:1.2", "a"), (":", "")]
+)
+def test_an_id_begins_with_its_root(record_id: str, root: str) -> None:
+    assert root_of(record_id) == root
+
+
+async def test_what_meets_a_group_under_way_waits_and_keeps_its_place() -> None:
+    queue = queue_of(
+        submission(create("a:1")),
+        submission(create("b")),
+        submission(create("b:1"), create("a:2")),
+        submission(create("b:2")),
+        submission(create("c")),
+    )
+    assert ids(queue.take_group_beside({"a"})) == ["b", "c"]
+    assert queue.request_count == 4
+    assert ids(queue.take_group_beside(set())) == ["a:1", "b:1", "a:2", "b:2"]
+    assert not queue
+
+
+async def test_what_is_only_looked_at_meets_nobody() -> None:
+    queue = queue_of(submission(get("a")), submission(settle("a")))
+    assert ids(queue.take_group_beside({"a"})) == ["a"]
+    assert queue.request_count == 1
+
+
+async def test_the_bound_of_a_group_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.node.queue.group_requests_max", 3)
+    queue = queue_of(*(submission(create(f"p{index}"), create(f"q{index}")) for index in range(3)))
+    assert [len(queue.take_group_beside(set())) for _ in range(4)] == [1, 1, 1, 0]
+
+
+class SlowStore(MemoryStore):
+    """Commits at once, answers when the test says so, and takes several groups."""
+
+    parallel_groups = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[asyncio.Event] = []
+        self.sizes: list[int] = []
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        result = self.run(work)
+        replies = getattr(result, "replies", [])
+        if replies:
+            self.sizes.append(len(replies))
+            self.answers.append(asyncio.Event())
+            await self.answers[-1].wait()
+        return result
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_slow_group_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "patience_s", 0.0)
+    store = SlowStore()
+    async with Node(store) as node:
+        slow = asyncio.ensure_future(node.request([create("a")]))
+        await turns()
+        meets = asyncio.ensure_future(node.request([settle("a")]))
+        other = asyncio.ensure_future(node.request([create("b")]))
+        await turns(50)
+        assert store.sizes == [1, 1], "the one that meets it waits"
+        store.answers[1].set()
+        await other
+        assert not slow.done()
+        assert not meets.done()
+        store.answers[0].set()
+        await slow
+        await turns()
+        store.answers[2].set()
+        [reply] = await meets
+        assert reply.status == 200
+
+
+async def test_a_second_group_is_begun_only_for_a_crowd_or_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "patience_s", 3_600.0)
+    monkeypatch.setattr(limits, "crowd_requests", 10)
+    store = SlowStore()
+    async with Node(store) as node:
+        asked = [asyncio.ensure_future(node.request([create("a")]))]
+        await turns()
+        asked += [asyncio.ensure_future(node.request([create(f"b{index}")])) for index in range(9)]
+        await turns()
+        assert store.sizes == [1]
+        asked.append(asyncio.ensure_future(node.request([create("c")])))
+        await turns()
+        assert store.sizes == [1, 10]
+        for answer in store.answers:
+            answer.set()
+        await asyncio.gather(*asked)

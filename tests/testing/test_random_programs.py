@@ -1,0 +1,29 @@
+"""Replay cannot lie: random racing workflows, crashed at random points, go where their records lead."""
+
+import os
+import random
+
+import pytest
+
+from holdfast.testing.crashes import run_once
+from holdfast.testing.mortal import CrashPoint
+from tests.testing.random_workflow import app, parent
+
+COUNT = int(os.environ.get("COUNT", "60"))
+FIRST = int(os.environ.get("SEED", "0"))
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_a_crashed_execution_goes_where_its_record_leads(seed: int) -> None:
+    calm = run_once(app, parent, (seed,), execution=f"p{seed}")
+    chance = random.Random(seed)
+    for _ in range(6):
+        count = chance.randint(1, 4)
+        points = [
+            CrashPoint(chance.randint(1, len(calm.writes) + 3), chance.choice(("before", "after")))
+            for _ in range(count)
+        ]
+        try:
+            run_once(app, parent, (seed,), execution=f"p{seed}", points=points)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, crashes {'+'.join(map(str, points))}: {error}") from error
