@@ -260,10 +260,7 @@ class Execution:
         self._fresh.pop(promise_id, None)
         self._notes.pop(promise_id, None)
         try:
-            record = self._journal.records.get(promise_id)
-            value = read_outcome(
-                operation, promise_id, record, self.around.payloads, self.around.known_errors
-            )
+            value = read_outcome(operation, promise_id, self._journal.records.get(promise_id), self.around)
         except Exception as error:
             self.scheduler.reject(promise_id, error)
         else:
