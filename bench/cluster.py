@@ -8,11 +8,15 @@ import asyncio
 import random
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
+from bench import peers
+from bench.executions import be_sequences
 from bench.table import Row, print_table
 from holdfast.node import Node
 from holdfast.node.clock import wall_clock
@@ -30,6 +34,7 @@ TURNS: Final = 7
 GROUPED: Final = 6_400
 STORED: Final = 1_000_000
 FAR: Final = 2**52
+DBOS_STEPS_PER_S: Final = 191.0  # on such a machine, when it cannot be installed
 PARAM: Final = Value(data="eyJvcmRlciI6IDE3LCAidG90YWwiOiA0Mn0=")
 INSERT: Final = "INSERT INTO promises ({}) VALUES ({})".format(
     ", ".join(rows.PROMISE_COLUMNS), ", ".join(f"${index + 1}" for index in range(len(rows.PROMISE_COLUMNS)))
@@ -199,11 +204,35 @@ async def wake_up(url: str) -> list[Row]:
     ]
 
 
+async def workflows(url: str) -> list[Row]:
+    """32 workflows of 100 no-op steps, an embedded node each time, against DBOS on the same server."""
+    lacking = peers.install()
+    ours: list[float] = []
+    theirs: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        for _ in range(5):
+            ours.append(await be_sequences(url, 100, 32))
+            if peers.has_dbos():
+                dbos = await asyncio.to_thread(peers.run_dbos, Path(folder), 32, 25, url)
+                theirs.append(ours[-1] / dbos)
+    ratio = statistics.median(theirs or [each / DBOS_STEPS_PER_S for each in ours])
+    note = "" if theirs else f" (against an earlier figure: {lacking})"
+    return [
+        Row(
+            "32 workflows of 100 steps, embedded, against DBOS on the same PostgreSQL",
+            f"{ratio:.1f}x ({statistics.median(ours):,.0f} steps/s){note}",
+            ">= 10x",
+            ratio >= 10,
+        )
+    ]
+
+
 def main(names: Sequence[str]) -> None:
     parts: dict[str, Callable[[str], Awaitable[list[Row]]]] = {
         "rates": rates,
         "wake_up": wake_up,
         "claims": claims,
+        "workflows": workflows,
     }
     table: list[Row] = []
     for name in names or parts:

@@ -56,10 +56,10 @@ def restate_binary() -> Path | None:
     return next(restate_folder.glob("node_modules/@restatedev/restate-server-*/bin/restate-server"), None)
 
 
-def run_dbos(folder: Path, workflows: int, steps: int) -> float:
-    """Steps a second."""
-    path = folder / f"dbos-{time.time_ns()}.db"
-    command: list[str | Path] = [python, programs / "dbos_steps.py", path, str(workflows), str(steps)]
+def run_dbos(folder: Path, workflows: int, steps: int, url: str | None = None) -> float:
+    """Steps a second. Without a URL on a SQLite file of its own."""
+    url = url or f"sqlite:///{folder / f'dbos-{time.time_ns()}.db'}"
+    command: list[str | Path] = [python, programs / "dbos_steps.py", url, str(workflows), str(steps)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return workflows * steps / float(done.stdout.split()[-1])
 

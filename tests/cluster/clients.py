@@ -7,9 +7,8 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from holdfast.node import Node
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import PromiseSettle, Request, TaskFulfill, TaskRelease
 from holdfast.protocol.requests.promises import SettleAction
@@ -62,11 +61,17 @@ def result_of(kind: str, reply: Any) -> tuple[Any, ...] | None:
     return (200, promise.state, promise.value.data if promise.state == "resolved" else None)
 
 
+class Asked(Protocol):
+    """A node, or a client of one."""
+
+    async def request(self, requests: Sequence[Request]) -> Sequence[Any]: ...
+
+
 class Caller:
     """Asks at random. What versions there are, callers tell each other; it may be old when it is used."""
 
     def __init__(
-        self, name: str, node: Node, chance: random.Random, history: History, versions: dict[str, int]
+        self, name: str, node: Asked, chance: random.Random, history: History, versions: dict[str, int]
     ) -> None:
         self.name = name
         self._node = node
@@ -102,7 +107,9 @@ class Caller:
             self._versions[name] = version + 1
 
 
-async def play(nodes: Sequence[Node], seed: int, *, rounds: int, callers: int = 3, each: int = 12) -> History:
+async def play(
+    nodes: Sequence[Asked], seed: int, *, rounds: int, callers: int = 3, each: int = 12
+) -> History:
     """In every round all callers of all nodes work on the same few promises at once."""
     history: History = defaultdict(list)
     versions: dict[str, int] = defaultdict(int)

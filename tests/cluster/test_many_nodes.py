@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
 from holdfast.node import Node, cluster
 from holdfast.protocol.errors import ClaimLost, TaskMissing
@@ -22,10 +23,13 @@ from holdfast.protocol.records import Task
 from holdfast.protocol.requests import TaskClaim
 from holdfast.store import postgres_statements as sql
 from holdfast.store.postgres import PostgresStore
-from tests.cluster.clients import play
+from tests.cluster.clients import Asked, play
 from tests.cluster.linearizability import Operation, check
+from tests.cluster.raw_client import RawClient
 from tests.postgres import PostgresServer, database_url, execute
 from tests.requests import acquire, ask, create, get, listen, promise_of, settle
+from tests.server.http import Connection
+from tests.server.process import start_process
 
 ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
@@ -57,6 +61,24 @@ async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: 
     assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
     for cell in [("acquire", 200), ("acquire", 409), ("release", 200), ("release", 409), ("fulfil", 200)]:
         assert seen[cell] >= ROUNDS // 5, f"{cell} was hardly seen: {seen}"
+
+
+async def test_three_kinds_of_clients_on_three_nodes_agree(url: str) -> None:
+    """An embedded node, our client over HTTP, and plain JSON over HTTP; the servers are processes."""
+    async with AsyncExitStack() as stack:
+        embedded = await stack.enter_async_context(Node(PostgresStore(url)))
+        servers = [await start_process(store=url) for _ in range(2)]
+        try:
+            client = await stack.enter_async_context(HttpClient([servers[0].url]))
+            raw = [RawClient(await Connection.open(servers[1].url)) for _ in range(2)]
+            for each in raw:
+                stack.push_async_callback(each.close)
+            everybody: list[Asked] = [embedded, embedded, client, client, *raw]
+            histories = await play(everybody, SEED, rounds=ROUNDS, callers=1)
+        finally:
+            for server in servers:
+                await server.stop()
+    assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
 
 
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,11 @@ async def test_a_group_takes_a_handful_of_statements_whatever_its_size(
 ) -> None:
     [connection] = idle_connections(store)
     asked: list[str] = []
-    connection.add_query_logger(lambda query: asked.append(query.query))
+
+    def note(query: Any) -> None:
+        asked.append(query.query)
+
+    connection.add_query_logger(note)
     await commit(store, *(create(f"p{index}", target="poll://any@g") for index in range(size)))
     assert len(asked) <= 5, asked
     asked.clear()

@@ -1,4 +1,4 @@
-"""DBOS on SQLite: `workflows` at once, `steps` no-op steps each. Prints the seconds it took."""
+"""DBOS on the database with this URL: `workflows` at once, `steps` no-op steps each. Prints its seconds."""
 
 import asyncio
 import sys
@@ -6,11 +6,11 @@ import time
 
 from dbos import DBOS
 
-path, workflows, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+url, workflows, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 DBOS(
     config={
         "name": "bench",
-        "system_database_url": f"sqlite:///{path}",
+        "system_database_url": url,
         "log_level": "ERROR",
         "run_admin_server": False,
     }

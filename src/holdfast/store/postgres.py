@@ -32,7 +32,7 @@ attempts_max: Final = 50
 conflict_s_max: Final = 15.0
 reconnect_s_max: Final = 5.0
 reconnect_rest_s: Final = 0.1
-clock_step_ms: Final = 1_000
+clock_step_ms: Final = 1_000  # one row for all: writing it in every commit would make them wait in line
 
 
 class CommitUnknown(StoreError):
@@ -109,7 +109,7 @@ class PostgresStore:
 
     async def _attempt(self, work: Callable[[], Work[Result]], first: set[str]) -> Result:
         connection = await self._take()
-        transaction = Transaction(connection)
+        transaction = Transaction(connection, self._latest, self._stored_clock + clock_step_ms)
         try:
             await transaction.begin(self._connector.begin, first)
             result = await self._drive(work(), transaction)
@@ -120,6 +120,7 @@ class PostgresStore:
             raise
         await self._commit(connection, transaction)
         self._idle.append(connection)
+        self._latest = max(self._latest, transaction.latest)
         if transaction.stored_clock is not None:
             self._stored_clock = transaction.stored_clock
         return result

@@ -53,8 +53,10 @@ class RunAgain(Exception):
 class Transaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, floor: Millis, store_clock_from: Millis) -> None:
         self._connection = connection
+        self.latest = floor  # no instant before it is used any more
+        self._store_clock_from = store_clock_from
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
         self._held: set[str] = set()  # those that exist
         self._held_schedules: set[str] = set()
@@ -91,8 +93,9 @@ class Transaction:
     async def _read_clock(self) -> Millis:
         now = self._now
         if now is None:
-            now = self._now = int(await self._connection.fetchval(sql.NOW))
-        return now
+            now = int(await self._connection.fetchval(sql.NOW))
+        self.latest = self._now = max(now, self.latest)
+        return self.latest
 
     # --- lock ----------------------------------------------------------------------------------------
 
@@ -180,7 +183,7 @@ class Transaction:
         self._save_records(ws, parts)
         self._save_obligations(ws, parts)
         self._save_schedules(ws, parts)
-        if clock is not None:
+        if clock is not None and clock >= self._store_clock_from:
             parts.add("set_clock", clock, clock)
             self.stored_clock = clock
         if parts.names:
