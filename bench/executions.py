@@ -81,16 +81,17 @@ async def be_live(url: str, count: int, _: int) -> float:
     async with app_of(url) as app:
         started = time.perf_counter()
         app.start("sequence_then_wait", count, id="long")
-        await _until_suspended(url, 1)
+        await _until_suspended(url, ["long"])
         return (time.perf_counter() - started) / count
 
 
-async def _until_suspended(url: str, count: int) -> None:
+async def _until_suspended(url: str, ids: list[str]) -> None:
     """Looked up in the file itself, beside the node that writes it."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
-        query = "SELECT count(*) FROM tasks WHERE state = 'suspended'"
-        while file.execute(query).fetchone()[0] < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        query = "SELECT 1 FROM tasks WHERE id = ? AND state = 'suspended'"
+        for task_id in ids:
+            while file.execute(query, (task_id,)).fetchone() is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def be_replayed(url: str, count: int, _: int) -> float:
@@ -104,9 +105,9 @@ async def be_replayed(url: str, count: int, _: int) -> float:
 
 
 async def be_suspended(url: str, count: int, _: int) -> float:
-    """Resident bytes that each suspended execution beyond the first tenth costs."""
+    """Resident bytes that each suspended execution costs, with the caches full: the last fifth of them."""
     async with app_of(url) as app:
-        first = count // 10
+        first = count * 4 // 5
         await _suspend(app, url, range(first))
         before = _resident_bytes()
         await _suspend(app, url, range(first, count))
@@ -118,7 +119,7 @@ async def _suspend(app: App, url: str, numbers: range) -> None:
         stop = min(start + 2_000, numbers.stop)
         for number in range(start, stop):
             app.start("wait", id=f"w{number}")
-        await _until_suspended(url, stop)
+        await _until_suspended(url, [f"w{number}" for number in range(start, stop)])
 
 
 def _resident_bytes() -> int:

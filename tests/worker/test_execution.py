@@ -848,7 +848,7 @@ async def test_a_promise_settled_from_outside_is_what_the_code_gets(world: World
     @world.workflow
     async def flow() -> int:
         approval = hf.promise(int)
-        ids.append(approval.id)  # type: ignore[attr-defined]
+        ids.append(approval.id)
         return await approval
 
     world.worker()

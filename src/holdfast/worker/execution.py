@@ -321,8 +321,8 @@ class Execution:
 
     def _look_for_late(self) -> None:
         """One alarm for all steps: most end long before it rings."""
-        now = self._loop.time()
-        self._late += [key for key, late_at in self._running.items() if late_at <= now]
+        soon = self._loop.time() + 0.01  # a timer may ring a little before its time
+        self._late += [key for key, late_at in self._running.items() if late_at <= soon]
         self._running |= dict.fromkeys(self._late, inf)
         first = min(self._running.values(), default=inf)
         self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
