@@ -1,7 +1,7 @@
 # pyright: reportPrivateUsage=false
 """A node, workers and a clock, all in the test's hands.
 
-The clock jumps (tests/jumping_loop.py), so a lease of a minute and a sleep of a month take no time. `Hands`
+The clock jumps (testing/loop.py), so a lease of a minute and a sleep of a month take no time. `Hands`
 is one worker process as a node sees it: it can freeze (nothing it sends arrives until it thaws) and die
 (nothing it sends ever arrives, and nothing it holds is given back).
 """
