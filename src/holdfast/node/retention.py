@@ -107,7 +107,7 @@ class _Pass:
         return min(path[path.index(owner) :])  # itself, or the first of those that name each other
 
     def _tree_of(self, owner: str) -> Work[tuple[list[str], set[str]]]:
-        """The members of a tree in the order of leaving, and its roots; none if it is too large to be sure."""
+        """The members of a tree in the order of leaving, and its roots; none if too large to be sure."""
         roots, new, members = {owner}, {owner}, set[str]()
         for _ in range(origins_max):
             found: list[str] = yield Find(TreeScan(tuple(sorted(new)), tree_promises_max))
