@@ -19,11 +19,13 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from holdfast.session import Session, SessionSettings
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
+from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.signature import signature_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 default_url = "sqlite:///holdfast.db"
 
@@ -81,6 +83,7 @@ class App:
         codec: Codec | None = None,
     ) -> None:
         self.registry = Registry()
+        self.providers = Providers()
         self.settings = SessionSettings(
             url=url or os.environ.get("HOLDFAST_URL") or default_url,
             group=group,
@@ -130,6 +133,34 @@ class App:
 
         return register if function is None else register(function)
 
+    @overload
+    def provide(self, key: type[Any] | str, source: Any, /) -> None: ...
+    @overload
+    def provide(self, key: type[Any] | str, /) -> Callable[[F], F]: ...
+    def provide(self, key: type[Any] | str, *sources: Any) -> Any:
+        """Give workflows and steps what cannot be stored: a pool of connections, a client, settings.
+
+        `source` is a value, or a factory: a function, `async` or not, or a generator that yields the value
+        and closes it afterwards; its own parameters are filled in too. It opens with each worker, before the
+        first claim, and closes in reverse order after the last step. Parameters annotated with the type, or
+        with `Annotated[..., Depends("name")]`, get it. Crash: it is never recorded; another worker opens its own.
+
+        >>> app.provide(Settings, Settings(debug=True))
+        >>> @app.provide(Database)
+        ... async def database(settings: Settings):
+        ...     async with connect(settings) as database:
+        ...         yield database
+        """
+        if sources:
+            self.providers.add(key, *sources)
+            return None
+
+        def register(factory: F) -> F:
+            self.providers.add(key, factory)
+            return factory
+
+        return register
+
     # --- starting --------------------------------------------------------------------------------------
 
     # With an id the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
@@ -166,6 +197,7 @@ class App:
                 workflow.timeout_s,
             )
             returns = signature_of(workflow.function).returns
+            self.providers.check(workflow.function, kwargs)
         promise_id: str = kwargs.pop("id", None) or new_id(name)
 
         async def create() -> None:
@@ -207,7 +239,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry)
+        self._session = Session(self.settings, self.registry, self.providers)
         await self._session.open()
         return self
 

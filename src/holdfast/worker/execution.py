@@ -92,6 +92,8 @@ class Execution:
         if isinstance(operation, Timer):  # the runtime's own: that of a timeout
             operation = Sleep(operation.seconds)
         assert isinstance(operation, Operation), f"{operation} is not known here"
+        if isinstance(operation, Step):
+            self.around.provided.check(operation.function, operation.kwargs, operation.options.mode)
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
         known = promise_id in self._journal.records
@@ -313,6 +315,7 @@ class Execution:
                 self._finished.append((promise_id, outcome))
                 self._news.set()
 
+        step.placed = self.around.provided.place(step.function, step.args, step.kwargs)
         self._running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)

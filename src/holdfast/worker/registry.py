@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from holdfast.runtime.slot import slot
 from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
 
 P = ParamSpec("P")
@@ -30,6 +31,10 @@ class Workflow(Generic[P, T_co]):
         self.__wrapped__ = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        around: Any = getattr(slot.scheduler and slot.scheduler.world, "around", None)
+        if around is None:
+            return self.function(*args, **kwargs)
+        args, kwargs = around.provided.complete(self.function, args, kwargs)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
