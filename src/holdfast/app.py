@@ -143,7 +143,9 @@ class App:
         `source` is a value, or a factory: a function, `async` or not, or a generator that yields the value
         and closes it afterwards; its own parameters are filled in too. It opens with each worker, before the
         first claim, and closes in reverse order after the last step. Parameters annotated with the type, or
-        with `Annotated[..., Depends("name")]`, get it. Crash: it is never recorded; another worker opens its own.
+        with `Annotated[..., Depends("name")]`, get it.
+
+        Crash: it is never recorded; another worker opens its own.
 
         >>> app.provide(Settings, Settings(debug=True))
         >>> @app.provide(Database)
