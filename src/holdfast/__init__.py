@@ -128,6 +128,9 @@ if TYPE_CHECKING:
         BadArguments as BadArguments,
     )
     from holdfast.worker.errors import (
+        BadTags as BadTags,
+    )
+    from holdfast.worker.errors import (
         RemoteError as RemoteError,
     )
     from holdfast.worker.errors import (
@@ -227,7 +230,9 @@ _homes = {
     ),
     "holdfast.session": "Refused",
     "holdfast.worker.durations": "Duration",
-    "holdfast.worker.errors": "BadArguments RemoteError StepTimedOut UndecodablePayload UnencodablePayload",
+    "holdfast.worker.errors": (
+        "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
+    ),
     "holdfast.worker.execution_errors": (
         "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided ReplayMismatch UnknownWorkflow"
     ),

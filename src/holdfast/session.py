@@ -193,8 +193,10 @@ class Session:
         kwargs: dict[str, Any],
         group: str | None,
         timeout_s: float | None,
+        user_tags: Mapping[str, str],
     ) -> Promise:
         entries: dict[str, str] = {
+            **user_tags,
             tags.ORIGIN: promise_id,
             tags.BRANCH: promise_id,
             tags.PARENT: promise_id,
