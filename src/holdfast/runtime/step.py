@@ -34,7 +34,7 @@ _signal: ContextVar[Signal] = ContextVar("holdfast step signal")
 class Step:
     """A function call to be performed once, outside the fibers, and remembered."""
 
-    __slots__ = ("_above", "_signal", "args", "context", "function", "kwargs", "name")
+    __slots__ = ("_above", "_signal", "args", "context", "function", "kwargs", "name", "placed")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Step:
         self.function = function
         self.args = args
         self.kwargs = kwargs
+        self.placed: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # with what a driver adds
         self.context: Context = copy_context()
         self._above = above
         self._signal: Signal | None = None
@@ -75,7 +76,8 @@ class Step:
         `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
         """
         _signal.set(self.signal if signal is None else signal)
-        return self.function(*self.args, **self.kwargs)
+        args, kwargs = self.placed or (self.args, self.kwargs)
+        return self.function(*args, **kwargs)
 
     def __str__(self) -> str:
         return f"step {self.name}"
