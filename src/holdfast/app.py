@@ -70,6 +70,7 @@ class App:
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
 
     Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
+    `retention="30d"` forgets executions that ended longer ago; with a server that is the server's setting.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class App:
         lease: Duration = "20s",
         token: str | None = None,
         codec: Codec | None = None,
+        retention: Duration | None = None,
     ) -> None:
         self.registry = Registry()
         self.providers = Providers()
@@ -93,6 +95,7 @@ class App:
             lease_s=parse_duration(lease),
             token=token or os.environ.get("HOLDFAST_TOKEN"),
             codec=codec,
+            retention_s=None if retention is None else parse_duration(retention),
         )
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

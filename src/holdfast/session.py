@@ -53,6 +53,7 @@ class SessionSettings(Struct, frozen=True):
     token: str | None
     codec: Codec | None
     grace_s: float = 10.0  # for running steps, when it is closed
+    retention_s: float | None = None
 
 
 class Seams(Struct, frozen=True):
@@ -70,6 +71,12 @@ class Refused(HoldfastError):
     """The node did not do what was asked."""
 
     code = "HF5201"
+
+
+class NoStoreHere(HoldfastError):
+    """A setting of the store was given to an app that has none: it talks to a server."""
+
+    code = "HF5210"
 
 
 class Session:
@@ -149,13 +156,20 @@ class Session:
         if self._seams.client is not None:
             return self._seams.client
         url = self._settings.url
+        retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
+            if retention_s is not None:
+                raise NoStoreHere(
+                    "This app talks to a server, so it cannot decide what that forgets. "
+                    f"Use `holdfast serve --retention` there. [{NoStoreHere.code}]"
+                )
             from holdfast.client.http import HttpClient
 
             return HttpClient(url.split(","), token=self._settings.token)
         from holdfast.client.embedded import EmbeddedClient
 
-        self._node = Node(open_store(url))
+        retention_ms = None if retention_s is None else round(retention_s * 1000)
+        self._node = Node(open_store(url), retention_ms=retention_ms)
         await self._node.start()
         return EmbeddedClient(self._node)
 
