@@ -79,7 +79,7 @@ class Execution:
         self._count = 0
         self._place = 1
         self.fault: ReplayMismatch | None = None
-        self._news = asyncio.Event()
+        self._sleeper: asyncio.Future[None] | None = None  # of a loop that waits for news
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
         self._loop = asyncio.get_running_loop()
@@ -188,12 +188,12 @@ class Execution:
     def notice(self, promise: Promise) -> None:
         """A promise that this execution listens to has settled."""
         self._learn(promise)
-        self._news.set()
+        self._tell()
 
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more."""
         self._pen.is_lost = True
-        self._news.set()
+        self._tell()
 
     def _check_claim(self) -> None:
         """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
@@ -311,7 +311,7 @@ class Execution:
         def done(outcome: Outcome) -> None:
             if self._running.pop(promise_id, None) is not None and promise_id in self._open:
                 self._finished.append((promise_id, outcome))
-                self._news.set()
+                self._tell()
 
         self._running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
@@ -326,7 +326,11 @@ class Execution:
         self._running |= dict.fromkeys(self._late, inf)
         first = min(self._running.values(), default=inf)
         self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
-        self._news.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
 
     def _has_news(self) -> bool:
         return bool(self._finished or self._arrived or self._late or self._pen.is_lost or self.scheduler.done)
@@ -347,8 +351,8 @@ class Execution:
             if unheard:
                 await self._listen(unheard)
         while not self._has_news():
-            self._news.clear()
-            await self._news.wait()
+            self._sleeper = self._loop.create_future()
+            await self._sleeper
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
