@@ -273,7 +273,9 @@ async def test_the_context_of_a_step_holds_across_its_waits(runner: StepRunner) 
 
     request.set("mine")
     outcomes = [start(runner, step(read)), start(runner, step(read))]
-    assert [outcome.value for outcome in await asyncio.gather(*outcomes)] == [["mine", "changed", "changed"]] * 2
+    assert [outcome.value for outcome in await asyncio.gather(*outcomes)] == [
+        ["mine", "changed", "changed"]
+    ] * 2
     assert request.get() == "mine"
 
 

@@ -28,6 +28,7 @@ from holdfast.runtime.slot import current, current_fiber
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
 class Step:
     """A function call to be performed once, outside the fibers, and remembered."""
 
@@ -41,6 +42,7 @@ class Step:
         "function",
         "kwargs",
         "name",
+        "placed",
     )
 
     def __init__(
@@ -55,6 +57,7 @@ class Step:
         self.function = function
         self.args = args
         self.kwargs = kwargs
+        self.placed: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # with what a driver adds
         self.context: Context = copy_context()
         self._above = above
         self._signal: Signal | None = None
@@ -103,7 +106,8 @@ class Step:
         `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
         """
         _signalled.set(self if signal is None else signal)
-        return self.function(*self.args, **self.kwargs)
+        args, kwargs = self.placed or (self.args, self.kwargs)
+        return self.function(*args, **kwargs)
 
     def __str__(self) -> str:
         return f"step {self.name}"

@@ -17,15 +17,16 @@ from contextvars import Context
 from types import coroutine
 from typing import Any, Protocol
 
-
 Body = Coroutine[Any, Any, Any]
 
 
 class Part(Protocol):
-    """Whom a performer tells. Another `body` than the one handed over means that nobody waits for that one."""
+    """Whom a performer tells. Another `body` than the one handed over: nobody waits for that one."""
 
-    name: str
     body: Body | None
+
+    @property
+    def name(self) -> str: ...
 
     def keep(self, task: Task[None], /) -> None:
         """The body waits: until it ends, the task is its own."""
@@ -91,7 +92,7 @@ class Performers:
 
 @coroutine
 def _rest_of(body: Body, awaited: Any, context: Context) -> Generator[Any, Any, Any]:
-    """What `await body` would be, had it not begun already: passes on what it waits for and what comes of it."""
+    """What `await body` would be, had it not begun: hands on what it waits for, and what comes of that."""
     while True:
         try:
             try:
