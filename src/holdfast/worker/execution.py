@@ -33,6 +33,7 @@ from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import ClaimGone, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe
+from holdfast.worker.news import News
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.pen import Pen
 from holdfast.worker.recording import Recorder, as_settled, read_outcome
@@ -69,7 +70,7 @@ class Execution:
         self._count = 0
         self._place = 1
         self.fault: ReplayMismatch | None = None
-        self._news = asyncio.Event()
+        self._news = News()
         self._steps = StepsUnderWay(around, self._news)
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
@@ -181,12 +182,12 @@ class Execution:
     def notice(self, promise: Promise) -> None:
         """A promise that this execution listens to has settled."""
         self._learn(promise)
-        self._news.set()
+        self._news.tell()
 
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more."""
         self._pen.is_lost = True
-        self._news.set()
+        self._news.tell()
 
     def _check_claim(self) -> None:
         """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
@@ -313,7 +314,6 @@ class Execution:
             if unheard:
                 await self._listen(unheard)
         while not self._has_news():
-            self._news.clear()
             await self._news.wait()
 
     async def _listen(self, promise_ids: list[str]) -> None:
