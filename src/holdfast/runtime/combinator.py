@@ -25,9 +25,25 @@ T = TypeVar("T")
 
 
 class Ok(NamedTuple, Generic[T]):
-    """An input that succeeded, in the list `all_settled` gives."""
+    """What succeeded: an input in the list `all_settled` gives, or something that was asked of a node."""
 
     value: T
+
+    @property
+    def is_ok(self) -> bool:
+        return True
+
+    @property
+    def is_err(self) -> bool:
+        return False
+
+    @property
+    def ok_value(self) -> T:
+        return self.value
+
+    @property
+    def err_value(self) -> NoReturn:
+        raise ValueError("It succeeded, so there is no error.")
 
 
 class Failed(NamedTuple):
