@@ -1,4 +1,4 @@
-"""Results, errors and codes: exactly one of ok and err, codes that mean one thing, and how they are stored."""
+"""Results, errors and codes: exactly one of ok and err, codes that mean one thing, how they are stored."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -15,7 +15,7 @@ nothing to hide in: it is thrown at the fiber that waits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from holdfast.runtime.errors import TaskInterrupted
 from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, leave
