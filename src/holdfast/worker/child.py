@@ -28,6 +28,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepExited
+from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import Call, signature_of
 
@@ -54,6 +55,7 @@ class Order(Struct):
     args: list[Raw]
     kwargs: dict[str, Raw]
     attempt: int
+    info: ExecutionInfo | None = None
 
 
 def main() -> None:
@@ -82,7 +84,7 @@ def perform(hello: Hello, order: Order) -> bytes:
         call = Call(order.qualname, tuple(order.args), order.kwargs)
         args, kwargs = signature_of(function).bind(call, load)
         step = Step(order.qualname, function, args, kwargs, Signal())
-        return VALUE + dump(copy_context().run(_call, step, order.attempt))
+        return VALUE + dump(copy_context().run(_call, step, order))
     except Exception as error:
         return ERROR + dump(fault.describe(error))
     except BaseException as error:
@@ -116,8 +118,10 @@ def _main_module(hello: Hello) -> ModuleType:
     return sys.modules[MAIN_ALIAS]
 
 
-def _call(step: Step, attempt: int) -> Any:
-    set_attempt(attempt)
+def _call(step: Step, order: Order) -> Any:
+    set_attempt(order.attempt)
+    if order.info is not None:
+        of_step.set(order.info)
     value = step.perform()
     return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 

@@ -26,6 +26,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello
 from holdfast.worker.errors import StepNotImportable, StepProcessDied, UnencodablePayload
+from holdfast.worker.info import of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import signature_of
 
@@ -46,7 +47,14 @@ class Processes:
         function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
         module, qualname = _importable(function, step.name)
         order = dump(
-            {"module": module, "qualname": qualname, "args": args, "kwargs": kwargs, "attempt": attempt}
+            {
+                "module": module,
+                "qualname": qualname,
+                "args": args,
+                "kwargs": kwargs,
+                "attempt": attempt,
+                "info": step.context.get(of_step),
+            }
         )
         async with self._slots:
             child = self._idle_child() or await self._spawn()
