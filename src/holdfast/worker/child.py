@@ -47,6 +47,15 @@ class Hello(Struct):
     main_file: str | None = None
 
 
+class _Parent:
+    """Who this process works for, once it has said so."""
+
+    hello: Hello | None = None
+
+
+_parent: Final = _Parent()
+
+
 class Order(Struct):
     """A step to perform."""
 
@@ -67,7 +76,7 @@ def main() -> None:
     first = _read(orders_in)
     if first is None:
         return
-    hello: Hello = load(first, Hello)
+    hello = _parent.hello = load(first, Hello)
     sys.path[:] = hello.path
     orders: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(orders_in, orders), daemon=True).start()
@@ -91,6 +100,12 @@ def perform(hello: Hello, order: Order) -> bytes:
         exited = StepExited(f"The step {order.qualname} raised {error!r}")
         exited.__cause__ = error
         return ERROR + dump(fault.describe(exited))
+
+
+def find_here(module_name: str, qualname: str) -> Any:
+    """What the parent calls by this name. For code that runs in a child."""
+    assert _parent.hello is not None, "this is no child"
+    return find(_parent.hello, module_name, qualname)
 
 
 def find(hello: Hello, module_name: str, qualname: str) -> Any:

@@ -180,11 +180,21 @@ def _importable(function: Callable[..., Any], step_name: str) -> tuple[str, str]
     module_name, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
         refuse(f"{function!r} has no module and name")
+    if named(module_name, qualname) is not function:
+        refuse(f"{module_name}:{qualname} is not the function itself")
+    if not reaches(module_name):
+        refuse("it was typed at a prompt, where a child cannot find it")
+    return module_name, qualname
+
+
+def named(module_name: str, qualname: str) -> Any:
+    """What this process calls by this name, or None."""
     found: Any = sys.modules.get(module_name)
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    if found is not function:
-        refuse(f"{module_name}:{qualname} is not the function itself")
-    if module_name == "__main__" and _hello().main_name is None and _hello().main_file is None:
-        refuse("it was typed at a prompt, where a child cannot find it")
-    return module_name, qualname
+    return found
+
+
+def reaches(module_name: str) -> bool:
+    """Can a child import this module?"""
+    return module_name != "__main__" or _hello().main_name is not None or _hello().main_file is not None
