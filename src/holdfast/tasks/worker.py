@@ -19,7 +19,6 @@ from typing import Final
 
 from holdfast.client.asking import ask
 from holdfast.client.interface import Client
-from holdfast.node.clock import wall_clock
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import TaskRef
@@ -58,7 +57,7 @@ class TaskWorker:
         pid: str,
         settings: TaskSettings,
         lease_s: float = 20.0,
-        now: Callable[[], int] = wall_clock,
+        now: Callable[[], int],
     ) -> None:
         self._client = client
         self._payloads = payloads
