@@ -128,6 +128,7 @@ TASK_CHANGES: Final = tuple(
     if name
     not in (
         "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group",
+        "job_key",
     )
 )  # fmt: skip
 

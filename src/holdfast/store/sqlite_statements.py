@@ -35,7 +35,18 @@ UPSERT_PROMISES: Final = _upsert(
 UPSERT_TASKS: Final = _upsert(
     "tasks",
     rows.TASK_COLUMNS,
-    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group"),
+    (
+        "id",
+        "target",
+        "dialect",
+        "timer",
+        "priority",
+        "timeout_at",
+        "created_at",
+        "poll_group",
+        "claim_group",
+        "job_key",
+    ),
 )
 UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
 INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
