@@ -1,9 +1,11 @@
-"""Tasks by name: what a queue asks for, and what this process can run."""
+"""Tasks by name, and what an app declares about queues and schedules."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.tasks.errors import DuplicateTask, UnknownTask
+from holdfast.tasks.errors import BadOption, DuplicateTask, UnknownTask
+from holdfast.tasks.queues import QueueLimits
+from holdfast.tasks.schedules import Recurrence
 from holdfast.tasks.task import Task
 
 AnyTask = Task[..., Any, Any, Any]
@@ -12,6 +14,8 @@ AnyTask = Task[..., Any, Any, Any]
 class TaskRegistry:
     def __init__(self) -> None:
         self._tasks: dict[str, AnyTask] = {}
+        self.limits: dict[str, QueueLimits] = {}
+        self.recurrences: dict[str, Recurrence] = {}
 
     def add(self, task: AnyTask) -> None:
         other = self._tasks.get(task.name)
@@ -33,6 +37,21 @@ class TaskRegistry:
     def queues(self) -> list[str]:
         """The queues that the tasks of this process are sent to."""
         return sorted({task.queue for task in self._tasks.values()})
+
+    def add_queue(self, limits: QueueLimits) -> None:
+        known = self.limits.get(limits.name)
+        if known is not None and known != limits:
+            raise BadOption(f"The queue {limits.name!r} is declared twice, with different options")
+        self.limits[limits.name] = limits
+
+    def add_recurrence(self, recurrence: Recurrence) -> None:
+        if recurrence.id in self.recurrences:
+            raise BadOption(f"The schedule {recurrence.id!r} is declared twice: give one of them another id=")
+        self.recurrences[recurrence.id] = recurrence
+
+    def priority_of(self, queue: str) -> int | None:
+        limits = self.limits.get(queue)
+        return None if limits is None else limits.priority
 
     def __iter__(self) -> Iterator[AnyTask]:
         return iter(self._tasks.values())
