@@ -1,4 +1,7 @@
-"""Celery on Redis: fill, or the app that `celery worker` runs. Prints seconds, a worker the time of its first task."""
+"""Celery on Redis: fill, or the app that `celery worker` runs.
+
+Prints seconds; a worker prints the time of its first task.
+"""
 
 import os
 import sys

@@ -1,6 +1,8 @@
-"""pgqueuer on the database with this URL: fill or work. Prints seconds, a worker the time of its first task."""
+"""pgqueuer on the database with this URL: fill or work.
 
-import asyncio
+Prints seconds; a worker prints the time of its first task.
+"""
+
 import sys
 import time
 from datetime import timedelta

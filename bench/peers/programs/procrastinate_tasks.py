@@ -1,4 +1,7 @@
-"""procrastinate on the database with this URL: fill, send or work. Prints seconds, a worker the time of its first task."""
+"""procrastinate on the database with this URL: fill, send or work.
+
+Prints seconds; a worker prints the time of its first task.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Both sides of a task in a process of its own. What crosses is the call as it was stored, and the conclusion.
+"""Both sides of a task in a process of its own. What crosses is the call as stored, and the conclusion.
 
 The child finds the task by the module and name of its function, types the arguments, runs it and judges the
 result there, where the classes of its exceptions are. The codec stays with the parent.
@@ -27,7 +27,7 @@ def order(task: AnyTask, call: Call) -> Callable[[], Any]:
     module, qualname = task.function.__module__, task.function.__qualname__
     if named(module, qualname) is not task or not reaches(module):
         raise StepNotImportable(
-            f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is not the task itself"
+            f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is another thing"
         )
     return partial(run_here, module, qualname, call.args_json, call.kwargs_json)
 

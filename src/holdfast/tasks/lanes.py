@@ -128,9 +128,7 @@ class Lane:
         return TaskClaim(groups, count, pid, lease_ms, start, ceiling)
 
 
-def lanes_of(
-    registry: TaskRegistry, settings: TaskSettings, left_behind: Callable[[], int]
-) -> list[Lane]:
+def lanes_of(registry: TaskRegistry, settings: TaskSettings, left_behind: Callable[[], int]) -> list[Lane]:
     queues = list(dict.fromkeys(settings.queues if settings.queues is not None else registry.queues))
     narrow = {task.queue for task in registry if task.mode == "process"}
     wide = [queue for queue in queues if queue not in narrow]

@@ -1,8 +1,8 @@
 """The worker for plain tasks: claim, start, run, tell, let go.
 
 1. A task is run only by whoever holds it, and begins only after the store knows that it did.
-2. One heartbeat for all that is held, claimed or running, at half the lease. What the node calls lost, or says
-   was settled by somebody else, is stopped at once, and its result is not told.
+2. One heartbeat for all that is held, claimed or running, at half the lease. What the node calls lost, or
+   says was settled by somebody else, is stopped at once, and its result is not told.
 3. A result is told until the node has answered. 409 means that it came too late: it is dropped, whoever it
    comes from, and a line is logged.
 4. What cannot be run here (an unknown name, another codec) is given back; the engine lets it rest longer and
@@ -45,6 +45,7 @@ log = logging.getLogger("holdfast.tasks")
 
 heartbeat_tasks_max: Final = 10_000
 goodbye_s_max: Final = 10.0
+stray_rest_s: Final = 1.0
 
 
 class TaskWorker:
@@ -68,7 +69,8 @@ class TaskWorker:
         self._lease_ms = round(lease_s * 1000)
         self._loop = asyncio.get_running_loop()
         self._runner = StepRunner(
-            threads_max=settings.concurrency, processes_max=max(1, min(settings.processes, settings.concurrency))
+            threads_max=settings.concurrency,
+            processes_max=max(1, min(settings.processes, settings.concurrency)),
         )
         self._outbox = Outbox(client, self._compose)
         self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind)
@@ -114,7 +116,9 @@ class TaskWorker:
                 self._give_back(run, lane)
         until = self._loop.time() + (self._settings.drain_s if drain_s is None else drain_s)
         await self._until_idle(until)
-        unfinished = [(run, lane) for run, lane in self._held.values() if run.state in ("starting", "running")]
+        unfinished = [
+            (run, lane) for run, lane in self._held.values() if run.state in ("starting", "running")
+        ]
         for run, _ in unfinished:
             self._lose(run, "the worker is stopping")
         await self._runner.close()
@@ -231,7 +235,12 @@ class TaskWorker:
         self._outbox.put(TaskStart(run.id, run.version), partial(self._started, run, lane))
 
     def _started(self, run: Run, lane: Lane, reply: Reply | None) -> None:
-        if run.is_lost or reply is None or not isinstance(reply.data, TaskReply) or reply.data.task.state != "acquired":
+        if (
+            run.is_lost
+            or reply is None
+            or not isinstance(reply.data, TaskReply)
+            or reply.data.task.state != "acquired"
+        ):
             lane.running -= 1  # it was lost, cancelled, or has expired
             self._forget(run)
             self._outbox.nudge()
@@ -275,7 +284,9 @@ class TaskWorker:
             self._tell(run, unstorable(run, str(reply.data), self._payloads))
             return
         if reply.status >= 400:
-            what = "a late result was dropped" if run.letter.sent == 1 else "a result was told twice or too late"
+            what = (
+                "a late result was dropped" if run.letter.sent == 1 else "a result was told twice or too late"
+            )
             log.warning("%s: %s", what, reply.data, extra={"task": run.id, "version": run.version})
         self._forget(run)
 
@@ -350,8 +361,10 @@ class TaskWorker:
     async def _look_for_strays(self) -> None:
         """What a claim with a lost reply may have left us: held in our name, and nobody here knows it."""
         try:
-            while not self._stopping and not await self._release_strays():
-                await asyncio.sleep(1.0)
+            while not self._stopping:
+                if await self._release_strays():
+                    return
+                await asyncio.sleep(stray_rest_s)
         finally:
             self._looking = None
             self._outbox.nudge()
