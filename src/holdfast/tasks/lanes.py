@@ -8,8 +8,9 @@ share the worker's concurrency. So nothing counts as running that only waits for
 2. It asks when there may be work: at first, after a message, after a claim that got all it asked for, after
    the end of a task that a limited queue held others back for, when a rate limit allows more, and every
    `poll_s` (somewhat spread), whatever got lost.
-3. One claim in ten takes part of its tasks from below some priority that was seen. So every priority below
-   the highest gets a share, however much there is of the higher ones.
+3. One claim in ten takes half of its tasks from below some priority that was seen. So every priority below
+   the highest gets a share, however much there is of the higher ones. Where there was nothing below, that is
+   remembered for a hundred claims.
 """
 
 import os
@@ -27,6 +28,7 @@ from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.running import Run
 
 ceiling_every: Final = 10
+ceiling_memory: Final = 100
 priorities_max: Final = 64
 poll_s: Final = 10.0
 poll_limited_s: Final = 1.0
@@ -74,6 +76,7 @@ class Lane:
         self._left_behind = left_behind
         self._claims = 0
         self._priorities: set[int] = set()
+        self._nothing_below: int | None = None
         self._chance = chance or random.Random()  # noqa: S311 (spreads load, guards nothing)
 
     @property
@@ -89,13 +92,13 @@ class Lane:
         if not to_start and not ahead:
             return []
         self.may_have_work = False
-        self._claims += 1
         wishes: list[Wish] = []
         if to_start:
-            below = (to_start + 1) // 2 if self._claims % ceiling_every == 0 and self._priorities else 0
+            ceiling = self._draw_ceiling()
+            below = 0 if ceiling is None else (to_start + 1) // 2
             if below:
-                ceiling = max(self._chance.choice([*self._priorities]) - 1, -limits.priority_max)
-                wishes.append(Wish(self._claim(below, pid, lease_ms, start=True, ceiling=ceiling), False))
+                part = self._claim(below, pid, lease_ms, start=True, ceiling=ceiling)
+                wishes.append(Wish(part, False))
             if to_start > below:
                 whole = self._claim(to_start - below, pid, lease_ms, start=True)
                 wishes.append(Wish(whole, True))
@@ -114,9 +117,21 @@ class Lane:
             self.asked_ahead -= claim.count
         if priorities is None or not wish.is_complete or len(priorities) == claim.count:
             self.may_have_work = True
+        if claim.ceiling is not None and priorities == []:
+            self._nothing_below = claim.ceiling
         for priority in priorities or ():
             if priority not in self._priorities and len(self._priorities) < priorities_max:
                 self._priorities.add(priority)
+
+    def _draw_ceiling(self) -> int | None:
+        self._claims += 1
+        if self._claims % ceiling_memory == 0:
+            self._nothing_below = None
+        if self._claims % ceiling_every:
+            return None
+        known = -limits.priority_max - 1 if self._nothing_below is None else self._nothing_below
+        below = [priority - 1 for priority in self._priorities if priority - 1 > known]
+        return self._chance.choice(below) if below else None
 
     def poll_after_s(self) -> float:
         return (poll_limited_s if self.is_limited else poll_s) * self._chance.uniform(0.75, 1.25)
