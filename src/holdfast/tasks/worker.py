@@ -86,7 +86,11 @@ class TaskWorker:
     @property
     def groups(self) -> list[str]:
         """Whose messages it wants to hear."""
-        return [queue_group(queue) for lane in self._lanes for queue in lane.queues]
+        return [queue_group(queue) for queue in self.queues]
+
+    @property
+    def queues(self) -> list[str]:
+        return [queue for lane in self._lanes for queue in lane.queues]
 
     @property
     def held_count(self) -> int:
