@@ -75,6 +75,12 @@ async def double(number: int) -> int:
     return number * 2
 
 
+@app.task(queue="quick")
+async def touch(number: int) -> int:
+    note("begin")
+    return number
+
+
 @app.task(queue="quick", retry=patient)
 def work(seconds: float) -> int:
     """In a thread."""
@@ -137,6 +143,10 @@ class Oops(Exception):
 @app.task(queue="heavy", mode="process", exception_codes={Oops: "OOPS"})
 def oops() -> None:
     raise Oops("from a child")
+
+
+narrow_at_once = 3
+app.queue("limited", concurrency=narrow_at_once)
 
 
 @app.task(queue="limited", retry=patient)
