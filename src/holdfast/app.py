@@ -1,4 +1,4 @@
-"""App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
+"""App: what a user constructs. It knows workflows and tasks, opens a node (or talks to one), runs a worker.
 
 The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
 `async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
@@ -11,12 +11,17 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
+from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
+from holdfast.tasks.declaring import Declaring
+from holdfast.tasks.desk import Desk
+from holdfast.tasks.home import Sent
+from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
 from holdfast.worker.registry import Registry, Workflow
@@ -61,7 +66,7 @@ class Handle(Generic[T]):
         return f"<handle of {self.id}>"
 
 
-class App:
+class App(Declaring):
     """
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
@@ -79,7 +84,10 @@ class App:
         lease: Duration = "20s",
         token: str | None = None,
         codec: Codec | None = None,
+        exception_codes: Mapping[type[BaseException], str] | None = None,
+        default_error_code: str | None = None,
     ) -> None:
+        super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.settings = SessionSettings(
             url=url or os.environ.get("HOLDFAST_URL") or default_url,
@@ -197,6 +205,22 @@ class App:
     async def _reject(self, promise_id: str, error: Exception) -> None:
         await self.session.settle_error(promise_id, error)
 
+    # --- tasks: declaring.py has what is said about them -----------------------------------------------
+
+    @property
+    def desk(self) -> Desk:
+        return self.session.desk
+
+    def now(self) -> int:
+        return wall_clock() if self._session is None else self._session.now()
+
+    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        self._open_in_thread()
+        return self.session.send_inside(connection, orders)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        return await self.session.send_inside_async(connection, orders)
+
     # --- life ------------------------------------------------------------------------------------------
 
     @property
@@ -207,7 +231,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry)
+        self._session = Session(self.settings, self.registry, tasks=self.tasks)
         await self._session.open()
         return self
 

@@ -6,14 +6,18 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.client.asking import ask
+from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
 from holdfast.node import Node
 from holdfast.node.clock import wall_clock
+from holdfast.node.group import Outcome
 from holdfast.protocol import limits, tags
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import HoldfastError
@@ -28,7 +32,14 @@ from holdfast.protocol.requests import (
     RequestData,
 )
 from holdfast.runtime import Report
-from holdfast.store.urls import open_store
+from holdfast.store.interface import CannotJoin
+from holdfast.store.urls import file_of, open_store
+from holdfast.tasks.desk import Desk, answer
+from holdfast.tasks.errors import BadOption
+from holdfast.tasks.home import Sent
+from holdfast.tasks.order import Order
+from holdfast.tasks.registry import TaskRegistry
+from holdfast.tasks.storing import store_declarations
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
@@ -69,12 +80,23 @@ class Refused(HoldfastError):
 
     code = "HF5201"
 
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+
 
 class Session:
-    def __init__(self, settings: SessionSettings, registry: Registry, seams: Seams | None = None) -> None:
+    def __init__(
+        self,
+        settings: SessionSettings,
+        registry: Registry,
+        seams: Seams | None = None,
+        tasks: TaskRegistry | None = None,
+    ) -> None:
         self._settings = settings
         self._seams = seams or Seams()
         self._registry = registry
+        self._tasks = tasks or TaskRegistry()
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
@@ -88,9 +110,14 @@ class Session:
         self._count = 0
 
     async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._client = await self._connect()
+        self.desk = Desk(
+            self._client, self._payloads, self._tasks, self._errors, self._seams.now, self.settled
+        )
         self._runner = self._seams.runner()
         if self._settings.worker:
+            await store_declarations(self._tasks, self._client, self._payloads, self._settings.group)
             self._worker = Worker(
                 self.surroundings(),
                 self._registry,
@@ -162,6 +189,31 @@ class Session:
                 elif self._worker is not None:
                     self._worker.hear(message)
 
+    # --- inside the caller's transaction ---------------------------------------------------------------
+
+    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        """From any thread: the work is done on the caller's connection."""
+        requests = [ask(order.creation) for order in orders]
+        try:
+            outcome = request_inside(connection, requests, self.now(), file_of(self._settings.url))
+        except CannotJoin as error:
+            raise BadOption(str(error)) from None
+        return self._sent_inside(orders, outcome)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        requests = [ask(order.creation) for order in orders]
+        try:
+            file = file_of(self._settings.url)
+            outcome = await request_inside_async(connection, requests, self.now(), file)
+        except CannotJoin as error:
+            raise BadOption(str(error)) from None
+        return self._sent_inside(orders, outcome)
+
+    def _sent_inside(self, orders: Sequence[Order], outcome: Outcome) -> list[Sent]:
+        if self._node is not None:
+            self._loop.call_soon_threadsafe(self._node.expect_outsiders, outcome.next_due)
+        return [answer(order, reply) for order, reply in zip(orders, outcome.replies, strict=True)]
+
     # --- what an app asks for --------------------------------------------------------------------------
 
     async def start(
@@ -186,7 +238,18 @@ class Session:
         param = self._payloads.encode_call(workflow, args, kwargs, version)
         return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
 
+    def now(self) -> int:
+        return self._seams.now()
+
     async def result(self, promise_id: str, returns: Any) -> Any:
+        settled = await self.settled(promise_id)
+        assert settled is not None, "without a limit it waits until it is"
+        return self._outcome(settled, returns)
+
+    async def settled(self, promise_id: str, timeout_s: float | None = None) -> Promise | None:
+        """Wait until a promise is settled; None when that takes longer than `timeout_s`."""
+        loop = asyncio.get_running_loop()
+        ends_s = None if timeout_s is None else loop.time() + timeout_s
         settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
 
         def hear(promise: Promise) -> None:
@@ -200,8 +263,12 @@ class Session:
                 promise = await self._ask("promise.register_listener", listen)
                 if promise.state != "pending":
                     hear(promise)
-                await asyncio.wait([settled], timeout=self._seams.listen_again_s)
-            return self._outcome(settled.result(), returns)
+                left_s = None if ends_s is None else max(0.0, ends_s - loop.time())
+                rest_s = min(self._seams.listen_again_s, inf if left_s is None else left_s)
+                await asyncio.wait([settled], timeout=None if rest_s == inf else rest_s)
+                if left_s is not None and left_s <= rest_s and not settled.done():
+                    return None
+            return settled.result()
         finally:
             withdraw()
 
@@ -233,7 +300,7 @@ class Session:
             if isinstance(reply.data, PromiseReply):
                 return reply.data.promise
             if reply.status not in (429, 503):
-                raise Refused(str(reply.data))
+                raise Refused(str(reply.data), reply.status)
             await asyncio.sleep(0.1)
 
 

@@ -1,8 +1,8 @@
 """The desk: where an open app asks its node about tasks. Everything here runs on the session's loop.
 
 1. `send` never raises because of the node or the way to it: each order gets an Ok or an Err.
-2. Sending is repeated when the node says that it has no room, or cannot tell: an order has an id, so the same one
-   twice is one.
+2. Sending is repeated when the node says that it has no room, or cannot tell: an order has an id, so the
+   same one twice is one.
 3. Many orders leave together: one request, one commit, for up to `orders_per_request_max`.
 """
 
@@ -23,6 +23,7 @@ from holdfast.protocol.requests import (
     PromiseGet,
     QueueGet,
     QueuePause,
+    Request,
     RequestData,
     TaskCancel,
     TaskGet,
@@ -30,7 +31,7 @@ from holdfast.protocol.requests import (
 from holdfast.tasks.codes import RetrievalCode, SendCode
 from holdfast.tasks.errors import CannotCancel, CannotRerun, TaskNotFound
 from holdfast.tasks.info import TaskInfo, read_info
-from holdfast.tasks.order import RERUN_OF, TASK, Order, SendError, again
+from holdfast.tasks.order import TASK, Order, SendError, again
 from holdfast.tasks.outcome import AnyResult, failure, read_result
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.result import Err, Ok, TaskError
@@ -62,14 +63,10 @@ class Desk(Struct, frozen=True):
 
     async def _send_together(self, orders: Sequence[Order]) -> "list[Ok[Promise] | Err[SendError]]":
         requests = [ask(order.creation) for order in orders]
-        for attempt in range(tries_max):
-            try:
-                replies = await self.client.request(requests)
-            except HoldfastError as error:
-                return [Err(_failed(order, str(error))) for order in orders]
-            if replies[0].status not in busy_statuses or attempt + 1 == tries_max:
-                break
-            await asyncio.sleep(rest_s * 2**attempt)
+        try:
+            replies = await self._request(requests)
+        except HoldfastError as error:
+            return [Err(_failed(order, str(error))) for order in orders]
         return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
 
     # --- results ---------------------------------------------------------------------------------------
@@ -81,12 +78,10 @@ class Desk(Struct, frozen=True):
                 promise: Promise | None = (await self._ask(PromiseGet(task_id), PromiseReply)).promise
             else:
                 promise = await self.settled(task_id, timeout_s)
-        except Refused as error:
-            missing = error.status == 404  # noqa: PLR2004
-            code = RetrievalCode.TASK_NOT_FOUND if missing else RetrievalCode.RESULT_NOT_AVAILABLE
-            return failure(code, error.what)
         except HoldfastError as error:
-            return failure(RetrievalCode.RESULT_NOT_AVAILABLE, str(error))
+            missing = getattr(error, "status", None) == 404
+            code = RetrievalCode.TASK_NOT_FOUND if missing else RetrievalCode.RESULT_NOT_AVAILABLE
+            return failure(code, str(error))
         if promise is None or promise.state == "pending":
             return failure(RetrievalCode.WAIT_TIMEOUT, f"{task_id} is not over after {timeout_s:g} s")
         return self.read(promise)
@@ -100,7 +95,7 @@ class Desk(Struct, frozen=True):
 
     async def info(self, task_id: str) -> TaskInfo:
         replies = await self.client.request([ask(TaskGet(task_id)), ask(PromiseGet(task_id))])
-        if replies[0].status == 404:  # noqa: PLR2004
+        if replies[0].status == 404:
             raise TaskNotFound(f"There is no task {task_id!r}")
         view = expect(replies[0], TaskReply).task
         promise = expect(replies[1], PromiseReply).promise
@@ -114,7 +109,7 @@ class Desk(Struct, frozen=True):
         try:
             await self._ask(TaskCancel(task_id, force), TaskReply)
         except Refused as error:
-            if error.status == 404:  # noqa: PLR2004
+            if error.status == 404:
                 raise TaskNotFound(f"There is no task {task_id!r}") from None
             raise CannotCancel(error.what) from None
 
@@ -133,12 +128,17 @@ class Desk(Struct, frozen=True):
         return await self._ask(QueueGet(name), QueueReply)
 
     async def _ask(self, data: RequestData, shape: type[Data]) -> Data:
-        for attempt in range(tries_max):
-            [reply] = await self.client.request([ask(data)])
-            if reply.status not in busy_statuses or attempt + 1 == tries_max:
-                break
-            await asyncio.sleep(rest_s * 2**attempt)
+        [reply] = await self._request([ask(data)])
         return expect(reply, shape)
+
+    async def _request(self, requests: Sequence[Request]) -> list[Reply]:
+        """Ask; a node that has no room is asked again, a few times."""
+        for attempt in range(tries_max - 1):
+            replies = await self.client.request(requests)
+            if replies[0].status not in busy_statuses:
+                return replies
+            await asyncio.sleep(rest_s * 2**attempt)
+        return await self.client.request(requests)
 
 
 def answer(order: Order, reply: Reply) -> "Ok[Promise] | Err[SendError]":
@@ -151,7 +151,7 @@ def answer(order: Order, reply: Reply) -> "Ok[Promise] | Err[SendError]":
             return Err(SendError(SendCode.PAYLOAD_MISMATCH, what, promise.id))
         return Ok(promise)
     sentence = str(reply.data)
-    if reply.status in busy_statuses or reply.status >= 500:  # noqa: PLR2004
+    if reply.status in busy_statuses or reply.status >= 500:
         return Err(_failed(order, sentence))
     taken = f"[{KeyTaken.code}]" in sentence or "[HF1203]" in sentence
     code = SendCode.KEY_TAKEN if taken else SendCode.VALIDATION_FAILED

@@ -32,8 +32,10 @@ class TaskHandle(Generic[T, E]):
     def get(self, timeout: Duration | None = None) -> TaskResult[T, E]:
         return self._known or self._home.block(self._result(_seconds(timeout)))
 
-    async def get_async(self, timeout: Duration | None = None) -> TaskResult[T, E]:
-        return self._known or await self._home.bridge(self._result(_seconds(timeout)))
+    async def get_async(self, timeout: Duration | None = None) -> TaskResult[T, E]:  # noqa: ASYNC109
+        if self._known is not None:
+            return self._known
+        return await self._home.bridge(self._result(_seconds(timeout)))
 
     def __await__(self) -> Generator[Any, None, TaskResult[T, E]]:
         return self.get_async().__await__()
@@ -46,7 +48,7 @@ class TaskHandle(Generic[T, E]):
         return await self._home.bridge(self._info())
 
     def cancel(self, *, force: bool = False) -> None:
-        """End it as CANCELLED. One that runs is stopped only with `force`: its signal is set, a process is killed.
+        """End it as CANCELLED. One that runs is stopped only with `force`: its signal is set.
 
         Raises `CannotCancel` when it runs or is over; cancelling it again is fine.
         """

@@ -26,10 +26,10 @@ class AttemptInfo(Struct, frozen=True):
 
 class TaskInfo(Struct, frozen=True):
     """
-    `sent_at`: when the caller called. `enqueued_at`: when it becomes eligible, by its delay or its latest retry.
-    `claimed_at`, `claimed_by`: kept when it ends, cleared when it went back without having run. `started_at`: of
-    the latest attempt. Exactly one of `completed_at` and `failed_at` is set once it is over; the latter also
-    when it was cancelled or has expired. `attempts` are those that ended, oldest first.
+    `sent_at`: when the caller called. `enqueued_at`: when it becomes eligible, by its delay or its latest
+    retry. `claimed_at`, `claimed_by`: kept when it ends, cleared when it went back without having run.
+    `started_at`: of the latest attempt. Exactly one of `completed_at` and `failed_at` is set once it is over;
+    the latter also when it was cancelled or has expired. `attempts` are those that ended, oldest first.
     """
 
     id: str
@@ -77,7 +77,9 @@ def read_info(view: TaskView, promise: Promise) -> TaskInfo:
         retry_limit=0 if job.retry is None else job.retry.limit,
         enqueued_at=_moment(job.enqueued_at),
         completed_at=moment(job.finished_at) if status is TaskStatus.COMPLETED else None,
-        failed_at=moment(job.finished_at) if status.is_terminal and status is not TaskStatus.COMPLETED else None,
+        failed_at=moment(job.finished_at)
+        if status.is_terminal and status is not TaskStatus.COMPLETED
+        else None,
         started_at=moment(job.started_at),
         error_code=None if job.code is None else as_code(job.code),
         key=job.unique,

@@ -1,6 +1,8 @@
 """The options of one send, checked where they are written."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
@@ -83,7 +85,7 @@ def instant(name: str, moment: Any) -> int:
     return max(0, round(moment.timestamp() * 1000))
 
 
-def _text(name: str, text: Any, most: int) -> str:
+def _text(name: str, most: int, text: Any) -> str:
     try:
         check_text(name, text, most)
     except (ValueError, TypeError, AttributeError) as error:
@@ -97,17 +99,21 @@ def _conflict(value: Any) -> OnUnique:
     return cast(OnUnique, value)
 
 
-_readers: Final[dict[str, Any]] = {
-    "id": lambda value: _text("id", value, limits.id_bytes_max),
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "id": partial(_text, "id", limits.id_bytes_max),
     "queue": check_queue_name,
     "priority": check_priority,
-    "good_until": lambda value: instant("good_until", value),
-    "delay": lambda value: millis("delay", value),
-    "timeout": lambda value: millis("timeout", value),
-    "debounce": lambda value: millis("debounce", value),
-    "key": lambda value: _text("key", value, limits.job_key_bytes_max),
+    "good_until": partial(instant, "good_until"),
+    "delay": partial(millis, "delay"),
+    "timeout": partial(millis, "timeout"),
+    "debounce": partial(millis, "debounce"),
+    "key": partial(_text, "key", limits.job_key_bytes_max),
     "on_conflict": _conflict,
-    "limit_key": lambda value: _text("limit_key", value, limits.job_key_bytes_max),
-    "connection": lambda value: value,
+    "limit_key": partial(_text, "limit_key", limits.job_key_bytes_max),
+    "connection": _as_it_is,
 }
 _fields: Final = {"good_until": "good_until_ms", "delay": "delay_ms", "timeout": "timeout_ms"}

@@ -35,7 +35,7 @@ _flat: Final = str.maketrans(":.", "__")
 
 
 class SendError(Struct, frozen=True):
-    """Why a task was not sent. After ENQUEUE_FAILED nobody may know: sending it again under `task_id` is safe."""
+    """Why a task was not sent. After ENQUEUE_FAILED nobody may know: again under `task_id` is safe."""
 
     code: SendCode
     message: str
@@ -141,8 +141,6 @@ def new_id(name: str, sent_at: int) -> str:
     # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
     root = name.translate(_flat)
     return f"{root}-{sent_at:011x}{secrets.token_hex(6)}"
-
-
 
 
 def again(promise: Promise, now: int) -> PromiseCreate:

@@ -1,16 +1,16 @@
 """Tasks and workflows that recur, as an app declares them.
 
-A declaration is stored when a worker of the app starts. One that is there already, and the same, is left as it is;
-one that changed is replaced, in one commit. Everything about a task travels with each run: its retry policy,
-its queue, its priority.
+A declaration is stored when a worker of the app starts. One that is there already, and the same, is left
+alone; one that changed is replaced, in one commit. Everything about a task travels with each run: its retry
+policy, its queue, its priority.
 
-1. An interval counts from the epoch, a cron expression from the clock of its time zone; neither depends on when
-   somebody looked, so nothing drifts.
+1. An interval counts from the epoch, a cron expression from the clock of its time zone; neither depends on
+   when somebody looked, so nothing drifts.
 2. Each run has an id made of the schedule's and its instant: firing twice makes one task.
 3. What is no longer declared goes on until somebody deletes it: `holdfast schedules delete ID`.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -82,7 +82,7 @@ def declare_recurrence(
     every: Duration | None,
     timezone: str | None,
     overlap: Any,
-    catch_up: int | None,
+    catch_up: Any,
     good_for: Duration | None,
     id: str | None,  # noqa: A002
     args: tuple[Any, ...],
@@ -100,7 +100,7 @@ def declare_recurrence(
     expression = _expression(cron, every, timezone)
     return Recurrence(
         id=id or f"{work.name.translate(str.maketrans(':.', '__'))}-schedule",
-        work=work,
+        work=cast(Any, work),
         cron=expression,
         timezone=timezone,
         overlap=overlap,

@@ -1,8 +1,8 @@
 """Sending: from a call in the user's code to an Ok(handle) or an Err that says why not.
 
 1. Arguments are checked and encoded, and `sent_at` is read, at the call and on the caller's thread.
-2. Nothing here raises because of the node, the store or the way to them: that is an Err. A mistake in the code
-   that calls (a bad option, blocking the event loop) does raise.
+2. Nothing here raises because of the node, the store or the way to them: that is an Err. A mistake in the
+   code that calls (a bad option, blocking the event loop) does raise.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,22 +51,22 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     def send(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
         """Queue a call. In a script it is durable when this returns; in asyncio use `send_async`.
 
-        Crash: once sent, some worker runs it; once it runs, its retry policy decides what a crash means. Sending
-        again under the same `id` changes nothing.
+        Crash: once sent, some worker runs it; once it runs, its retry policy decides what a crash means.
+        Sending again under the same `id` changes nothing.
         """
-        return send_all(self._home, [self._prepare(args, kwargs)])[0]
+        return self._one(send_all(self._home, [self._prepare(args, kwargs)]))
 
     async def send_async(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
-        return (await send_all_async(self._home, [self._prepare(args, kwargs)]))[0]
+        return self._one(await send_all_async(self._home, [self._prepare(args, kwargs)]))
 
     def schedule(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
         """Queue a call that no worker begins before `delay` has passed."""
         later = self._refined({"delay": delay})
-        return send_all(self._home, [later._prepare(args, kwargs)])[0]
+        return self._one(send_all(self._home, [later._prepare(args, kwargs)]))
 
     async def schedule_async(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
         later = self._refined({"delay": delay})
-        return (await send_all_async(self._home, [later._prepare(args, kwargs)]))[0]
+        return self._one(await send_all_async(self._home, [later._prepare(args, kwargs)]))
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared:
         """A call to be sent with others: `app.send_many([a.prepare(1), b.prepare("x")])`."""
@@ -96,11 +96,11 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     ) -> "Sending[P, T, E]":
         """The same task, sent otherwise.
 
-        `good_until`: not begun after this instant (with a time zone). `priority`: higher ones first. `timeout`:
-        it must be over by then. `key`: at most one open task has it; another send finds it (`existing`), cancels
-        it (`replace`) or is refused (`reject`), as `on_conflict` says. `debounce`: wait so long, and begin
-        again whenever another with the same key is sent. `limit_key`: what the queue's limits per key count
-        by. `connection`: send inside the transaction that is open on it.
+        `good_until`: not begun after this instant (with a time zone). `priority`: higher ones first.
+        `timeout`: it must be over by then. `key`: at most one open task has it; another send finds it
+        (`existing`), cancels it (`replace`) or is refused (`reject`), as `on_conflict` says. `debounce`: wait
+        so long, and begin again whenever another with the same key is sent. `limit_key`: what the queue's
+        limits per key count by. `connection`: send inside the transaction that is open on it.
         """
         given = {**locals()}
         given.pop("self")
@@ -111,7 +111,9 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         options, task = self._options, self._task
         for name in ("id", "key", "connection"):
             if getattr(options, name) is not None:
-                raise BadOption(f"{name}= makes no sense where a workflow calls a task: its id is the workflow's")
+                raise BadOption(
+                    f"{name}= makes no sense where a workflow calls a task: its id is the workflow's"
+                )
         self._home.payloads.encode_call(task.name, args, kwargs, 1, task.signature)
         entries = job_tags(task, options, None, self._home.tasks.priority_of(options.queue or task.queue))
         target = entries.pop("resonate:target")
@@ -131,6 +133,9 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
             waits=waits,
             errand=Errand(target, entries, read),
         )
+
+    def _one(self, sent: list[SendResult[T, E]]) -> SendResult[T, E]:
+        return sent[0]
 
     def _refined(self, given: dict[str, Any]) -> "Sending[P, T, E]":
         return Sending(self._home, self._task, refine(self._options, given))
@@ -153,8 +158,8 @@ class BackgroundTask(Task[P, R, T, E], Sending[P, T, E]):
     """What `@app.task` makes of a function: called, it runs right here; sent, a worker runs it."""
 
     def __init__(self, home: Home, function: Any, name: str, options: TaskOptions) -> None:
-        Task.__init__(self, function, name, options)
-        Sending.__init__(self, home, self, PLAIN)
+        Task[P, R, T, E].__init__(self, function, name, options)
+        Sending[P, T, E].__init__(self, home, self, PLAIN)
 
 
 def send_all(home: Home, prepared: Sequence[Prepared]) -> list[Any]:
@@ -165,7 +170,7 @@ def send_all(home: Home, prepared: Sequence[Prepared]) -> list[Any]:
             sent = home.send_inside(connection, orders)
         else:
             sent = home.block(_send(home, orders)) if orders else []
-    except RuntimeError:
+    except (RuntimeError, BadOption):
         raise
     except Exception as error:
         sent = [_unsent(order, error) for order in orders]
@@ -179,7 +184,7 @@ async def send_all_async(home: Home, prepared: Sequence[Prepared]) -> list[Any]:
             sent = await home.send_inside_async(connection, orders)
         else:
             sent = await home.bridge(_send(home, orders)) if orders else []
-    except RuntimeError:
+    except (RuntimeError, BadOption):
         raise
     except Exception as error:
         sent = [_unsent(order, error) for order in orders]

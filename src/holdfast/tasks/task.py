@@ -73,8 +73,8 @@ class Task(Generic[P, R, T, E]):
         self.options = options
         hint = self.signature.returns
         self.gives_result = hint is TaskResult or get_origin(hint) is TaskResult
-        inside: tuple[Any, ...] = get_args(hint) if self.gives_result else (hint,)
-        returns, error_type = (*inside, Any, TaskError)[:2] if len(inside) != 1 else (inside[0], TaskError)
+        inside: list[Any] = [*get_args(hint)] if self.gives_result else [hint, TaskError]
+        returns, error_type = inside or [Any, TaskError]
         self.returns: Any = Any if returns in (None, type(None)) else returns
         is_error = isinstance(error_type, type) and issubclass(error_type, TaskError)
         self.error_type: type[TaskError] = error_type if is_error else TaskError

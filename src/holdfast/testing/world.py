@@ -136,6 +136,7 @@ class World:
             replace(self.app.settings, worker=False),
             self.app.registry,
             self._seams(EmbeddedClient(self.node)),
+            self.app.tasks,
         )
         await self._caller.open()
         await self._hire()
@@ -154,7 +155,7 @@ class World:
     async def _hire(self) -> None:
         client = MortalClient(EmbeddedClient(self.node), self.fuse, self._on_death)
         settings = replace(self.app.settings, worker=True)
-        self._worker = Session(settings, self.app.registry, self._seams(client))
+        self._worker = Session(settings, self.app.registry, self._seams(client), self.app.tasks)
         await self._worker.open()
 
     def _seams(self, client: Any) -> Seams:
