@@ -13,10 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
-
-import asyncpg
 
 from bench.peers import cache, free_port, programs
 from tests.postgres import execute
@@ -86,7 +85,8 @@ class Looker:
 
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner()
-        self._connection = self._runner.run(asyncpg.connect(url))
+        asyncpg: Any = import_module("asyncpg")
+        self._connection = self._runner.run(_connected(asyncpg.connect(url)))
 
     def ask(self, query: str) -> Any:
         return self._runner.run(self._connection.fetchval(query))
@@ -94,6 +94,10 @@ class Looker:
     def close(self) -> None:
         self._runner.run(self._connection.close())
         self._runner.close()
+
+
+async def _connected(connecting: Any) -> Any:
+    return await connecting
 
 
 class OnPostgres:

@@ -68,7 +68,7 @@ def send(task: Any, *args: Any) -> Any:
 
 
 def attempts_of(handle: Any) -> list[tuple[int, str | None]]:
-    return sorted((each.number, each.code) for each in handle.info().attempts)
+    return sorted((each.number, each.error_code) for each in handle.info().attempts)
 
 
 def is_alive(pid: int) -> bool:

@@ -131,11 +131,11 @@ def check_attempts(crowd: Crowd, handles: list[Any]) -> None:
     for handle in handles:
         attempts = sorted(handle.info().attempts, key=lambda each: each.number)
         assert [each.number for each in attempts] == list(range(1, len(attempts) + 1))
-        assert [each.code for each in attempts[:-1]] == ["WORKER_CRASHED"] * (len(attempts) - 1)
-        assert attempts[-1].code is None
-        assert (handle.id, attempts[-1].version) in ended
+        assert [each.error_code for each in attempts[:-1]] == ["WORKER_CRASHED"] * (len(attempts) - 1)
+        assert attempts[-1].error_code is None
+        assert (handle.id, attempts[-1].token) in ended
         crashes += len(attempts) - 1
-        versions = {each.version for each in attempts}
+        versions = {each.token for each in attempts}
         for (task, token), line in begun.items():
             if task == handle.id and (task, token) not in ended:
                 assert token in versions, "a run that was cut off left no trace"
