@@ -1,6 +1,6 @@
 """Defects that others of its kind have, each shown not to be ours, on real processes.
 
-What is told is what a user sees from outside: the results, the attempts, and a ledger that every run writes to.
+What counts is what a user sees: results, attempts, and a ledger outside that every run writes to.
 """
 
 import os

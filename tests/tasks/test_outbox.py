@@ -107,7 +107,7 @@ async def test_letters_wait_until_the_node_can_be_reached_again(monkeypatch: pyt
         answered: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
         letter = outbox.put(creation(1), answered.set_result)
         async with asyncio.timeout(10):
-            while letter.sent < 3:
+            while letter.sent < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert not answered.done()
         line.is_cut = False
@@ -135,7 +135,7 @@ async def test_a_node_that_has_no_room_is_asked_again(monkeypatch: pytest.Monkey
         answers: list[Reply | None] = []
         letter = outbox.put(creation(1), answers.append)
         async with asyncio.timeout(10):
-            while letter.sent < 2:
+            while letter.sent < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         monkeypatch.setattr("holdfast.node.node.queue_requests_max", 20_000)
         async with asyncio.timeout(10):

@@ -29,7 +29,7 @@ def app_on(path: Path, lease: str = "20s", **settings: Any) -> hf.App:
 async def until(look: Callable[[], Awaitable[bool]]) -> None:
     """Until it is so, however long that takes within reason."""
     async with asyncio.timeout(soon_s):
-        while not await look():
+        while not await look():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 

@@ -1,8 +1,8 @@
 """A yard of tasks, as a user would write them, for workers in processes of their own.
 
-Each attempt leaves lines in a ledger outside: `begin` and `end`, with the task's id, the attempt, the token and
-the process. Workers are the console's: `holdfast worker tests.tasks.yard:app`. Where the store is and how long
-a lease is comes from the environment.
+Each attempt leaves lines in a ledger outside: `begin` and `end`, with the task's id, the attempt, the token
+and the process. Workers are the console's: `holdfast worker tests.tasks.yard:app`. Where the store is and how
+long a lease is comes from the environment.
 """
 
 import asyncio
