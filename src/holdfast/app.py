@@ -21,6 +21,7 @@ from holdfast.session import Session, SessionSettings
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
 from holdfast.tasks.home import Sent
+from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
@@ -97,6 +98,7 @@ class App(Declaring):
             lease_s=parse_duration(lease),
             token=token or os.environ.get("HOLDFAST_TOKEN"),
             codec=codec,
+            tasks=TaskSettings(concurrency=concurrency),
         )
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

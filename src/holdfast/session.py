@@ -1,4 +1,4 @@
-"""A session: one client, one worker and one message stream, alive on one event loop."""
+"""A session: one client, its workers and their message streams, alive on one event loop."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
@@ -37,9 +37,11 @@ from holdfast.store.urls import file_of, open_store
 from holdfast.tasks.desk import Desk, answer
 from holdfast.tasks.errors import BadOption
 from holdfast.tasks.home import Sent
+from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import store_declarations
+from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
@@ -63,6 +65,7 @@ class SessionSettings(Struct, frozen=True):
     token: str | None
     codec: Codec | None
     grace_s: float = 10.0  # for running steps, when it is closed
+    tasks: TaskSettings = TaskSettings()
 
 
 class Seams(Struct, frozen=True):
@@ -106,7 +109,8 @@ class Session:
         self._address = f"poll://uni@{self._hears_in}/{self._pid}"
         self._node: Node | None = None
         self._worker: Worker | None = None
-        self._listener: asyncio.Task[None] | None = None
+        self._task_worker: TaskWorker | None = None
+        self._streams: list[asyncio.Task[None]] = []
         self._count = 0
 
     async def open(self) -> None:
@@ -126,14 +130,37 @@ class Session:
                 concurrency=self._settings.concurrency,
             )
             self._worker.start()
-        self._listener = asyncio.create_task(self._listen())
+        self._streams.append(asyncio.create_task(self._listen()))
+        if self._settings.worker and (self._tasks or self._settings.tasks.queues):
+            self._start_task_worker()
+
+    def _start_task_worker(self) -> None:
+        worker = self._task_worker = TaskWorker(
+            self._client,
+            self._payloads,
+            self._tasks,
+            pid=self._pid,
+            settings=self._settings.tasks,
+            lease_s=self._settings.lease_s,
+            now=self._seams.now,
+        )
+        for group in worker.groups:
+            self._streams.append(asyncio.create_task(self._listen_for_tasks(group, worker)))
+        worker.start()
+
+    @property
+    def queues(self) -> list[str]:
+        """Those whose tasks are run here."""
+        return [] if self._task_worker is None else self._task_worker.queues
 
     async def close(self) -> None:
+        stops: list[Coroutine[Any, Any, None]] = []
         if self._worker is not None:
-            await self._worker.stop(self._settings.grace_s)
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+            stops.append(self._worker.stop(self._settings.grace_s))
+        if self._task_worker is not None:
+            stops.append(self._task_worker.stop())
+        await asyncio.gather(*stops)
+        await self._end_streams()
         await self._runner.close()
         await self._client.close()
         if self._node is not None:
@@ -144,10 +171,15 @@ class Session:
         await self._client.close()
         if self._worker is not None:
             await self._worker.abandon()
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+        if self._task_worker is not None:
+            await self._task_worker.abandon()
+        await self._end_streams()
         await self._runner.close()
+
+    async def _end_streams(self) -> None:
+        for stream in self._streams:
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
 
     @property
     def pid(self) -> str:
@@ -213,6 +245,11 @@ class Session:
         if self._node is not None:
             self._loop.call_soon_threadsafe(self._node.expect_outsiders, outcome.next_due)
         return [answer(order, reply) for order, reply in zip(orders, outcome.replies, strict=True)]
+
+    async def _listen_for_tasks(self, group: str, worker: TaskWorker) -> None:
+        async with self._client.messages(group, self._pid) as messages:
+            async for message in messages:
+                worker.hear(message)
 
     # --- what an app asks for --------------------------------------------------------------------------
 

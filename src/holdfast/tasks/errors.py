@@ -78,3 +78,10 @@ class CannotRerun(TasksError):
 
     code = "HF6009"
     hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
+
+
+class TaskLost(TasksError):
+    """The reason of the signal inside a task whose result nobody wants any more."""
+
+    code = "HF6050"
+    hint = "Its lease was lost, it was cancelled, or the worker is stopping: the function should return."

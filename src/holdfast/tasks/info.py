@@ -13,7 +13,7 @@ from holdfast.tasks.status import TaskStatus
 
 
 class AttemptInfo(Struct, frozen=True):
-    """One run of the function that has ended."""
+    """One run of the function that has ended. `token` is what `current().token` was in it."""
 
     number: int
     status: TaskStatus  # COMPLETED or FAILED
@@ -22,6 +22,7 @@ class AttemptInfo(Struct, frozen=True):
     finished_at: datetime
     error_code: str | None
     worker: str | None
+    token: int
 
 
 class TaskInfo(Struct, frozen=True):
@@ -109,4 +110,5 @@ def _attempt(attempt: Attempt) -> AttemptInfo:
         _moment(attempt.finished_at),
         None if attempt.code is None else as_code(attempt.code),
         attempt.pid,
+        attempt.version,
     )

@@ -28,6 +28,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepExited
+from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import Call, signature_of
 
@@ -46,6 +47,15 @@ class Hello(Struct):
     main_file: str | None = None
 
 
+class _Parent:
+    """Who this process works for, once it has said so."""
+
+    hello: Hello | None = None
+
+
+_parent: Final = _Parent()
+
+
 class Order(Struct):
     """A step to perform."""
 
@@ -54,6 +64,7 @@ class Order(Struct):
     args: list[Raw]
     kwargs: dict[str, Raw]
     attempt: int
+    info: ExecutionInfo | None = None
 
 
 def main() -> None:
@@ -65,7 +76,7 @@ def main() -> None:
     first = _read(orders_in)
     if first is None:
         return
-    hello: Hello = load(first, Hello)
+    hello = _parent.hello = load(first, Hello)
     sys.path[:] = hello.path
     orders: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(orders_in, orders), daemon=True).start()
@@ -82,13 +93,19 @@ def perform(hello: Hello, order: Order) -> bytes:
         call = Call(order.qualname, tuple(order.args), order.kwargs)
         args, kwargs = signature_of(function).bind(call, load)
         step = Step(order.qualname, function, args, kwargs, Signal())
-        return VALUE + dump(copy_context().run(_call, step, order.attempt))
+        return VALUE + dump(copy_context().run(_call, step, order))
     except Exception as error:
         return ERROR + dump(fault.describe(error))
     except BaseException as error:
         exited = StepExited(f"The step {order.qualname} raised {error!r}")
         exited.__cause__ = error
         return ERROR + dump(fault.describe(exited))
+
+
+def find_here(module_name: str, qualname: str) -> Any:
+    """What the parent calls by this name. For code that runs in a child."""
+    assert _parent.hello is not None, "this is no child"
+    return find(_parent.hello, module_name, qualname)
 
 
 def find(hello: Hello, module_name: str, qualname: str) -> Any:
@@ -116,8 +133,10 @@ def _main_module(hello: Hello) -> ModuleType:
     return sys.modules[MAIN_ALIAS]
 
 
-def _call(step: Step, attempt: int) -> Any:
-    set_attempt(attempt)
+def _call(step: Step, order: Order) -> Any:
+    set_attempt(order.attempt)
+    if order.info is not None:
+        of_step.set(order.info)
     value = step.perform()
     return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 

@@ -26,6 +26,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello
 from holdfast.worker.errors import StepNotImportable, StepProcessDied, UnencodablePayload
+from holdfast.worker.info import of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import signature_of
 
@@ -46,7 +47,14 @@ class Processes:
         function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
         module, qualname = _importable(function, step.name)
         order = dump(
-            {"module": module, "qualname": qualname, "args": args, "kwargs": kwargs, "attempt": attempt}
+            {
+                "module": module,
+                "qualname": qualname,
+                "args": args,
+                "kwargs": kwargs,
+                "attempt": attempt,
+                "info": step.context.get(of_step),
+            }
         )
         async with self._slots:
             child = self._idle_child() or await self._spawn()
@@ -172,11 +180,21 @@ def _importable(function: Callable[..., Any], step_name: str) -> tuple[str, str]
     module_name, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
         refuse(f"{function!r} has no module and name")
+    if named(module_name, qualname) is not function:
+        refuse(f"{module_name}:{qualname} is not the function itself")
+    if not reaches(module_name):
+        refuse("it was typed at a prompt, where a child cannot find it")
+    return module_name, qualname
+
+
+def named(module_name: str, qualname: str) -> Any:
+    """What this process calls by this name, or None."""
     found: Any = sys.modules.get(module_name)
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    if found is not function:
-        refuse(f"{module_name}:{qualname} is not the function itself")
-    if module_name == "__main__" and _hello().main_name is None and _hello().main_file is None:
-        refuse("it was typed at a prompt, where a child cannot find it")
-    return module_name, qualname
+    return found
+
+
+def reaches(module_name: str) -> bool:
+    """Can a child import this module?"""
+    return module_name != "__main__" or _hello().main_name is not None or _hello().main_file is not None
