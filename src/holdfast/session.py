@@ -7,7 +7,6 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from math import inf
 from typing import Any, Final
 
 from msgspec import Struct
@@ -279,14 +278,10 @@ class Session:
         return self._seams.now()
 
     async def result(self, promise_id: str, returns: Any) -> Any:
-        settled = await self.settled(promise_id)
-        assert settled is not None, "without a limit it waits until it is"
-        return self._outcome(settled, returns)
+        return self._outcome(await self.settled(promise_id), returns)
 
-    async def settled(self, promise_id: str, timeout_s: float | None = None) -> Promise | None:
-        """Wait until a promise is settled; None when that takes longer than `timeout_s`."""
-        loop = asyncio.get_running_loop()
-        ends_s = None if timeout_s is None else loop.time() + timeout_s
+    async def settled(self, promise_id: str) -> Promise:
+        """Wait until a promise is settled."""
         settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
 
         def hear(promise: Promise) -> None:
@@ -300,11 +295,7 @@ class Session:
                 promise = await self._ask("promise.register_listener", listen)
                 if promise.state != "pending":
                     hear(promise)
-                left_s = None if ends_s is None else max(0.0, ends_s - loop.time())
-                rest_s = min(self._seams.listen_again_s, inf if left_s is None else left_s)
-                await asyncio.wait([settled], timeout=None if rest_s == inf else rest_s)
-                if left_s is not None and left_s <= rest_s and not settled.done():
-                    return None
+                await asyncio.wait([settled], timeout=self._seams.listen_again_s)
             return settled.result()
         finally:
             withdraw()

@@ -43,6 +43,7 @@ orders_per_request_max: Final = 1_000
 busy_statuses: Final = (429, 503)
 tries_max: Final = 5
 rest_s: Final = 0.1
+look_s_max: Final = 10.0
 
 
 class Desk(Struct, frozen=True):
@@ -51,7 +52,7 @@ class Desk(Struct, frozen=True):
     registry: TaskRegistry
     known_errors: Mapping[str, type[Exception]]
     now: Callable[[], int]
-    settled: Callable[[str, float | None], Awaitable[Promise | None]]  # wait for a promise; None: not in time
+    settled: Callable[[str], Awaitable[Promise]]  # wait for a promise
 
     # --- sending ---------------------------------------------------------------------------------------
 
@@ -74,17 +75,23 @@ class Desk(Struct, frozen=True):
     async def result(self, task_id: str, timeout_s: float | None) -> AnyResult:
         """What became of it. Never raises: that nobody could be asked is a result too."""
         try:
-            if timeout_s == 0:
-                promise: Promise | None = (await self._ask(PromiseGet(task_id), PromiseReply)).promise
-            else:
-                promise = await self.settled(task_id, timeout_s)
+            promise = await self._settled(task_id, timeout_s)
         except HoldfastError as error:
             missing = getattr(error, "status", None) == 404
             code = RetrievalCode.TASK_NOT_FOUND if missing else RetrievalCode.RESULT_NOT_AVAILABLE
             return failure(code, str(error))
+        except TimeoutError:
+            promise = None
         if promise is None or promise.state == "pending":
             return failure(RetrievalCode.WAIT_TIMEOUT, f"{task_id} is not over after {timeout_s:g} s")
         return self.read(promise)
+
+    async def _settled(self, task_id: str, timeout_s: float | None) -> Promise | None:
+        """The timeout holds also when the node does not answer; just to look takes as long as an answer."""
+        if timeout_s == 0:
+            return (await asyncio.wait_for(self._ask(PromiseGet(task_id), PromiseReply), look_s_max)).promise
+        async with asyncio.timeout(timeout_s):
+            return await self.settled(task_id)
 
     def read(self, promise: Promise) -> AnyResult:
         """Typed as the function here says, if there is one of that name."""
