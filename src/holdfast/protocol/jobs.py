@@ -146,7 +146,7 @@ class Job(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """What is stored about a job, in its task's record.
 
     `enqueued_at` is when it becomes or became eligible: its delay, its latest retry. `unique` is queue/key,
-    the form that is indexed. Who claimed it last is kept when it ends, and cleared when it goes back unstarted.
+    as it is indexed. Who claimed it last is kept when it ends, and cleared when it goes back unstarted.
     """
 
     sent_at: int

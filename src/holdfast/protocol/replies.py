@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from holdfast.protocol.jobs import QueueView
+from holdfast.protocol.jobs import Queue, QueueView
 from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
 
 
@@ -137,6 +137,7 @@ class SnapReply(ReplyData, frozen=True):
     task_timeouts: list[TaskTimeout]
     schedules: list[Schedule]
     messages: list[MessageView]
+    queues: list[Queue] | None = None
 
 
 class ReplyHead(Struct, frozen=True, rename="camel"):
