@@ -12,13 +12,13 @@ from typing import Final, cast
 
 from msgspec import Struct
 
+from holdfast.protocol import limits
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.errors import BadPolicy, TasksError
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.errors import BadDuration
 
-attempts_max: Final = 101
-delay_s_max: Final = 30 * 86_400.0
+attempts_max: Final = limits.job_retries_max + 1
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     delays_ms: tuple[int, ...] = ()
     base_ms: int = 0
     factor: float = 2.0
-    longest_ms: int = round(delay_s_max * 1000)
+    longest_ms: int = limits.job_retry_ms_max
     jitter: bool = True
     retry_for: tuple[str, ...] | None = None
 
@@ -57,8 +57,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         jitter: bool = True,
     ) -> "RetryPolicy":
         """Waits of `base`, `base * factor`, ... up to `longest`. Without `retry_for` every failure counts."""
-        if not 1 <= factor <= 100:
-            raise BadPolicy(f"factor is a number from 1 to 100, not {factor}")
+        if not 1 <= factor <= limits.job_retry_factor_max:
+            raise BadPolicy(f"factor is a number from 1 to {limits.job_retry_factor_max:g}, not {factor}")
         return RetryPolicy(
             retries=_retries(attempts),
             base_ms=_millis(base),
@@ -81,12 +81,12 @@ def _retries(attempts: int) -> int:
 
 def _millis(delay: Duration) -> int:
     try:
-        seconds = parse_duration(delay)
+        span_ms = round(parse_duration(delay) * 1000)
     except BadDuration as error:
         raise BadPolicy(error.what) from error
-    if seconds > delay_s_max:
-        raise BadPolicy(f"{delay!r} is too long to wait for a retry: 30 days is the most")
-    return round(seconds * 1000)
+    if not limits.job_retry_ms_min <= span_ms <= limits.job_retry_ms_max:
+        raise BadPolicy(f"{delay!r} is no time to wait for a retry: that is from 1 ms to 30 days")
+    return span_ms
 
 
 def _codes(codes: Iterable[str] | None) -> tuple[str, ...] | None:

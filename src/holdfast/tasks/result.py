@@ -5,11 +5,11 @@ a raised exception as an error whose code is looked up (task.py). `Ok` and `Err`
 infrastructure: was the task sent?
 """
 
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, cast, overload
+from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from holdfast import runtime
+from holdfast.runtime import Ok
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.errors import NoSuchOutcome, TasksError
 
@@ -106,36 +106,10 @@ class TaskResult(Generic[T_co, E_co]):
         return f"TaskResult(ok={self._ok!r})" if self.is_ok else f"TaskResult(err={self._err!r})"
 
 
-class Ok(runtime.Ok[T]):
-    """It was done; `value` is what came of it."""
-
-    __slots__ = ()
-
-    @property
-    def is_ok(self) -> bool:
-        return True
-
-    @property
-    def is_err(self) -> bool:
-        return False
-
-    @property
-    def ok_value(self) -> T:
-        return self.value
-
-    @property
-    def err_value(self) -> NoReturn:
-        raise NoSuchOutcome("It was done, so there is no error")
-
-
-class _Err(NamedTuple, Generic[T]):
-    error: T
-
-
-class Err(_Err[T]):
+class Err(Struct, Generic[T], frozen=True):
     """It was not done; `error` says why."""
 
-    __slots__ = ()
+    error: T
 
     @property
     def is_ok(self) -> bool:
@@ -153,3 +127,6 @@ class Err(_Err[T]):
     @property
     def err_value(self) -> T:
         return self.error
+
+
+__all__ = ["Err", "Ok", "TaskError", "TaskResult"]

@@ -158,8 +158,8 @@ class BackgroundTask(Task[P, R, T, E], Sending[P, T, E]):
     """What `@app.task` makes of a function: called, it runs right here; sent, a worker runs it."""
 
     def __init__(self, home: Home, function: Any, name: str, options: TaskOptions) -> None:
-        Task[P, R, T, E].__init__(self, function, name, options)
-        Sending[P, T, E].__init__(self, home, self, PLAIN)
+        Task.__init__(self, function, name, options)  # pyright: ignore[reportUnknownMemberType]
+        Sending.__init__(self, home, self, PLAIN)  # pyright: ignore[reportUnknownMemberType]
 
 
 def send_all(home: Home, prepared: Sequence[Prepared]) -> list[Any]:
