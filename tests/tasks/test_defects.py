@@ -20,7 +20,7 @@ from tests.processes import Server, eventually
 from tests.tasks import yard
 from tests.tasks.yard import Ledger, Line, Worker
 
-within_s = 60.0
+within_s = 30.0
 
 
 class Yard:

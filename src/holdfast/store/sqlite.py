@@ -260,10 +260,9 @@ class SqliteTransaction:
         best: list[Any] = []
         for group in scan.groups:
             without = scan.without.get(group)
-            where = sql.WITHOUT_KEYS if without else ""
             keys = [_encode(without).decode()] if without else []
             parameters = [group, scan.now, scan.ceiling, *keys, scan.limit]
-            best += self._query(sql.OFFERS.format(without=where), parameters)
+            best += self._query(sql.OFFERS_WITHOUT if without else sql.OFFERS, parameters)
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
 
     def _count_queue(self, group: str) -> tuple[int, int, int, int]:
