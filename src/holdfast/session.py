@@ -45,6 +45,7 @@ from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
+from holdfast.worker.providers import Key, Provided, Providers
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
 from holdfast.worker.surroundings import Surroundings, choose_now
@@ -65,6 +66,7 @@ class SessionSettings(Struct, frozen=True):
     codec: Codec | None
     grace_s: float = 10.0  # for running steps, when it is closed
     tasks: TaskSettings = TaskSettings()
+    retention_s: float | None = None
 
 
 class Seams(Struct, frozen=True):
@@ -75,6 +77,7 @@ class Seams(Struct, frozen=True):
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
     listen_again_s: float = listen_again_s
+    provide: Mapping[Key, Any] = {}  # instead of what the app provides
 
 
 class Refused(HoldfastError):
@@ -87,11 +90,18 @@ class Refused(HoldfastError):
         self.status = status
 
 
+class NoStoreHere(HoldfastError):
+    """A setting of the store was given to an app that has none: it talks to a server."""
+
+    code = "HF5210"
+
+
 class Session:
     def __init__(
         self,
         settings: SessionSettings,
         registry: Registry,
+        providers: Providers | None = None,
         seams: Seams | None = None,
         tasks: TaskRegistry | None = None,
     ) -> None:
@@ -99,6 +109,7 @@ class Session:
         self._seams = seams or Seams()
         self._registry = registry
         self._tasks = tasks or TaskRegistry()
+        self._provided = Provided((providers or Providers()).replaced(self._seams.provide))
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
@@ -120,6 +131,7 @@ class Session:
         )
         self._runner = self._seams.runner()
         if self._settings.worker:
+            await self._provide()
             await store_declarations(self._tasks, self._client, self._payloads, self._settings.group)
             self._worker = Worker(
                 self.surroundings(),
@@ -152,6 +164,13 @@ class Session:
         """Those whose tasks are run here."""
         return [] if self._task_worker is None else self._task_worker.queues
 
+    async def _provide(self) -> None:
+        try:
+            await self._provided.open()
+        except BaseException:
+            await self.close()
+            raise
+
     async def close(self) -> None:
         stops: list[Coroutine[Any, Any, None]] = []
         if self._worker is not None:
@@ -161,6 +180,7 @@ class Session:
         await asyncio.gather(*stops)
         await self._end_streams()
         await self._runner.close()
+        await self._provided.close()
         await self._client.close()
         if self._node is not None:
             await self._node.stop()
@@ -174,6 +194,7 @@ class Session:
             await self._task_worker.abandon()
         await self._end_streams()
         await self._runner.close()
+        await self._provided.close()
 
     async def _end_streams(self) -> None:
         for stream in self._streams:
@@ -188,13 +209,20 @@ class Session:
         if self._seams.client is not None:
             return self._seams.client
         url = self._settings.url
+        retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
+            if retention_s is not None:
+                raise NoStoreHere(
+                    "This app talks to a server, so it cannot decide what that forgets. "
+                    f"Use `holdfast serve --retention` there. [{NoStoreHere.code}]"
+                )
             from holdfast.client.http import HttpClient
 
             return HttpClient(url.split(","), token=self._settings.token)
         from holdfast.client.embedded import EmbeddedClient
 
-        self._node = Node(open_store(url))
+        retention_ms = None if retention_s is None else round(retention_s * 1000)
+        self._node = Node(open_store(url), retention_ms=retention_ms)
         await self._node.start()
         return EmbeddedClient(self._node)
 
@@ -210,6 +238,7 @@ class Session:
             choose=self._seams.choose,
             known_errors=self._errors,
             report=_report,
+            provided=self._provided,
         )
 
     async def _listen(self) -> None:
@@ -261,8 +290,10 @@ class Session:
         kwargs: dict[str, Any],
         group: str | None,
         timeout_s: float | None,
+        user_tags: Mapping[str, str],
     ) -> Promise:
         entries: dict[str, str] = {
+            **user_tags,
             tags.ORIGIN: promise_id,
             tags.BRANCH: promise_id,
             tags.PARENT: promise_id,

@@ -279,7 +279,8 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
         if promise is None:
             raise CannotAwait(f"There is no promise {action.data.awaited!r} to wait for")
         awaited[promise.id] = promise
-    if not all(is_live(promise, now) for promise in awaited.values()):
+    heeded = data.heed is True and task.resumes > 0
+    if heeded or not all(is_live(promise, now) for promise in awaited.values()):
         if task.resumes:
             ws.put_task(replace(task, resumes=0))
         return Reply(300, PreloadReply(preload(promise_of(task, ws), ws, now)))
@@ -330,13 +331,16 @@ def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis
                 _extend(task, ws, now)
         return Reply(200, EMPTY)
     lost: list[TaskRef] = []
+    woken: list[TaskRef] = []
     for ref in data.tasks:
         task = ws.task(ref.id)
         if task is not None and task.version == ref.version and _is_held(task, data.pid, now):
             _extend(task, ws, now)
+            if data.heed and task.resumes:
+                woken.append(ref)
         else:
             lost.append(ref)
-    return Reply(200, HeartbeatReply(lost or None))
+    return Reply(200, HeartbeatReply(lost or None, woken or None))
 
 
 def _is_held(task: Task, pid: str, now: Millis) -> bool:

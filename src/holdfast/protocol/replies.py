@@ -82,6 +82,7 @@ class FenceReply(ReplyData, frozen=True):
 
 class HeartbeatReply(ReplyData, frozen=True):
     lost: list[TaskRef] | None = None
+    woken: list[TaskRef] | None = None
 
 
 class ScheduleReply(ReplyData, frozen=True):

@@ -121,7 +121,18 @@ class Errand(Struct, frozen=True):
 class Call(Operation):
     """Another workflow, run by any worker. `waits` is False for one that is only started."""
 
-    __slots__ = ("_returns", "args", "errand", "group", "kwargs", "timeout_s", "version", "waits", "workflow")
+    __slots__ = (
+        "_returns",
+        "args",
+        "errand",
+        "group",
+        "kwargs",
+        "tags",
+        "timeout_s",
+        "version",
+        "waits",
+        "workflow",
+    )
 
     def __init__(
         self,
@@ -135,6 +146,7 @@ class Call(Operation):
         timeout_s: float | None,
         waits: bool,
         errand: Errand | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         self.workflow = workflow
         self.version = version
@@ -144,6 +156,7 @@ class Call(Operation):
         self.timeout_s = timeout_s
         self.waits = waits
         self.errand = errand
+        self.tags = tags or {}
         self._returns = returns
 
     @property

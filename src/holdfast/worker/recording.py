@@ -84,6 +84,7 @@ class Recorder:
         call = self._payloads.encode_call(
             operation.workflow, operation.args, operation.kwargs, operation.version
         )
+        entries = {**operation.tags, **entries}
         entries[tags.TARGET] = f"poll://any@{operation.group or self._group}"
         if operation.errand is not None:
             entries |= {**operation.errand.entries, tags.TARGET: operation.errand.target}

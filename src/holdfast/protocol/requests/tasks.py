@@ -84,9 +84,12 @@ class TaskFulfill(RequestData, frozen=True):
 
 
 class TaskSuspend(RequestData, frozen=True):
+    """`heed`: answer 300 also when something has woken the task while it was held."""
+
     id: str
     version: int
     actions: list[RegisterAction]
+    heed: bool | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
@@ -113,8 +116,11 @@ class TaskFence(RequestData, frozen=True):
 
 
 class TaskHeartbeat(RequestData, frozen=True):
+    """`heed`: say which of the tasks something has woken while they are held."""
+
     pid: str
     tasks: list[TaskRef]
+    heed: bool | None = None
 
     def __post_init__(self) -> None:
         check_text("pid", self.pid)
