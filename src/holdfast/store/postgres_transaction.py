@@ -73,6 +73,9 @@ class Transaction:
 
     async def begin(self, statement: str, first: set[str]) -> None:
         await self._connection.execute(statement)
+        await self.lock_first(first)
+
+    async def lock_first(self, first: set[str]) -> None:
         await self._lock(first)
 
     async def perform(self, step: Step) -> Any:

@@ -143,6 +143,7 @@ class World:
             replace(self.app.settings, worker=False),
             self.app.registry,
             seams=self._seams(EmbeddedClient(self.node)),
+            tasks=self.app.tasks,
         )
         await self._caller.open()
         await self._hire()
@@ -161,7 +162,8 @@ class World:
     async def _hire(self) -> None:
         client = MortalClient(EmbeddedClient(self.node), self.fuse, self._on_death)
         settings = replace(self.app.settings, worker=True)
-        self._worker = Session(settings, self.app.registry, self.app.providers, self._seams(client))
+        seams = self._seams(client)
+        self._worker = Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
         await self._worker.open()
 
     def _seams(self, client: Any) -> Seams:
