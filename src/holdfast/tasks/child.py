@@ -7,7 +7,7 @@ result there, where the classes of its exceptions are. The codec stays with the 
 from binascii import a2b_base64
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Raw
 
@@ -15,7 +15,7 @@ from holdfast.protocol.records import Value
 from holdfast.tasks.conclusion import Conclusion, conclude_error, perform
 from holdfast.tasks.registry import AnyTask
 from holdfast.tasks.task import Task
-from holdfast.worker.child import find_here
+from holdfast.worker.child import begun, find_here
 from holdfast.worker.errors import BadArguments, StepNotImportable
 from holdfast.worker.payload import Payloads
 from holdfast.worker.processes import named, reaches
@@ -42,7 +42,11 @@ def run_here(module: str, qualname: str, args: tuple[Raw, ...], kwargs: dict[str
         bound, named_too = payloads.bind_arguments(task.function, Call(qualname, args, kwargs))
     except BadArguments as error:
         return conclude_error(task, error, payloads)
+    begun()
     return perform(task, lambda: task.function(*bound, **named_too), payloads)
+
+
+cast(Any, run_here).announces_itself = True
 
 
 def with_codec(conclusion: Conclusion, payloads: Payloads) -> Conclusion:

@@ -3,6 +3,9 @@
 It reads orders from its standard input and answers on its standard output, in frames of a 4-byte length
 and JSON. A function is found by module and name, its arguments are typed by its annotations.
 
+An order is answered by two frames: one that is empty when the function begins, so that the time it took to
+start the process and to import the function is not counted as its own, and the answer.
+
 1. What a step prints goes to standard error: standard output belongs to the answers.
 2. The child dies with its parent. A thread of its own reads the orders and ends the process when they end,
    also in the middle of a step.
@@ -51,6 +54,8 @@ class _Parent:
     """Who this process works for, once it has said so."""
 
     hello: Hello | None = None
+    answers: BinaryIO | None = None
+    is_told: bool = True  # that the function of the current order has begun
 
 
 _parent: Final = _Parent()
@@ -80,11 +85,26 @@ def main() -> None:
     sys.path[:] = hello.path
     orders: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(orders_in, orders), daemon=True).start()
+    _parent.answers = answers_out
     while True:
-        answer = perform(hello, load(orders.get(), Order))
+        order = load(orders.get(), Order)
+        _parent.is_told = False
+        answer = perform(hello, order)
         sys.stdout.flush()
-        answers_out.write(len(answer).to_bytes(LENGTH_BYTES, "big") + answer)
-        answers_out.flush()
+        begun()  # also when it could not even begin
+        _write(answers_out, answer)
+
+
+def begun() -> None:
+    """Tell the parent that the function begins now. A function that `announces_itself` calls this."""
+    if not _parent.is_told and _parent.answers is not None:
+        _parent.is_told = True
+        _write(_parent.answers, b"")
+
+
+def _write(stream: BinaryIO, frame: bytes) -> None:
+    stream.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
+    stream.flush()
 
 
 def perform(hello: Hello, order: Order) -> bytes:
@@ -137,6 +157,8 @@ def _call(step: Step, order: Order) -> Any:
     set_attempt(order.attempt)
     if order.info is not None:
         of_step.set(order.info)
+    if not getattr(step.function, "announces_itself", False):
+        begun()
     value = step.perform()
     return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 

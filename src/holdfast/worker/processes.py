@@ -43,7 +43,7 @@ class Processes:
         self._reaping: set[asyncio.Task[None]] = set()
 
     async def perform(self, step: Step, attempt: int, begins: Callable[[], None]) -> Any:
-        """Have a child perform the step, and call `begins` when one is free. Cancelling kills that child."""
+        """Have a child perform the step, and call `begins` when it does. Cancelling kills that child."""
         function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
         module, qualname = _importable(function, step.name)
         order = dump(
@@ -58,9 +58,8 @@ class Processes:
         )
         async with self._slots:
             child = self._idle_child() or await self._spawn()
-            begins()
             try:
-                answer = await child.ask(order, step.name)
+                answer = await child.ask(order, step.name, begins)
             except BaseException:
                 self._discard(child)
                 raise
@@ -126,18 +125,23 @@ class _Child:
         child._write(dump(_hello()))
         return child
 
-    async def ask(self, order: bytes, step_name: str) -> bytes:
+    async def ask(self, order: bytes, step_name: str, begins: Callable[[], None]) -> bytes:
         if len(order) > FRAME_BYTES_MAX:
             raise UnencodablePayload(f"The arguments of {step_name} take {len(order)} bytes as JSON")
         try:
             self._write(order)
             await self._stdin.drain()
-            length = await self._stdout.readexactly(LENGTH_BYTES)
-            return await self._stdout.readexactly(int.from_bytes(length, "big"))
+            await self._read()
+            begins()
+            return await self._read()
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             status = await self._process.wait()
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
             raise StepProcessDied(f"The process {self.pid} that performed {step_name} was {how}") from error
+
+    async def _read(self) -> bytes:
+        length = await self._stdout.readexactly(LENGTH_BYTES)
+        return await self._stdout.readexactly(int.from_bytes(length, "big"))
 
     def kill(self) -> None:
         if self.alive:
