@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench
+.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -36,6 +36,10 @@ campaign-model: $(STAMP)  ## random operations to the oracle and every store, co
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
 	HOLDFAST_HISTORY_ROUNDS=1500 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 \
 		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
+
+SCALE ?= 1
+chaos: $(STAMP)  ## kill, freeze, fill, cut and skew real processes (SCALE, SEED, ARGS)
+	$(BIN)/python -m tests.chaos.campaign --scale $(SCALE) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
 """Every fault of the campaign: does it, says what it met, takes it back.
 
-A fault that met nothing in flight happened to nobody; a fault that this machine cannot have raises `Impossible`.
+A fault that met nothing in flight happened to nobody; one that this machine cannot have raises `Impossible`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.node.clock import creep_pace
 from tests.chaos.grounds import Impossible, PostgresGround, SqliteGround
 from tests.chaos.workload import LEASE_S
 from tests.chaos.world import World
@@ -131,9 +133,7 @@ def limit_file_size(world: World) -> Met:
         eventually(lambda: world.scribe.unknown > refused + 2, 20)
     finally:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
-    return Met(
-        in_flight, recovery_s=world.nodes[0].wait_until_ready(), count=world.scribe.unknown - refused
-    )
+    return Met(in_flight, recovery_s=world.nodes[0].wait_until_ready(), count=world.scribe.unknown - refused)
 
 
 def fail_io(world: World) -> Met:
@@ -170,7 +170,10 @@ def fail_io(world: World) -> Met:
 
 
 def jump_clock(world: World) -> Met:
-    """The wall clock of one node is an hour off, ahead or behind, for a while; then right again."""
+    """The wall clock of one node is off for a while, ahead or behind; then it is right again.
+
+    And then a worker dies: a clock that was set back must not keep its leases alive.
+    """
     node = world.chance.choice(world.nodes)
     in_flight = _when_busy(world)
     node.set_clock(world.chance.choice([3600.0, -3600.0, 5.0, -5.0]))
@@ -179,7 +182,11 @@ def jump_clock(world: World) -> Met:
         node.alive.kill()
         node.start()
     node.set_clock(0.0)
-    return Met(in_flight, recovery_s=node.wait_until_ready())
+    recovery_s = node.wait_until_ready()
+    killed = kill_worker(world)
+    limit_s = 3 * (LEASE_S / creep_pace + 1)
+    assert (killed.takeover_s or 0) < limit_s, f"the takeover took {killed.takeover_s} s"
+    return Met(in_flight, recovery_s=recovery_s)
 
 
 def cut(world: World) -> Met:
@@ -284,7 +291,5 @@ def _postgres(world: World) -> PostgresGround:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass

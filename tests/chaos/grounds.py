@@ -1,7 +1,7 @@
 """The two grounds a campaign stands on: one server on a SQLite file, three nodes on PostgreSQL.
 
-A ground reads the store behind everybody's back: who holds what, what is stored, and the whole snapshot for the
-invariants. It never writes.
+A ground reads the store behind everybody's back: who holds what, what is stored, and the whole snapshot for
+the invariants. It never writes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.postgres import PORT, PostgresServer, execute
 from tests.requests import ask
 
 Held = tuple[str, int, str]  # task, version, pid
+TABLES = ("promises", "tasks", "callbacks", "listeners", "schedules", "clock")
 DISK_BYTES = 48 * 1024 * 1024
 
 
@@ -83,14 +84,19 @@ class SqliteGround:
         return [row[0] for row in self._rows("SELECT id FROM tasks")]
 
     def task_states(self) -> dict[str, tuple[str, int, str]]:
-        rows = self._rows("SELECT id, state, version, coalesce(pid, '') FROM tasks WHERE state <> 'fulfilled'")
+        rows = self._rows(
+            "SELECT id, state, version, coalesce(pid, '') FROM tasks WHERE state <> 'fulfilled'"
+        )
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def violations(self) -> list[str]:
         """Of a copy that is made while the server goes on."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "copy.db"
-            with closing(sqlite3.connect(self.path, timeout=20)) as source, closing(sqlite3.connect(copy)) as to:
+            with (
+                closing(sqlite3.connect(self.path, timeout=20)) as source,
+                closing(sqlite3.connect(copy)) as to,
+            ):
                 source.backup(to)
                 broken = to.execute("PRAGMA integrity_check").fetchall()
             if broken != [("ok",)]:
@@ -111,6 +117,7 @@ class PostgresGround:
 
     def __init__(self, folder: Path) -> None:
         self.server = PostgresServer(durable=True).create()
+        self._has_copy = False
         self._sockets = Path(tempfile.mkdtemp(prefix="holdfast-px-", dir="/tmp"))
         name = f".s.PGSQL.{PORT}"
         self.proxy = FaultProxy(self.server.folder / name, at=self._sockets / name)
@@ -135,7 +142,20 @@ class PostgresGround:
         return {row[0]: (row[1], int(row[2]), row[3]) for row in self._rows(query)}
 
     def violations(self) -> list[str]:
-        return _violations(AwaitedStore(PostgresStore(self.server.url())))
+        """Of a copy in a schema of its own, read in one snapshot of the database while the nodes go on."""
+        url = self.server.url(search_path="copied")
+        if not self._has_copy:
+            execute(self.server.url(), "CREATE SCHEMA copied")
+            store = AwaitedStore(PostgresStore(url))
+            store.open()
+            store.close()
+            self._has_copy = True
+        copy = "".join(
+            f"DELETE FROM copied.{table}; INSERT INTO copied.{table} SELECT * FROM public.{table};"
+            for table in TABLES
+        )
+        execute(self.server.url(), f"BEGIN ISOLATION LEVEL REPEATABLE READ; {copy} COMMIT")
+        return _violations(AwaitedStore(PostgresStore(url)))
 
     def close(self) -> None:
         self.proxy.__exit__()

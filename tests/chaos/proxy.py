@@ -1,4 +1,4 @@
-"""A TCP proxy that fails on command: cut, slow, half-open, and replies that are lost after the request arrived.
+"""A TCP proxy that fails on command: cut, slow, half-open, and replies lost after the request arrived.
 
 It runs in a thread of its own. Each command acts on the links that are open at that moment and answers with
 how many there were, so that a campaign can tell a fault from a gesture.

@@ -1,7 +1,7 @@
 """Callers that write as fast as they can and remember what they were told.
 
 Each round trip is an array of a create with a target and a create with a value, then a settlement. A reply of
-200 is an acknowledgement; anything else, and no reply at all, is an unknown outcome, and nothing is claimed of it.
+200 is an acknowledgement; anything else, and no reply at all, is an unknown outcome: nothing is claimed of it.
 """
 
 from __future__ import annotations
@@ -107,9 +107,7 @@ class Scribe:
 
     def lost(self, states: dict[str, str]) -> list[str]:
         """What was acknowledged and is not stored."""
-        missing = [
-            name for name in [*self.created] if f"{name}.a" not in states or f"{name}.b" not in states
-        ]
+        missing = [name for name in [*self.created] if f"{name}.a" not in states or f"{name}.b" not in states]
         return missing + [name for name in [*self.settled] if states.get(f"{name}.a") != "resolved"]
 
     def halves(self, states: dict[str, str]) -> list[str]:

@@ -39,8 +39,12 @@ class Ledger:
         with closing(self._open()) as file:
             file.execute("PRAGMA journal_mode = WAL")
             file.execute("PRAGMA synchronous = OFF")
-            file.execute("CREATE TABLE IF NOT EXISTS lines (execution TEXT, step TEXT, what TEXT, token INTEGER)")
-            file.execute("CREATE TABLE IF NOT EXISTS tries (execution TEXT, step TEXT, what TEXT, token INTEGER)")
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS lines (execution TEXT, step TEXT, what TEXT, token INTEGER)"
+            )
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS tries (execution TEXT, step TEXT, what TEXT, token INTEGER)"
+            )
             file.execute("CREATE INDEX IF NOT EXISTS by_step ON lines (step)")
             file.execute("CREATE INDEX IF NOT EXISTS by_execution ON tries (execution)")
 
@@ -54,7 +58,9 @@ class Ledger:
             file.execute("INSERT INTO tries VALUES (?, ?, ?, ?)", (info.id, info.step, what, info.token))
             time.sleep(0.01)  # a kill or a freeze may fall between the try and its effect
             file.execute("BEGIN IMMEDIATE")
-            newest = file.execute("SELECT max(token) FROM tries WHERE execution = ?", (info.id,)).fetchone()[0]
+            newest = file.execute("SELECT max(token) FROM tries WHERE execution = ?", (info.id,)).fetchone()[
+                0
+            ]
             if info.token < newest:
                 file.execute("ROLLBACK")
                 raise Replaced(f"{info.id} is at {newest}, not {info.token}")
@@ -107,7 +113,8 @@ def open_app(url: str, ledger: Ledger, **settings: Any) -> hf.App:
         done: list[str] = []
         try:
             for what in ("reserve", "charge"):
-                done.append(await hf.run(act, what, retry=never))
+                await hf.run(act, what, retry=never)
+                done.append(what)
             return await hf.run(ship, number, retry=never)
         except OutOfStock:
             for what in reversed(done):
@@ -170,7 +177,7 @@ def effects_of(kind: str, number: int) -> list[str]:
 
 
 def are_effects_of(kind: str, number: int, found: list[str]) -> bool:
-    """Whether exactly this happened. In a nap the clock may win the race, but only one of them is ever seen."""
+    """Whether exactly this happened. In a nap the clock may win the race, but only one is ever seen."""
     wanted = [effects_of(kind, number)]
     if kind == "nap":
         wanted += [["lie down", "work", "saw late"], ["lie down", "saw late"]]

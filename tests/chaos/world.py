@@ -116,7 +116,9 @@ class World:
         def moved() -> bool:
             now = self.ground.task_states()
             left = {task: now[task] for task in held if task in now}
-            return all(state == "suspended" or version > held[task] for task, (state, version, _) in left.items())
+            return all(
+                state == "suspended" or version > held[task] for task, (state, version, _) in left.items()
+            )
 
         eventually(moved, within_s)
         return time.monotonic() - since
@@ -144,9 +146,7 @@ class World:
         assert not (lost := self.scribe.lost(states)), f"acknowledged and lost: {lost[:10]}"
         assert not (halves := self.scribe.halves(states)), f"half an array: {halves[:10]}"
         assert not (broken := self.ground.violations()), "\n".join(broken[:20])
-        left = {
-            task: state for task, state in self.ground.task_states().items() if not task.startswith("w")
-        }
+        left = {task: state for task, state in self.ground.task_states().items() if not task.startswith("w")}
         assert not left, f"nothing should be left to do: {left}"
         self._check_effects(states)
         tries, lines = self.ledger.counts()
@@ -199,9 +199,7 @@ class Roots(threading.Thread):
                     kind = KINDS[number % len(KINDS)]
                     tasks.add(asyncio.create_task(self._root(kind, number)))
                     number += 1
-                done, tasks = await asyncio.wait(
-                    tasks, timeout=0.2, return_when=asyncio.FIRST_COMPLETED
-                )
+                done, tasks = await asyncio.wait(tasks, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
             for task in tasks:
