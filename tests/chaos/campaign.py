@@ -2,8 +2,8 @@
 
 Rounds of a few faults each, in a fresh world, drawn by one seed. After each fault: the invariants, and every
 write acknowledged so far. After each round: every root has its closed-form result, every effect is in the
-ledger exactly once, no holder began a step twice, nothing is left to do. Red as well when the faults met too little:
-a campaign that hurts nobody proves nothing.
+ledger exactly once, no holder began a step twice, nothing is left to do. Red as well when the faults met too
+little: a campaign that hurts nobody proves nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Callers that write as fast as they can and remember what they were told.
 
 Each round trip is an array of a create with a target and a create with a value, then a settlement. A reply of
-200 is an acknowledgement; anything else, and no reply at all, is an unknown outcome: nothing is claimed of it.
+200 is an acknowledgement; anything else, and no reply at all, is an unknown outcome, and claims nothing.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class Scribe:
 
 def _statuses(connection: http.client.HTTPConnection, body: list[Any]) -> list[int]:
     connection.request("POST", "/", json.dumps(body), {"Content-Type": "application/json"})
-    answer = json.loads(connection.getresponse().read())
-    items = answer if isinstance(answer, list) else [answer]
+    items: list[Any] = json.loads(connection.getresponse().read())
+    if not isinstance(items, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return []  # refused as a whole
     return [int(item["head"]["status"]) for item in items]
