@@ -150,7 +150,9 @@ def damage_json(value: Any, chance: random.Random) -> Any:
             case 0:
                 del holder[key]
             case 1 if isinstance(holder, dict):
-                holder[str(chance.choice(NASTY))] = holder.pop(key)
+                moved: Any = holder[key]
+                del holder[key]
+                holder[str(chance.choice(NASTY))] = moved
             case 2:
                 other, other_key = chance.choice(places)
                 if not _is_inside(other, holder[key]):
@@ -164,8 +166,8 @@ def damage_json(value: Any, chance: random.Random) -> Any:
     return copy
 
 
-def _keys(holder: Any) -> Any:
-    return holder.keys() if isinstance(holder, dict) else range(len(holder))
+def _keys(holder: Any) -> list[Any]:
+    return [*holder] if isinstance(holder, dict) else [*range(len(holder))]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def _is_inside(needle: Any, straw: Any) -> bool:

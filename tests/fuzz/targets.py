@@ -76,8 +76,9 @@ def _make_body(chance: random.Random) -> bytes:
 
 def envelopes(backend: NodeBackend) -> Target:
     def swallow(body: bytes) -> None:
-        answer = json.loads(backend.handle_bytes(body))
-        for reply in answer if isinstance(answer, list) else [answer]:
+        answer: Any = json.loads(backend.handle_bytes(body))
+        replies: list[Any] = [answer] if isinstance(answer, dict) else answer
+        for reply in replies:
             status = reply["head"]["status"]
             assert 200 <= status < _INTERNAL, f"{status}: {reply['data']}"
             assert status in (200, 300) or isinstance(reply["data"], str), reply

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -102,7 +103,7 @@ def check_suites(mutants: Sequence[Mutant]) -> list[str]:
         folder = copy_of(ROOT, Path(name))
         suites = sorted({mutant.suite for mutant in mutants})
         with ThreadPoolExecutor(2) as pool:
-            codes = pool.map(lambda suite: run_suite(folder, suite), suites)
+            codes = pool.map(partial(run_suite, folder), suites)
             return [
                 f"{suite}\n{said[-2_000:]}" for suite, (code, said) in zip(suites, codes, strict=True) if code
             ]
