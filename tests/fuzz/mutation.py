@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 NASTY: Final[tuple[Any, ...]] = (
     *(
@@ -150,7 +150,7 @@ def damage_json(value: Any, chance: random.Random) -> Any:
             case 0:
                 del holder[key]
             case 1 if isinstance(holder, dict):
-                moved: Any = holder[key]
+                moved = cast("Any", holder[key])
                 del holder[key]
                 holder[str(chance.choice(NASTY))] = moved
             case 2:

@@ -2,6 +2,7 @@
 
 from urllib.parse import unquote
 
+from holdfast.protocol.text import hide_password
 from holdfast.store.interface import Store, StoreError
 
 
@@ -30,11 +31,6 @@ def open_store(url: str) -> Store:
 
         return PostgresStore(url)
     raise UnknownStore(
-        f"{_without_password(url)!r} names no store. "
+        f"{hide_password(url)!r} names no store. "
         f"Use sqlite:///path, postgresql://host/database or memory:. [{UnknownStore.code}]"
     )
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}...@{rest.rpartition('@')[2]}" if "@" in rest else url
