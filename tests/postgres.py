@@ -83,7 +83,9 @@ class PostgresServer:
 
     def run(self, program: str, *arguments: str) -> None:
         command = [str(binaries() / program), *arguments]
-        done = subprocess.run(command, user=_user(), cwd="/tmp", capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, user=as_nobody(), cwd="/tmp", capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             raise RuntimeError(f"{program} failed: {done.stderr or done.stdout}")
 
@@ -95,7 +97,7 @@ class PostgresServer:
 
     def _own_folder(self) -> None:
         self.folder.chmod(0o755)
-        if (user := _user()) is not None:
+        if (user := as_nobody()) is not None:
             shutil.chown(self.folder, user)
 
     def start(self) -> PostgresServer:
@@ -104,7 +106,7 @@ class PostgresServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(binaries() / "postgres"), "-D", str(self.data), *settings],
-                user=_user(),
+                user=as_nobody(),
                 cwd="/tmp",
                 stdout=log,
                 stderr=log,
@@ -179,7 +181,7 @@ class PostgresServer:
         return f"postgresql://holdfast@/postgres?{urlencode(where)}"
 
 
-def _user() -> str | None:
+def as_nobody() -> str | None:
     return "nobody" if os.geteuid() == 0 else None
 
 

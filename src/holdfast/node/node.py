@@ -20,6 +20,7 @@ from holdfast.engine import Rules
 from holdfast.node.clock import Clock, SteadyClock, wall_clock
 from holdfast.node.cluster import Cluster
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.janitor import Janitor
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
@@ -50,7 +51,13 @@ class Node:
     """
 
     def __init__(
-        self, store: Store, *, rules: Rules | None = None, clock: Clock = wall_clock, debug: bool = False
+        self,
+        store: Store,
+        *,
+        rules: Rules | None = None,
+        clock: Clock = wall_clock,
+        debug: bool = False,
+        retention_ms: int | None = None,
     ) -> None:
         self.office = PostOffice()
         self.stats = NodeStats()
@@ -67,6 +74,7 @@ class Node:
         self._sweeping = False
         self._stopping = False
         self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
+        self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
         self._idle = asyncio.Event()
         self._idle.set()
         self._next_due: Millis | None = None
@@ -88,6 +96,8 @@ class Node:
         self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
+        if self._janitor is not None:
+            self._janitor.start()
         self.want_sweep()  # what fell due while nobody was here
 
     async def stop(self) -> None:
@@ -97,6 +107,8 @@ class Node:
         self._stopping = True
         self._cancel_timer()
         self._sweep_wanted = False
+        if self._janitor is not None:
+            await self._janitor.stop()
         await self._idle.wait()
         if self._cluster is not None:
             await self._cluster.stop()
@@ -140,11 +152,22 @@ class Node:
         """Forget whole executions that have been settled for longer than this; at least `limit` promises,
         if there are as many. A little at a time: requests go on meanwhile. Answers how many promises went.
         """
-        progress = Progress("", frozenset(), 0)
+        progress = Progress()
         while progress.after is not None and (limit is None or progress.forgotten < limit):
-            step = partial(collect_page, progress, older_than_ms, self._clock.now())
-            progress = await self._store.transact(step)
+            progress = await self.collect_some(progress, older_than_ms)
         return progress.forgotten
+
+    async def collect_some(
+        self, progress: Progress, older_than_ms: int, *, dry_run: bool = False
+    ) -> Progress:
+        """One page of that, in one short transaction. `dry_run` only counts."""
+        reading = self._clock.now()
+        done = await self._store.transact(
+            lambda: collect_page(progress, older_than_ms, reading, dry_run=dry_run)
+        )
+        if not dry_run:
+            self.stats.forgotten += done.forgotten - progress.forgotten
+        return done
 
     @property
     def queued_count(self) -> int:

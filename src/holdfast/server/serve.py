@@ -90,7 +90,10 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
     _refuse_to_debug(settings)
     tls = _tls(settings)
     node = Node(
-        store or open_store(settings.store), rules=Rules(retry_ms=settings.retry_ms), debug=settings.debug
+        store or open_store(settings.store),
+        rules=Rules(retry_ms=settings.retry_ms),
+        debug=settings.debug,
+        retention_ms=settings.retention_ms,
     )
     listener = _listen(settings)
     try:

@@ -34,7 +34,9 @@ class PostgresBus:
         self._keeper: asyncio.Task[None] | None = None
 
     async def start(self, hear: Callable[[str], None], missed: Callable[[], None]) -> None:
-        """Listen from now on. Without a connection it goes on trying."""
+        """Listen from now on. Without a connection it goes on trying; behind a pooler it stays silent."""
+        if not self._connector.can_listen:
+            return
 
         def received(connection: Any, pid: int, channel: str, text: str) -> None:
             hear(text)
