@@ -95,7 +95,7 @@ class Node:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SteadyClock(self._read_clock, await self._store.open())
+        self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
         if self._outsiders is not None:
