@@ -128,6 +128,9 @@ if TYPE_CHECKING:
         BadArguments as BadArguments,
     )
     from holdfast.worker.errors import (
+        BadTags as BadTags,
+    )
+    from holdfast.worker.errors import (
         RemoteError as RemoteError,
     )
     from holdfast.worker.errors import (
@@ -140,6 +143,9 @@ if TYPE_CHECKING:
         UnencodablePayload as UnencodablePayload,
     )
     from holdfast.worker.execution_errors import (
+        BadProvider as BadProvider,
+    )
+    from holdfast.worker.execution_errors import (
         CallCanceled as CallCanceled,
     )
     from holdfast.worker.execution_errors import (
@@ -147,6 +153,9 @@ if TYPE_CHECKING:
     )
     from holdfast.worker.execution_errors import (
         DuplicateWorkflow as DuplicateWorkflow,
+    )
+    from holdfast.worker.execution_errors import (
+        NotProvided as NotProvided,
     )
     from holdfast.worker.execution_errors import (
         ReplayMismatch as ReplayMismatch,
@@ -201,6 +210,8 @@ if TYPE_CHECKING:
     )
     from holdfast.worker.info import ExecutionInfo as ExecutionInfo
     from holdfast.worker.payload import Codec as Codec
+    from holdfast.worker.providers import Depends as Depends
+    from holdfast.worker.providers import provided as provided
     from holdfast.worker.registry import Workflow as Workflow
     from holdfast.worker.retry import GiveUp as GiveUp
     from holdfast.worker.retry import Retry as Retry
@@ -219,15 +230,18 @@ _homes = {
     ),
     "holdfast.session": "Refused",
     "holdfast.worker.durations": "Duration",
-    "holdfast.worker.errors": "BadArguments RemoteError StepTimedOut UndecodablePayload UnencodablePayload",
+    "holdfast.worker.errors": (
+        "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
+    ),
     "holdfast.worker.execution_errors": (
-        "CallCanceled CallTimedOut DuplicateWorkflow ReplayMismatch UnknownWorkflow"
+        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided ReplayMismatch UnknownWorkflow"
     ),
     "holdfast.worker.functions": (
         "call cancel current detach logger now patched promise random run sleep start timeout uuid within"
     ),
     "holdfast.worker.info": "ExecutionInfo",
     "holdfast.worker.payload": "Codec",
+    "holdfast.worker.providers": "Depends provided",
     "holdfast.worker.registry": "Workflow",
     "holdfast.worker.retry": "GiveUp Retry RetryAfter",
     "holdfast.worker.steps": "current_attempt",

@@ -11,7 +11,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
@@ -19,11 +19,14 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from holdfast.session import Session, SessionSettings
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
+from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.signature import signature_of
+from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 default_url = "sqlite:///holdfast.db"
 
@@ -83,6 +86,7 @@ class App:
         retention: Duration | None = None,
     ) -> None:
         self.registry = Registry()
+        self.providers = Providers()
         self.settings = SessionSettings(
             url=url or os.environ.get("HOLDFAST_URL") or default_url,
             group=group,
@@ -112,6 +116,7 @@ class App:
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
     def workflow(
         self,
@@ -122,20 +127,54 @@ class App:
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Any:
-        """Register a workflow: an `async def`, or a generator function with `yield from`."""
+        """Register a workflow: an `async def`, or a generator function with `yield from`.
+
+        Its executions carry `tags`, also those that other workflows call: `holdfast promises search --tag`.
+        """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
             limit = None if timeout is None else parse_duration(timeout)
-            workflow = Workflow(function, name or function.__name__, version, group, limit)
+            workflow = Workflow(function, name or function.__name__, version, group, limit, tags)
             self.registry.add(workflow)
             return workflow
 
         return register if function is None else register(function)
 
+    @overload
+    def provide(self, key: type[Any] | str, source: Any, /) -> None: ...
+    @overload
+    def provide(self, key: type[Any] | str, /) -> Callable[[F], F]: ...
+    def provide(self, key: type[Any] | str, *sources: Any) -> Any:
+        """Give workflows and steps what cannot be stored: a pool of connections, a client, settings.
+
+        `source` is a value, or a factory: a function, `async` or not, or a generator that yields the value
+        and closes it afterwards; its own parameters are filled in too. It opens with each worker, before the
+        first claim, and closes in reverse order after the last step. Parameters annotated with the type, or
+        with `Annotated[..., Depends("name")]`, get it.
+
+        Crash: it is never recorded; another worker opens its own.
+
+        >>> app.provide(Settings, Settings(debug=True))
+        >>> @app.provide(Database)
+        ... async def database(settings: Settings):
+        ...     async with connect(settings) as database:
+        ...         yield database
+        """
+        if sources:
+            self.providers.add(key, *sources)
+            return None
+
+        def register(factory: F) -> F:
+            self.providers.add(key, factory)
+            return factory
+
+        return register
+
     # --- starting --------------------------------------------------------------------------------------
 
-    # With an id the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
+    # With an id or tags the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
         self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
@@ -143,6 +182,24 @@ class App:
     @overload
     def start(
         self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Mapping[str, str],
+        **kwargs: Any,
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Generator[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Mapping[str, str],
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(
@@ -157,10 +214,15 @@ class App:
     def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns.
 
+        Besides the workflow's own arguments: `id`, and `tags` (unless it has a parameter of that name), which
+        are added to those of the workflow.
+
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
         """
+        tags: dict[str, str] = {}
         if isinstance(workflow, str):
             name, version, group, timeout_s, returns = workflow, 0, None, None, Any
+            tags = check_user_tags(kwargs.pop("tags", None))
         else:
             name, version, group, timeout_s = (
                 workflow.name,
@@ -168,11 +230,16 @@ class App:
                 workflow.group,
                 workflow.timeout_s,
             )
-            returns = signature_of(workflow.function).returns
+            signature = signature_of(workflow.function)
+            returns = signature.returns
+            own = {parameter.name for parameter in signature.parameters or ()}
+            given = None if "tags" in own else kwargs.pop("tags", None)
+            tags = workflow.tags | check_user_tags(given)
+            self.providers.check(workflow.function, kwargs)
         promise_id: str = kwargs.pop("id", None) or new_id(name)
 
         async def create() -> None:
-            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s)
+            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s, tags)
 
         if self._is_here():
             return Handle(self, promise_id, returns, asyncio.ensure_future(create()))
@@ -210,7 +277,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry)
+        self._session = Session(self.settings, self.registry, self.providers)
         await self._session.open()
         return self
 

@@ -33,6 +33,7 @@ from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
+from holdfast.worker.providers import Key, Provided, Providers
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
 from holdfast.worker.surroundings import Surroundings, choose_now
@@ -63,6 +64,7 @@ class Seams(Struct, frozen=True):
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
     listen_again_s: float = listen_again_s
+    provide: Mapping[Key, Any] = {}  # instead of what the app provides
 
 
 class Refused(HoldfastError):
@@ -78,10 +80,17 @@ class NoStoreHere(HoldfastError):
 
 
 class Session:
-    def __init__(self, settings: SessionSettings, registry: Registry, seams: Seams | None = None) -> None:
+    def __init__(
+        self,
+        settings: SessionSettings,
+        registry: Registry,
+        providers: Providers | None = None,
+        seams: Seams | None = None,
+    ) -> None:
         self._settings = settings
         self._seams = seams or Seams()
         self._registry = registry
+        self._provided = Provided((providers or Providers()).replaced(self._seams.provide))
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
@@ -98,6 +107,7 @@ class Session:
         self._client = await self._connect()
         self._runner = self._seams.runner()
         if self._settings.worker:
+            await self._provide()
             self._worker = Worker(
                 self.surroundings(),
                 self._registry,
@@ -108,6 +118,13 @@ class Session:
             self._worker.start()
         self._listener = asyncio.create_task(self._listen())
 
+    async def _provide(self) -> None:
+        try:
+            await self._provided.open()
+        except BaseException:
+            await self.close()
+            raise
+
     async def close(self) -> None:
         if self._worker is not None:
             await self._worker.stop(self._settings.grace_s)
@@ -115,6 +132,7 @@ class Session:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
         await self._runner.close()
+        await self._provided.close()
         await self._client.close()
         if self._node is not None:
             await self._node.stop()
@@ -128,6 +146,7 @@ class Session:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
         await self._runner.close()
+        await self._provided.close()
 
     @property
     def pid(self) -> str:
@@ -166,6 +185,7 @@ class Session:
             choose=self._seams.choose,
             known_errors=self._errors,
             report=_report,
+            provided=self._provided,
         )
 
     async def _listen(self) -> None:
@@ -187,8 +207,10 @@ class Session:
         kwargs: dict[str, Any],
         group: str | None,
         timeout_s: float | None,
+        user_tags: Mapping[str, str],
     ) -> Promise:
         entries: dict[str, str] = {
+            **user_tags,
             tags.ORIGIN: promise_id,
             tags.BRANCH: promise_id,
             tags.PARENT: promise_id,

@@ -203,7 +203,13 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.FETCH["records"], [ids]),
         (sql.FETCH["obligations"], [ids]),
         (sql.FETCH["branches"], [["x"]]),
-        (sql.OFFERS, ["many", 1, 10]),
+        (sql.FETCH["uniques"], [ids]),
+        (sql.LOCK_QUEUES, [ids]),
+        (sql.LOCK_GATES, [ids]),
+        (sql.OFFERS, ["many", 1, 10, 0, []]),
+        (sql.OFFERS, ["many", 1, 10, 0, ["full"]]),
+        (sql.HELD, [["many"]]),
+        (sql.COUNT_QUEUE, ["many"] * 4),
         (sql.DUE_PROMISES, [1, 100]),
         (sql.DUE_TASKS, [1, 100]),
         (sql.DUE_SCHEDULES, [1, 100]),
@@ -216,7 +222,7 @@ async def test_every_statement_walks_an_index(store: PostgresStore, url: str) ->
     [connection] = idle_connections(store)
     for statement, parameters in plans():
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement}", *parameters))
-        for table in ("promises", "tasks", "callbacks", "listeners", "schedules"):
+        for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
             assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
         assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
 
@@ -228,7 +234,7 @@ async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) 
         await commit(store, *(create(f"w{wave}-{index}", target="poll://any@g") for index in range(500)))
         execute(url, "VACUUM ANALYZE tasks; VACUUM ANALYZE promises")
         [connection] = idle_connections(store)
-        plan = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {sql.OFFERS}", "g", 1, 1)
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {sql.OFFERS}", "g", 1, 1, 0, [])
         hits = next(row[0] for row in plan if "Buffers:" in row[0])
         costs.append(
             sum(int(part.partition("=")[2]) for part in hits.split() if part.startswith(("hit=", "read=")))

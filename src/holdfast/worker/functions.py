@@ -24,6 +24,7 @@ from holdfast.worker.performance import Mode
 from holdfast.worker.registry import Workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
+from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -145,10 +146,11 @@ def sleep(duration: Duration) -> Future[None]:
 def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
-    The future's `id` is what to hand out. Past the timeout, awaiting it raises `CallTimedOut`.
+    The future's `id` is what to hand out; `tags` are yours, to search for it. Past the timeout, awaiting it
+    raises `CallTimedOut`.
     """
     limit = None if timeout is None else parse_duration(timeout)
-    return current_scheduler().issue(Await(limit, dict(tags), Any if returns is None else returns))
+    return current_scheduler().issue(Await(limit, check_user_tags(tags), Any if returns is None else returns))
 
 
 @overload
@@ -196,6 +198,7 @@ def _call(
         group=workflow.group,
         timeout_s=workflow.timeout_s,
         waits=waits,
+        tags=workflow.tags,
     )
 
 

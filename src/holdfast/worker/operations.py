@@ -4,7 +4,7 @@
 that may differ from run to run. `arguments` is fingerprinted for the same comparison.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -111,7 +111,7 @@ class Await(Operation):
 class Call(Operation):
     """Another workflow, run by any worker. `waits` is False for one that is only started."""
 
-    __slots__ = ("_returns", "args", "group", "kwargs", "timeout_s", "version", "waits", "workflow")
+    __slots__ = ("_returns", "args", "group", "kwargs", "tags", "timeout_s", "version", "waits", "workflow")
 
     def __init__(
         self,
@@ -124,6 +124,7 @@ class Call(Operation):
         group: str | None,
         timeout_s: float | None,
         waits: bool,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         self.workflow = workflow
         self.version = version
@@ -132,6 +133,7 @@ class Call(Operation):
         self.group = group
         self.timeout_s = timeout_s
         self.waits = waits
+        self.tags = tags or {}
         self._returns = returns
 
     @property

@@ -84,6 +84,7 @@ class Recorder:
         call = self._payloads.encode_call(
             operation.workflow, operation.args, operation.kwargs, operation.version
         )
+        entries = {**operation.tags, **entries}
         entries[tags.TARGET] = f"poll://any@{operation.group or self._group}"
         entries[tags.BRANCH] = promise_id  # it has steps of its own
         deadline = self._after(operation.timeout_s)
