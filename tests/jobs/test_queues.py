@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.jobs.wire import JobWire, job_creation
 from tests.seeds import seed_for_test
 
 
-def fill(wire: JobWire, count: int, prefix: str = "j", **more: object) -> None:
+def fill(wire: JobWire, count: int, prefix: str = "j", **more: Any) -> None:
     names = [f"{prefix}{number:03}" for number in range(count)]
     replies = wire.batch(*(("promise.create", job_creation(name, **more)) for name in names))
     assert {reply.status for reply in replies} == {200}
@@ -274,8 +275,8 @@ def test_limits_hold_at_every_step_of_a_random_life(wire: JobWire, limits: Json)
             case _:
                 if held:
                     name = rng.choice([*held])
-                    action = rng.choice([wire.fulfill, wire.fail, wire.release])
-                    action(name, held[name])
+                    end = rng.choice(["fulfill", "fail", "release"])
+                    getattr(wire, end)(name, held[name])
         tasks = wire.snap()["tasks"]
         held = {task["id"]: task["version"] for task in tasks if task["state"] == "acquired"}
         assert len(held) <= limits.get("concurrency", 99)
