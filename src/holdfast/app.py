@@ -335,7 +335,7 @@ class App(Declaring):
         if self._lent is not None:
             result: T = self._lent(work, timeout_s)
             return result
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -359,7 +359,7 @@ class App(Declaring):
         """Await work of the session from any event loop."""
         if self._is_here():
             return work
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
@@ -368,6 +368,14 @@ class App(Declaring):
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    def _open_for(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Open; if that fails, the work that was to be done will never be."""
+        try:
+            self._open_in_thread()
+        except BaseException:
+            work.close()
+            raise
 
     def _open_in_thread(self) -> None:
         with self._lock:

@@ -154,6 +154,8 @@ class Session:
             settings=self._settings.tasks,
             lease_s=self._settings.lease_s,
             now=self._seams.now,
+            runner=None if self._seams.client is None else self._seams.runner(),
+            polls=self._seams.client is None,
         )
         for group in worker.groups:
             self._streams.append(asyncio.create_task(self._listen_for_tasks(group, worker)))

@@ -7,6 +7,7 @@
    repetition, which is fine, from something else, which is a PAYLOAD_MISMATCH.
 """
 
+import itertools
 import secrets
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ SCOPE: Final = "resonate:scope"
 
 AnyTask = Task[..., Any, Any, Any]
 
+_counter: Final = itertools.count()
 _flat: Final = str.maketrans(":.", "__")
 
 
@@ -137,10 +139,10 @@ def make_order(
 
 
 def new_id(name: str, sent_at: int) -> str:
-    """Ids that grow with time stay together in every index."""
+    """Ids that grow with time stay together in every index; those of one instant keep their order."""
     # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
     root = name.translate(_flat)
-    return f"{root}-{sent_at:011x}{secrets.token_hex(6)}"
+    return f"{root}-{sent_at:011x}{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
 
 
 def again(promise: Promise, now: int) -> PromiseCreate:

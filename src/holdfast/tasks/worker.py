@@ -59,6 +59,8 @@ class TaskWorker:
         settings: TaskSettings,
         lease_s: float = 20.0,
         now: Callable[[], int],
+        runner: StepRunner | None = None,
+        polls: bool = True,
     ) -> None:
         self._client = client
         self._payloads = payloads
@@ -68,7 +70,8 @@ class TaskWorker:
         self._now = now
         self._lease_ms = round(lease_s * 1000)
         self._loop = asyncio.get_running_loop()
-        self._runner = StepRunner(
+        self._polls = polls  # False: where no message is ever lost
+        self._runner = runner or StepRunner(
             threads_max=settings.concurrency,
             processes_max=max(1, min(settings.processes, settings.concurrency)),
         )
@@ -315,6 +318,8 @@ class TaskWorker:
         after_s = lane.poll_after_s()
         if next_at is not None:
             after_s = min(after_s, max(0.0, (next_at - self._now()) / 1000))
+        elif not self._polls:
+            return
         self._timers[lane] = self._loop.call_later(after_s, self._rung, lane)
 
     def _rung(self, lane: Lane) -> None:
