@@ -4,8 +4,9 @@ What was written is checked when it is read: a row that cannot have been written
 names it, never a guess.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final, overload
 
 import msgspec
@@ -29,6 +30,7 @@ QUEUE_COLUMNS: Final = ("name", "gated", "record")
 
 _job_at: Final = Task.__struct_fields__.index("job")
 _plain_fields: Final = Task.__struct_fields__[:_job_at]
+_plain_row: Final[Callable[[Task], tuple[Any, ...]]] = attrgetter(*_plain_fields)
 assert _job_at == len(Task.__struct_fields__) - 1
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -99,7 +101,7 @@ def read_promise(row: Row) -> Promise:
 
 def task_row(task: Task) -> Row:
     target, job = task.target, task.job
-    plain = tuple(getattr(task, name) for name in _plain_fields)
+    plain = _plain_row(task)
     if job is None:
         return (*plain, None, poll_group(target), claim_group(target), None, None)
     return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
