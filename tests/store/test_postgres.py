@@ -71,7 +71,7 @@ async def test_an_upgraded_schema_equals_a_fresh_one(url: str) -> None:
 
 async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
     await (await opened(url)).close()
-    execute(url, "UPDATE schema_version SET version = 9999")
+    execute(url, "UPDATE schema_version SET version = 9999, compatible_from = 9999")
     with pytest.raises(NewerSchema, match="9999"):
         await opened(url)
 
