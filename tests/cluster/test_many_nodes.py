@@ -33,6 +33,7 @@ from tests.server.http import Connection
 from tests.server.process import start_process
 
 ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
+EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "12"))  # a caller's operations in a round
 LATEST = migrations("postgres")[-1][0]
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
 
@@ -54,7 +55,7 @@ def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
 
 async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: list[Node]) -> None:
     print(f"HOLDFAST_SEED={SEED}")
-    histories = await play(nodes, SEED, rounds=ROUNDS)
+    histories = await play(nodes, SEED, rounds=ROUNDS, each=EACH)
     seen = Counter(
         (operation.kind, operation.result[0] if operation.result else 503)
         for history in histories.values()

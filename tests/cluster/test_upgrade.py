@@ -168,7 +168,7 @@ async def test_a_newer_schema_says_from_which_version_on_nodes_may_start(
     url = database_url()
     steps = [*migrations("postgres"), (LATEST + 1, ADDS.format(since=since))]
     with monkeypatch.context() as newer:
-        newer.setattr(postgres_migrate, "migrations", lambda engine: steps)
+        newer.setattr(postgres_migrate, "migrations", lambda _: steps)  # pyright: ignore
         async with Node(PostgresStore(url)) as node:
             await node.request([create("a", data="old")])
     if not starts:

@@ -78,7 +78,10 @@ class Watch:
         self.stall_ms = 0  # the longest that one look took: the machine itself may be slow
 
     async def now(self) -> int:
-        return await self._pool.fetchval("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        now: int = await self._pool.fetchval(
+            "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+        )
+        return now
 
     async def held(self, worker: WorkerProcess) -> dict[str, int]:
         """The tasks that it holds, and their versions."""
@@ -117,7 +120,8 @@ class Watch:
         return [*found.values()]
 
     async def open_tasks(self) -> int:
-        return await self._pool.fetchval("SELECT count(*) FROM tasks WHERE state <> 'fulfilled'")
+        count: int = await self._pool.fetchval("SELECT count(*) FROM tasks WHERE state <> 'fulfilled'")
+        return count
 
 
 class Feeder:
