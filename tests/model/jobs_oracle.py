@@ -178,7 +178,7 @@ class JobsOracle:
                 holder["unique"] = None
             else:
                 self.cancelled(holder, now)
-        job = {
+        born: Json = {
             "id": data["id"], "state": "pending", "version": 0, "queue": data["queue"],
             "priority": data.get("priority", 0), "created": now, "timeout": data["timeout"],
             "good": data.get("goodUntil"), "retry": data.get("retry"), "key": data.get("key"),
@@ -187,10 +187,10 @@ class JobsOracle:
             "code": None, "finished": None, "pid": None, "ttl": None, "promise": ("pending", {}, None),
             "eligible": max(now, data.get("delay", 0)),
         }  # fmt: skip
-        self.jobs[data["id"]] = job
-        self.wait(job, now, data.get("delay", 0))
-        self.write_end(job, now)
-        return 200, self.see_promise(job, now)
+        self.jobs[data["id"]] = born
+        self.wait(born, now, data.get("delay", 0))
+        self.write_end(born, now)
+        return 200, self.see_promise(born, now)
 
     def holder(self, data: Json, now: int) -> Json | None:
         if data.get("unique") is None:
