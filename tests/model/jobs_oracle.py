@@ -101,9 +101,10 @@ class JobsOracle:
             return None
         if delay is None and "delays" in rule:
             delay = rule["delays"][min(job["retries"], len(rule["delays"]) - 1)]
-        elif delay is None:
+        if delay is None:
             delay = min(rule["max"], rule["base"] * 2 ** job["retries"])
-        instant = now + delay
+        assert delay is not None
+        instant: int = now + delay
         good = job["timeout"] if job["good"] is None else min(job["good"], job["timeout"])
         return instant if instant < good else None
 
