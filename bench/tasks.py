@@ -32,7 +32,7 @@ callers: Final = 8
 latencies: Final = 300
 ahead_s: Final = 3.0
 settle_s: Final = 1.5  # until PostgreSQL's statistics have seen everything
-concurrency: Final = 250
+concurrency: Final = 500
 
 begun: list[float] = []
 
