@@ -24,6 +24,7 @@ from holdfast.store.postgres_transaction import RunAgain
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
 from tests.requests import FAR, acquire, ask, create, get, listen, settle
+from tests.store.test_sqlite import OLD_ROWS
 
 
 async def opened(url: str, **options: Any) -> PostgresStore:
@@ -69,9 +70,21 @@ async def test_an_upgraded_schema_equals_a_fresh_one(url: str) -> None:
     assert schema_of(url) == schema_of(fresh)
 
 
+async def test_what_an_older_version_stored_is_there_after_the_upgrade(url: str) -> None:
+    connection = await Connector(url).connect()
+    await migrate(connection, up_to=1)
+    await connection.close()
+    execute(url, OLD_ROWS)
+    async with Node(PostgresStore(url)) as node:
+        found = await node.request([get("old"), ask(TaskClaim(["g"], 5, "p", 1_000))])
+    assert found[0].data.promise.tags == {"resonate:target": "poll://any@g"}  # type: ignore[union-attr]
+    assert [item.task.id for item in found[1].data.tasks] == ["old"]  # type: ignore[union-attr]
+    assert found[1].data.tasks[0].task.job is None  # type: ignore[union-attr]
+
+
 async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
     await (await opened(url)).close()
-    execute(url, "UPDATE schema_version SET version = 9999")
+    execute(url, "UPDATE schema_version SET version = 9999, compatible_from = 9999")
     with pytest.raises(NewerSchema, match="9999"):
         await opened(url)
 

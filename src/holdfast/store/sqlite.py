@@ -8,7 +8,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -67,7 +67,7 @@ class SqliteFile:
     def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
         self._path = str(path)
         self._connect = connect
-        self._transaction: _Transaction | None = None
+        self._transaction: SqliteTransaction | None = None
 
     def open(self) -> Millis:
         _create_private(self._path)
@@ -85,9 +85,16 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
-        self._transaction = _Transaction(connection)
+        self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
         return int(now)
+
+    def foreign_version(self) -> int:
+        """Another number after any other connection has committed."""
+        if self._transaction is None:
+            raise StoreError(f"{self._path} is not open")
+        ((version,),) = self._transaction.connection.execute("PRAGMA data_version").fetchall()
+        return int(version)
 
     def close(self) -> None:
         if self._transaction is not None:
@@ -114,7 +121,11 @@ class SqliteStore(ThreadedStore):
     """A SQLite file behind a thread of its own: what a node is given."""
 
     def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
-        super().__init__(SqliteFile(path, connect=connect), "holdfast-sqlite")
+        self._file = SqliteFile(path, connect=connect)
+        super().__init__(self._file, "holdfast-sqlite")
+
+    def foreign_version(self) -> Awaitable[int]:
+        return self._call(self._file.foreign_version)
 
 
 def _create_private(path: str) -> None:
@@ -126,7 +137,7 @@ def _create_private(path: str) -> None:
             raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
 
 
-class _Transaction:
+class SqliteTransaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
     def __init__(self, connection: Any) -> None:
@@ -249,10 +260,9 @@ class _Transaction:
         best: list[Any] = []
         for group in scan.groups:
             without = scan.without.get(group)
-            where = sql.WITHOUT_KEYS if without else ""
             keys = [_encode(without).decode()] if without else []
             parameters = [group, scan.now, scan.ceiling, *keys, scan.limit]
-            best += self._query(sql.OFFERS.format(without=where), parameters)
+            best += self._query(sql.OFFERS_WITHOUT if without else sql.OFFERS, parameters)
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
 
     def _count_queue(self, group: str) -> tuple[int, int, int, int]:

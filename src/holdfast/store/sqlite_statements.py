@@ -88,12 +88,15 @@ DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
-OFFERS: Final = (
+_OFFERS: Final = (
     "SELECT -priority, created_at, id FROM tasks "
     "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? AND priority <= ? "
     "{without}ORDER BY priority DESC, created_at, id LIMIT ?"
 )
-WITHOUT_KEYS: Final = "AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+OFFERS: Final = _OFFERS.format(without="")
+OFFERS_WITHOUT: Final = _OFFERS.format(
+    without="AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+)
 COUNT_QUEUE: Final = count_query(SQLITE)
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
