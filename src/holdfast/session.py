@@ -62,6 +62,7 @@ class Seams(Struct, frozen=True):
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
     listen_again_s: float = listen_again_s
+    pid: str | None = None
 
 
 class Refused(HoldfastError):
@@ -78,7 +79,7 @@ class Session:
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
-        self._pid = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._pid = self._seams.pid or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         # Whoever runs no worker must not be offered work: an offer that nobody takes up costs a retry.
         self._hears_in = settings.group if settings.worker else f"{settings.group}.callers"
         self._address = f"poll://uni@{self._hears_in}/{self._pid}"

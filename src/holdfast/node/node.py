@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random, SystemRandom
 from types import TracebackType
 from typing import Final, Self
 
@@ -50,7 +51,13 @@ class Node:
     """
 
     def __init__(
-        self, store: Store, *, rules: Rules | None = None, clock: Clock = wall_clock, debug: bool = False
+        self,
+        store: Store,
+        *,
+        rules: Rules | None = None,
+        clock: Clock = wall_clock,
+        debug: bool = False,
+        chance: Random | None = None,
     ) -> None:
         self.office = PostOffice()
         self.stats = NodeStats()
@@ -66,7 +73,8 @@ class Node:
         self._impatience: asyncio.TimerHandle | None = None
         self._sweeping = False
         self._stopping = False
-        self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
+        bus = None if debug else store.bus
+        self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
         self._idle = asyncio.Event()
         self._idle.set()
         self._next_due: Millis | None = None
