@@ -30,7 +30,6 @@ class Process:
         self.name = name
         self.is_dead = False
         self.is_frozen = False
-        self.skew_ms = 0  # how far its wall clock is ahead
         self.missed: list[Turn] = []
         self.turns = 0
         self.dies_after: int | None = None  # so many turns from its start
@@ -88,7 +87,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.jumped_s = 0.0
         self.turns = 0
-        self.tasks: list[asyncio.Task[Any]] | None = None  # kept for whoever asks to
+        self.tasks: list[tuple[asyncio.Task[Any], Process | None]] | None = None  # for whoever asks to keep them
         self._epoch_ms = epoch_ms
         self._line: deque[Turn] = deque()
         self._timers: list[tuple[float, int, Turn]] = []
@@ -110,7 +109,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
     ) -> Turn:
         if self._ended:
             raise RuntimeError("Event loop is closed")
-        turn = Turn(self.jumped_s, callback, args, self, context or copy_context())
+        turn = Turn(self.jumped_s, callback, args, self, copy_context() if context is None else context)
         self._line.append(turn)
         return turn
 
@@ -124,7 +123,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> Turn:
-        turn = Turn(when, callback, args, self, context or copy_context())
+        turn = Turn(when, callback, args, self, copy_context() if context is None else context)
         self._set_count += 1
         heapq.heappush(self._timers, (when, self._set_count, turn))
         return turn
@@ -132,7 +131,8 @@ class JumpingLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:  # type: ignore[override]
         task = super().create_task(coro, **options)
         if self.tasks is not None:
-            self.tasks.append(task)
+            context = options.get("context")
+            self.tasks.append((task, _process.get() if context is None else context.get(_process)))
         return task
 
     def thaw(self, process: Process) -> None:
@@ -176,7 +176,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         """The end of all that is still under way, dead or alive: nothing of it is told to anybody."""
         tasks, self.tasks = self.tasks or [], None
         self.close()
-        for task in tasks:
+        for task, _ in tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
                 with suppress(BaseException):

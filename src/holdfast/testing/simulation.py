@@ -1,0 +1,295 @@
+"""A whole installation in one thread and in virtual time: nodes, workers, callers, and everything that can
+happen to them, from one seed.
+
+    async def orders(simulation: Simulation) -> None:
+        handle = app.start(checkout, "4242", id="order-17")
+        assert await handle == "charged 4242"
+
+    simulate(app, orders, seeds=200, ledger=ledger)
+
+The engine, the node, the server's handlers, the HTTP client, the session, the worker and the runtime are the
+real ones. The clock, the network below HTTP, the disk below the store and death are simulated.
+
+1. Everything follows from the seed: the same seed gives the same events, in every process and every version.
+2. For a while things go wrong (`faults`); then everything is mended, and what was begun must come to its end.
+3. In the end nothing that was acknowledged is lost, every record leads where its execution went, and nobody
+   has left a task behind.
+"""
+
+import asyncio
+import gc
+import logging
+import tempfile
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.client.embedded import EmbeddedClient
+from holdfast.client.http import HttpClient
+from holdfast.client.interface import Client
+from holdfast.engine import Rules
+from holdfast.node import Node
+from holdfast.session import Seams, Session
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.adversary import Adversary
+from holdfast.testing.disk import Disk
+from holdfast.testing.faults import EventLog, Faults, Plan
+from holdfast.testing.loop import JumpingLoop, Process, Stuck
+from holdfast.testing.network import Door, Network
+from holdfast.testing.places import Place
+from holdfast.testing.replay import Performed, check_replay
+from holdfast.testing.witness import Witness, WitnessedClient
+from holdfast.testing.world import EPOCH, VirtualRunner, choose
+
+calm_s: Final = 1_800.0  # after the trouble, for everything to come to its end
+look_s: Final = 1.0
+leave_s: Final = 1.0  # what a server leaves its last answers to be written
+caller_patience_s: Final = 3_600.0
+
+Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
+
+
+class SimulationFailure(AssertionError):
+    """Something went wrong that no fault excuses."""
+
+    code = "HF7001"
+
+    def __init__(self, what: str, plan: Plan, lines: list[str]) -> None:
+        super().__init__(what)
+        self.what = what
+        self.plan = plan
+        self.lines = lines
+
+
+class Simulation:
+    """One run. What a scenario may use: `plan`, `chance`, `now`, and the app, which is open in it."""
+
+    def __init__(self, app: App, plan: Plan, *, restartable: bool = False) -> None:
+        self.app = app
+        self.plan = plan
+        self.restartable = restartable
+        self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
+        self.loop.tasks = []
+        self.log = EventLog(self.loop.millis)
+        self.faults = Faults(plan, Random(f"faults {plan.seed}"), self.log)  # noqa: S311
+        self.network = Network(self.loop, self.faults)
+        self.witness = Witness(self.log)
+        self.performed: list[Performed] = []
+        self.chance = Random()  # noqa: S311
+        self.places = [
+            Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
+        ]
+        if not plan.workers_inside:
+            self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
+        self.caller = Place("caller")
+        self.troubles: list[str] = []
+        self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
+        self.is_ending = False
+        self._scenario: Scenario | None = None
+        self._finished: asyncio.Future[None] | None = None
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
+
+    def stored(self) -> MemoryStore:
+        """Everything that is stored, whichever store it is in."""
+        return self.disk.read()
+
+    # --- one run ---------------------------------------------------------------------------------------
+
+    def run(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.log.lines += self.plan.lines()
+        self.loop.set_exception_handler(self._unhandled)
+        logging.disable(logging.CRITICAL)
+        gc.disable()  # what is collected when would be up to the interpreter
+        try:
+            with tempfile.TemporaryDirectory(prefix="holdfast-", dir=_scratch()) as folder:
+                self.disk = Disk(self.loop, self.faults, Path(folder))
+                self.loop.run_until_complete(self._main())
+        except SimulationFailure:
+            raise
+        except Stuck as error:
+            raise self.failure(str(error)) from error
+        except Exception as error:
+            raise self.failure(f"{type(error).__name__}: {error}") from error
+        finally:
+            self.app.lend(None, None, None)
+            self.loop.set_exception_handler(lambda loop, context: None)
+            self.loop.bury()
+            gc.enable()
+            logging.disable(logging.NOTSET)
+
+    def failure(self, what: str) -> SimulationFailure:
+        return SimulationFailure(what, self.plan, self.log.lines)
+
+    async def _main(self) -> None:
+        self._finished = self.loop.create_future()
+        for place in self.places:
+            self.start(place)
+        self.start(self.caller)
+        adversary = self.loop.create_task(Adversary(self).live())
+        try:
+            async with asyncio.timeout(self.plan.trouble_s + calm_s):
+                await self._finished
+                adversary.cancel()
+                await asyncio.wait([adversary])
+                await self._settle_down()
+        except TimeoutError:
+            raise self.failure(f"stuck: {self._open_work() or 'the scenario does not end'}") from None
+        await self._stop_all()
+        await self._check()
+
+    async def _settle_down(self) -> None:
+        """What was started and not awaited comes to its end, too."""
+        while self._open_work():
+            await asyncio.sleep(look_s)
+
+    def _open_work(self) -> list[str]:
+        tasks = self.stored().tasks
+        return [f"{key} is {task.state}" for key, task in tasks.items() if task.state in ("pending", "acquired")]
+
+    async def _stop_all(self) -> None:
+        self.is_ending = True
+        for place in (self.caller, *reversed(self.places)):
+            await self.stop(place)
+
+    def _note_leaks(self, process: Process) -> None:
+        me = asyncio.current_task()
+        for task, owner in self.loop.tasks or ():
+            if owner is process and task is not me and not task.done():
+                self.troubles.append(f"{process.name} left a task behind: {task.get_coro()}")
+
+    async def _check(self) -> None:
+        store = self.stored()
+        wrong = [*self.troubles, *self.witness.compare(store)]
+        for look in self.looks:
+            wrong += look(store, self.loop.millis())
+        if wrong:
+            raise self.failure("; ".join(wrong[:5]))
+        around = self.caller_session.surroundings()
+        for key in store.tasks:
+            if store.promises[key].state in ("resolved", "rejected"):
+                await check_replay(store.promises[key], store, self.app.registry, around, self.performed)
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.troubles.append(f"{context['message']}: {error!r}")
+
+    # --- processes -------------------------------------------------------------------------------------
+
+    def start(self, place: Place) -> None:
+        process = place.begin_life()
+        process.on_death.append(partial(self._died, place, process))
+        self.log.note(process.name, "starts")
+        live = self._call if place is self.caller else self._live
+        self.loop.create_task(self._guard(live(place, process)), context=process.context)
+
+    async def _guard(self, life: Coroutine[Any, Any, None]) -> None:
+        """An error that nobody expects ends the run."""
+        try:
+            await life
+        except Exception as error:
+            assert self._finished is not None
+            if self._finished.done():
+                self.troubles.append(f"{type(error).__name__}: {error}")
+            else:
+                self._finished.set_exception(error)
+
+    async def stop(self, place: Place) -> None:
+        """In good order, unless it dies on the way."""
+        process = place.process
+        if not process.is_dead:
+            gone = asyncio.Event()
+            process.on_death.append(gone.set)
+            if not place.is_leaving:
+                place.is_leaving = True
+                self.loop.create_task(self._guard(self._leave(place, process)), context=process.context)
+            await gone.wait()
+
+    def _died(self, place: Place, process: Process) -> None:
+        self.log.note(process.name, "is gone")
+        door = self.network.doors.get(place.name)
+        if door is not None and door.process is process:
+            del self.network.doors[place.name]
+        self.network.break_links(process)
+
+    async def _live(self, place: Place, process: Process) -> None:
+        if place.has_node:
+            node = place.node = Node(
+                self.disk.attach(process),
+                rules=Rules(retry_ms=self.plan.retry_ms),
+                clock=partial(self._clock, place),
+                chance=self._chance(process),
+            )
+            await node.start()
+            place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
+        if place.has_worker:
+            client = EmbeddedClient(place.node) if place.node is not None else self._connect(process)
+            place.session = self._session(place, process, client, worker=True)
+            await place.session.open()
+
+    async def _leave(self, place: Place, process: Process) -> None:
+        try:
+            if place.session is not None:
+                await place.session.close()
+            if place.node is not None and place.door is not None:
+                self.network.doors.pop(place.name, None)
+                place.door.stop()
+                await place.node.stop()
+            await asyncio.sleep(leave_s)
+            if self.is_ending:
+                self._note_leaks(process)
+        finally:
+            process.die()
+
+    async def _call(self, place: Place, process: Process) -> None:
+        """The caller's process: the app is open in it, and the scenario runs."""
+        assert self._scenario is not None
+        assert self._finished is not None
+        session = self._session(place, process, self._connect(process, caller_patience_s), worker=False)
+        self.caller_session = place.session = session
+        await session.open()
+        self.app.lend(None, None, None)
+        self.app.lend(session, self.loop, None)
+        self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
+        await self._scenario(self)
+        if not self._finished.done():
+            self._finished.set_result(None)
+
+    def _session(self, place: Place, process: Process, client: Client, *, worker: bool) -> Session:
+        settings = replace(
+            self.app.settings, worker=worker, lease_s=self.plan.lease_s, concurrency=self.plan.concurrency
+        )
+        chance = self._chance(process)
+        seams = Seams(
+            client=WitnessedClient(client, self.witness, process),
+            now=partial(self._clock, place),
+            runner=lambda: VirtualRunner(self.performed, random=chance.random),
+            choose=choose,
+            pid=process.name,
+        )
+        return Session(settings, self.app.registry, seams)
+
+    def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
+        urls = [f"http://{place.name}" for place in self.places if place.has_node]
+        connect = partial(self.network.connect, process)
+        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=self._chance(process))
+
+    def _clock(self, place: Place) -> int:
+        return self.loop.millis() + place.skew_ms
+
+    def _chance(self, process: Process) -> Random:
+        return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
+
+
+def _scratch() -> str | None:
+    """In memory where the machine offers it: nothing of it is meant to last."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
