@@ -52,12 +52,16 @@ class Disk:
 
     def read(self) -> MemoryStore:
         """Everything that is stored."""
-        if self.kind != "sqlite":
-            return self.memory
+        return self.memory if self.kind != "sqlite" else self._look(lambda file, _: _copy(file.run(_load_all)))
+
+    def latest(self) -> Millis:
+        """The latest instant of a commit."""
+        return self.memory.clock if self.kind != "sqlite" else self._look(lambda _, now: now)
+
+    def _look(self, look: Callable[[SqliteFile, Millis], Result]) -> Result:
         file = SqliteFile(self.path)
-        file.open()
         try:
-            return _copy(file.run(_load_all))
+            return look(file, file.open())
         finally:
             file.close()
 

@@ -35,6 +35,9 @@ from holdfast.client.http import HttpClient
 from holdfast.client.interface import Client
 from holdfast.engine import Rules
 from holdfast.node import Node
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import KINDS, Request, RequestData
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.adversary import Adversary
@@ -70,8 +73,9 @@ class SimulationFailure(AssertionError):
 class Simulation:
     """One run. What a scenario may use: `plan`, `chance`, `now`, and the app, which is open in it."""
 
-    def __init__(self, app: App, plan: Plan, *, restartable: bool = False) -> None:
+    def __init__(self, app: App, plan: Plan, *, restartable: bool = False, leftovers: bool = False) -> None:
         self.app = app
+        self.leftovers = leftovers
         self.plan = plan
         self.restartable = restartable
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
@@ -91,12 +95,21 @@ class Simulation:
         self.troubles: list[str] = []
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
+        self._asked = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
 
     @property
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
+
+    async def ask(self, data: RequestData) -> Reply:
+        """Ask a node for anything the protocol has, as the caller."""
+        self._asked += 1
+        kind = next(kind for kind, shape in KINDS.items() if shape is type(data))
+        request = Request(kind, f"caller/{self._asked}", CURRENT_VERSION, "A", data)
+        [reply] = await self.caller_session.surroundings().client.request([request])
+        return reply
 
     def stored(self) -> MemoryStore:
         """Everything that is stored, whichever store it is in."""
@@ -153,8 +166,9 @@ class Simulation:
             await asyncio.sleep(look_s)
 
     def _open_work(self) -> list[str]:
+        over = ("fulfilled", "suspended") if self.leftovers else ("fulfilled",)
         tasks = self.stored().tasks
-        return [f"{key} is {task.state}" for key, task in tasks.items() if task.state in ("pending", "acquired")]
+        return [f"{key} is {task.state}" for key, task in tasks.items() if task.state not in over]
 
     async def _stop_all(self) -> None:
         self.is_ending = True
@@ -171,7 +185,7 @@ class Simulation:
         store = self.stored()
         wrong = [*self.troubles, *self.witness.compare(store)]
         for look in self.looks:
-            wrong += look(store, self.loop.millis())
+            wrong += look(store, max(self.disk.latest(), self.loop.millis()))
         if wrong:
             raise self.failure("; ".join(wrong[:5]))
         around = self.caller_session.surroundings()
