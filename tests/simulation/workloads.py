@@ -351,8 +351,8 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
     async def scenario(simulation: Simulation) -> None:
         chance = simulation.chance
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
-        chosen = [chance.choice(kinds) for _ in range(chance.randint(2, 5))]
-        pauses = [chance.choice((0.0, 1.0, 1.0, 5.0)) * chance.random() for _ in chosen]
+        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 12))]
+        pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
