@@ -127,6 +127,11 @@ class Session:
     def pid(self) -> str:
         return self._pid
 
+    @property
+    def is_idle(self) -> bool:
+        """Is there a worker here that holds nothing?"""
+        return self._worker is not None and not self._worker.held_count
+
     async def _connect(self) -> Client:
         if self._seams.client is not None:
             return self._seams.client

@@ -45,6 +45,7 @@ def play(seed: int, stores: Iterable[StoreKind] = STORES) -> Simulation:
     ledger.clear()
     expectation = Expectation()
     simulation = Simulation(app, Plan.draw(seed, stores), restartable=True)
+    simulation.peeks.append(invariants)
     simulation.looks += [invariants, expectation.look]
     try:
         simulation.run(scenario_of(expectation))

@@ -46,7 +46,7 @@ class MemoryStore:
     bus: Bus | None = None
 
     def __init__(self) -> None:
-        self.clock: Millis = 0
+        self._clock: Millis = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -59,7 +59,7 @@ class MemoryStore:
         self.watched: set[str] = set()
 
     async def open(self) -> Millis:
-        return self.clock
+        return self._clock
 
     async def close(self) -> None:
         pass
@@ -148,7 +148,7 @@ class MemoryStore:
                 self.schedules.pop(schedule_id, None)
             else:
                 self.schedules[schedule_id] = entry
-        self.clock = clock or self.clock
+        self._clock = clock or self._clock
         ws.saved()
 
     def _find(self, scan: Scan) -> list[str]:

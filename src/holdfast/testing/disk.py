@@ -45,6 +45,7 @@ class Disk:
         self.path = folder / "holdfast.db"
         self.hub = Hub(loop, faults)
         self.memory = _JudgingStore(loop.millis) if self.kind == "shared" else MemoryStore()
+        self.file: SqliteFile | None = None  # while a node has it open
         self.commits = 0
 
     def attach(self, process: Process) -> "AttachedStore":
@@ -52,18 +53,25 @@ class Disk:
 
     def read(self) -> MemoryStore:
         """Everything that is stored."""
-        return self.memory if self.kind != "sqlite" else self._look(lambda file, _: _copy(file.run(_load_all)))
-
-    def latest(self) -> Millis:
-        """The latest instant of a commit."""
-        return self.memory.clock if self.kind != "sqlite" else self._look(lambda _, now: now)
-
-    def _look(self, look: Callable[[SqliteFile, Millis], Result]) -> Result:
+        if self.kind != "sqlite":
+            return self.memory
+        if self.file is not None:  # a second connection would have to wait for the first
+            return _copy(self.file.run(_load_all))
         file = SqliteFile(self.path)
+        file.open()
         try:
-            return look(file, file.open())
+            return _copy(file.run(_load_all))
         finally:
             file.close()
+
+
+def copy_of(store: MemoryStore) -> MemoryStore:
+    """As it is now, for whoever looks later. Records never change, so they are not copied."""
+    copy = MemoryStore()
+    copy.promises = dict(store.promises)
+    copy.tasks = dict(store.tasks)
+    copy.branches = {branch: dict(members) for branch, members in store.branches.items()}
+    return copy
 
 
 def _load_all() -> Work[WorkingSet]:
@@ -108,7 +116,10 @@ class AttachedStore:
         process.on_death.append(self._died)
 
     async def open(self) -> Millis:
-        return self._file.open() if self._file is not None else await self._disk.memory.open()
+        if self._file is None:
+            return await self._disk.memory.open()
+        self._disk.file = self._file
+        return self._file.open()
 
     async def close(self) -> None:
         self._detach()
@@ -143,6 +154,8 @@ class AttachedStore:
     def _detach(self) -> None:
         if self._file is not None:
             self._file.close()
+            if self._disk.file is self._file:
+                self._disk.file = None
 
 
 class Hub:

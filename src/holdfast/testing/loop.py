@@ -87,6 +87,8 @@ class JumpingLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.jumped_s = 0.0
         self.turns = 0
+        self.turns_still_max = 10_000_000  # at one instant: past it, somebody goes round in circles
+        self._still_since = 0
         self.tasks: list[tuple[asyncio.Task[Any], Process | None]] | None = None  # for whoever asks to keep them
         self._epoch_ms = epoch_ms
         self._line: deque[Turn] = deque()
@@ -149,7 +151,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
             while timers and timers[0][2].cancelled():
                 heapq.heappop(timers)
             if timers:
-                self.jumped_s = max(self.jumped_s, timers[0][0])
+                self._jump_to(timers[0][0])
             elif not getattr(self, "_stopping", False):
                 raise Stuck(
                     "Everybody waits for something that cannot come. Is there a promise that nobody settles?"
@@ -162,6 +164,13 @@ class JumpingLoop(asyncio.BaseEventLoop):
                 continue
             self.turns += 1
             turn.run()
+
+    def _jump_to(self, instant: float) -> None:
+        if instant > self.jumped_s:
+            self.jumped_s = instant
+            self._still_since = self.turns
+        elif self.turns - self._still_since > self.turns_still_max:
+            raise Stuck(f"Time stands still: {self.turns_still_max} things happened at one instant.")
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass

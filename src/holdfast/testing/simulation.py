@@ -21,6 +21,7 @@ import gc
 import logging
 import tempfile
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -39,22 +40,28 @@ from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import KINDS, Request, RequestData
-from holdfast.runtime import Deadlock
+from holdfast.runtime import Deadlock, Step
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.adversary import Adversary
-from holdfast.testing.disk import Disk
+from holdfast.testing.disk import Disk, copy_of
 from holdfast.testing.faults import EventLog, Faults, Plan
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Door, Network
 from holdfast.testing.places import Place
-from holdfast.testing.replay import Performed, check_replay
+from holdfast.testing.replay import Performed, Untrue, check_led, check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
 from holdfast.testing.world import EPOCH, VirtualRunner, choose
+from holdfast.worker.info import of_step
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.surroundings import Surroundings
 
 calm_s: Final = 1_800.0  # after the trouble, for everything to come to its end
 look_s: Final = 1.0
+idle_s: Final = 20.0
+led_share: Final = 0.1  # of the steps, for which it is seen that the record leads to them
+turns_still_max: Final = 200_000  # at one instant
 leave_s: Final = 1.0  # what a server leaves its last answers to be written
 caller_patience_s: Final = 3_600.0
 
@@ -83,12 +90,14 @@ class Simulation:
         self.restartable = restartable
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
         self.loop.tasks = []
+        self.loop.turns_still_max = turns_still_max
         self.log = EventLog(self.loop.millis)
         self.faults = Faults(plan, Random(f"faults {plan.seed}"), self.log)  # noqa: S311
         self.network = Network(self.loop, self.faults)
         self.witness = Witness(self.log)
         self.performed: list[Performed] = []
         self.chance = Random()  # noqa: S311
+        self._dice = Random(f"looks {plan.seed}")  # noqa: S311
         self.places = [
             Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
         ]
@@ -96,9 +105,12 @@ class Simulation:
             self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
         self.caller = Place("caller")
         self.troubles: list[str] = []
+        self._waiting: dict[tuple[str, int], float] = {}  # pending tasks, and since when
+        self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
         self._asked = 0
+        self._latest = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
 
@@ -152,6 +164,7 @@ class Simulation:
             self.start(place)
         self.start(self.caller)
         adversary = self.loop.create_task(Adversary(self).live())
+        self.loop.create_task(self._watch())
         try:
             async with asyncio.timeout(self.plan.trouble_s + calm_s):
                 await self._finished
@@ -188,7 +201,7 @@ class Simulation:
         store = self.stored()
         wrong = [*self.troubles, *self.witness.compare(store)]
         for look in self.looks:
-            wrong += look(store, max(self.disk.latest(), self.loop.millis()))
+            wrong += look(store, self._latest_now)
         if wrong:
             raise self.failure("; ".join(wrong[:5]))
         around = self.caller_session.surroundings()
@@ -196,6 +209,34 @@ class Simulation:
             root = store.promises[key]
             if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
                 await check_replay(root, store, self.app.registry, around, self.performed)
+
+    async def _watch(self) -> None:
+        """Look at the store now and then; and when nothing goes wrong any more, that no work lies about."""
+        while not self.is_ending:
+            await asyncio.sleep(self.plan.trouble_s / 5)
+            store, now = self.stored(), self._latest_now
+            for peek in self.peeks:
+                self.troubles += peek(store, now)
+            if self.troubles and self._finished is not None and not self._finished.done():
+                self._finished.set_exception(AssertionError("; ".join(self.troubles[:5])))
+            if self.faults.is_over and not self.is_ending:
+                self._note_idleness(store, now)
+
+    def _note_idleness(self, store: MemoryStore, now: int) -> None:
+        """Work that nobody takes although there are hands: it must be offered again after `retry_ms`."""
+        waiting = {
+            (key, task.version): None
+            for key, task in store.tasks.items()
+            if task.state == "pending" and not task.parked and task.timeout_at > now
+        }
+        stands_still = self._latest_now > max(self._clock(place) for place in self.places if place.has_node)
+        busy = not any(place.session is not None and place.session.is_idle for place in self.places)
+        since = self._waiting if not (stands_still or busy) else {}
+        self._waiting = {key: since.get(key, self.loop.time()) for key in waiting}
+        patience_s = self.plan.retry_ms / 1000 + self.plan.lease_s + idle_s
+        for (key, version), began in self._waiting.items():
+            if self.loop.time() - began > patience_s:
+                self.troubles.append(f"nobody takes {key} at version {version} for {patience_s:g} s")
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -244,7 +285,7 @@ class Simulation:
             node = place.node = Node(
                 self.disk.attach(process),
                 rules=Rules(retry_ms=self.plan.retry_ms),
-                clock=partial(self._clock, place),
+                clock=partial(self._node_clock, place),
                 chance=self._chance(process),
             )
             await node.start()
@@ -290,11 +331,35 @@ class Simulation:
         seams = Seams(
             client=WitnessedClient(client, self.witness, process),
             now=partial(self._clock, place),
-            runner=lambda: VirtualRunner(self.performed, random=chance.random),
+            runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
             choose=choose,
             pid=process.name,
         )
         return Session(settings, self.app.registry, seams)
+
+    def _begins(self, process: Process, step: Step) -> None:
+        """A step is about to be performed: by whoever drives the execution, and by nobody else."""
+        info = step.context[of_step]
+        self.log.note(process.name, f"performs {info.step}")
+        if (process.name, info.id, info.token) in self.witness.lost:
+            self.troubles.append(f"{process.name} began {info.step} although its claim was lost")
+        # A node whose clock leaps forward may give a task away before its holder can know.
+        if self.plan.store != "sqlite" and "node clock jumps" not in self.plan.weights:
+            task = self.disk.memory.tasks[info.id]
+            if task.version != info.token:
+                self.troubles.append(
+                    f"{process.name} began {info.step} at version {info.token}, {task.pid} drives {task.version}"
+                )
+        if self.plan.store != "sqlite" and self._dice.random() < led_share:
+            seen = copy_of(self.disk.memory)
+            self.loop.create_task(self._check_led(info.id, seen, Performed.of(step, Payloads())), context=Context())
+
+    async def _check_led(self, execution: str, seen: MemoryStore, step: Performed) -> None:
+        root = seen.promises[execution]
+        try:
+            await check_led(root, seen, self.app.registry, self.caller_session.surroundings(), step)
+        except Untrue as error:
+            self.troubles.append(str(error))
 
     def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
@@ -304,8 +369,30 @@ class Simulation:
     def _clock(self, place: Place) -> int:
         return self.loop.millis() + place.skew_ms
 
+    def _node_clock(self, place: Place) -> int:
+        reading = self._clock(place)
+        self._latest = max(self._latest, reading)
+        return reading
+
+    @property
+    def _latest_now(self) -> int:
+        """No node has committed at a later instant: one whose clock goes back waits for its own past."""
+        return self.loop.millis() if self.plan.store == "shared" else max(self._latest, self.loop.millis())
+
     def _chance(self, process: Process) -> Random:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
+
+
+class WatchedRunner(VirtualRunner):
+    def __init__(
+        self, performed: list[Performed], random: Callable[[], float], begins: Callable[[Step], None]
+    ) -> None:
+        super().__init__(performed, random)
+        self._begins = begins
+
+    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        self._begins(call.step)
+        super().start(call, done)
 
 
 def _is_deadlock(root: Promise, around: Surroundings) -> bool:

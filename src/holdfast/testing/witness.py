@@ -2,8 +2,11 @@
 
 1. Two callers never see two different settled records of one promise.
 2. Whoever asks after a settled record was seen does not get a pending one.
-3. No two claims are granted at one version of one task.
-4. What was seen is there in the end: nothing that was acknowledged is lost.
+3. No two claims are granted at one version of one task, and whoever writes at a version writes before a later
+   one was granted.
+4. A process that was told that its claim is lost begins nothing more for it.
+5. No request fails because of a defect.
+6. What was seen is there in the end: nothing that was acknowledged is lost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,8 +14,16 @@ from contextlib import AbstractAsyncContextManager
 
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.replies import AcquireReply, ClaimReply, FenceReply, PreloadReply, PromiseReply, Reply
-from holdfast.protocol.requests import Request
+from holdfast.protocol.replies import (
+    AcquireReply,
+    ClaimReply,
+    FenceReply,
+    HeartbeatReply,
+    PreloadReply,
+    PromiseReply,
+    Reply,
+)
+from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import EventLog
 from holdfast.testing.loop import Process
@@ -31,12 +42,20 @@ class Witness:
         self._seen: dict[str, None] = {}
         self._settled: dict[str, tuple[int, Settled]] = {}  # when it was first seen, and as what
         self._claims: dict[tuple[str, int], str] = {}
+        self._versions: dict[str, list[tuple[int, int]]] = {}  # when which was granted
+        self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
         self.clock = 0
 
-    def hear(self, replies: Iterable[Reply], asked_at: int, who: str) -> None:
+    def hear(self, requests: Sequence[Request], replies: Sequence[Reply], asked_at: int, who: str) -> None:
         self.clock += 1
-        for reply in replies:
+        for request, reply in zip(requests, replies, strict=True):
             data = reply.data
+            if reply.status == 500:
+                self.contradictions.append(f"{request.kind} of {who} failed: {data}")
+            elif reply.status < 400 and isinstance(request.data, TaskFence | TaskSuspend | TaskFulfill):
+                self._see_write(request.data.id, request.data.version, asked_at, who)
+            if isinstance(data, HeartbeatReply):
+                self.lost.update({(who, ref.id, ref.version): None for ref in data.lost or ()})
             if isinstance(data, PromiseReply):
                 self._see(data.promise, asked_at, who)
             elif isinstance(data, FenceReply):
@@ -53,7 +72,15 @@ class Witness:
         other = self._claims.setdefault(key, who)
         if other != who:
             self.contradictions.append(f"{key[0]} was claimed at version {key[1]} by {other} and by {who}")
+        self._versions.setdefault(key[0], []).append((self.clock, key[1]))
         self._see_all([claim.promise, *claim.preload], asked_at, who)
+
+    def _see_write(self, task_id: str, version: int, asked_at: int, who: str) -> None:
+        for granted_at, granted in self._versions.get(task_id, ()):
+            if granted > version and granted_at <= asked_at:
+                self.contradictions.append(
+                    f"{who} wrote to {task_id} at version {version} after {granted} was granted"
+                )
 
     def _see_all(self, promises: Iterable[Promise], asked_at: int, who: str) -> None:
         for promise in promises:
@@ -106,7 +133,7 @@ class WitnessedClient:
         statuses = ",".join(str(reply.status) for reply in replies)
         witness.log.note(name, f"hears {statuses} to {describe(requests)}")
         witness.answered += len(replies)
-        witness.hear(replies, asked_at, name)
+        witness.hear(requests, replies, asked_at, name)
         return replies
 
     def messages(self, group: str, member: str) -> AbstractAsyncContextManager[MessageStream]:
