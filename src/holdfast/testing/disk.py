@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine import Rules, WorkingSet
+from holdfast.engine.view import view_promise
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import Bus, LoadAll, Now, Result, Save, Step, StoreError, Work
 from holdfast.store.memory import MemoryStore
@@ -65,10 +66,10 @@ class Disk:
             file.close()
 
 
-def copy_of(store: MemoryStore) -> MemoryStore:
-    """As it is now, for whoever looks later. Records never change, so they are not copied."""
+def view_of(store: MemoryStore, now: Millis) -> MemoryStore:
+    """As every caller sees it at this instant, for whoever looks later."""
     copy = MemoryStore()
-    copy.promises = dict(store.promises)
+    copy.promises = {key: view_promise(promise, now) for key, promise in store.promises.items()}
     copy.tasks = dict(store.tasks)
     copy.branches = {branch: dict(members) for branch, members in store.branches.items()}
     return copy
