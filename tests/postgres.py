@@ -83,7 +83,9 @@ class PostgresServer:
 
     def run(self, program: str, *arguments: str) -> None:
         command = [str(binaries() / program), *arguments]
-        done = subprocess.run(command, user=_user(), cwd="/tmp", capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, user=as_nobody(), cwd="/tmp", capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             raise RuntimeError(f"{program} failed: {done.stderr or done.stdout}")
 
@@ -95,7 +97,7 @@ class PostgresServer:
 
     def _own_folder(self) -> None:
         self.folder.chmod(0o755)
-        if (user := _user()) is not None:
+        if (user := as_nobody()) is not None:
             shutil.chown(self.folder, user)
 
     def start(self) -> PostgresServer:
@@ -104,7 +106,7 @@ class PostgresServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(binaries() / "postgres"), "-D", str(self.data), *settings],
-                user=_user(),
+                user=as_nobody(),
                 cwd="/tmp",
                 stdout=log,
                 stderr=log,
@@ -141,9 +143,9 @@ class PostgresServer:
     def kill(self) -> int:
         """kill -9 of every process of the server; answers with how many there were."""
         assert self._process is not None
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for victim in [pid, *map(int, children)]:
+        victims = self.pids()
+        children = victims[1:]
+        for victim in victims:
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
@@ -154,6 +156,12 @@ class PostgresServer:
         while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < until:
             time.sleep(0.01)
         return 1 + len(children)
+
+    def pids(self) -> list[int]:
+        """All of its processes, the first one first."""
+        assert self._process is not None
+        pid = self._process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
     def stop(self) -> None:
         if self._process is not None:
@@ -173,7 +181,7 @@ class PostgresServer:
         return f"postgresql://holdfast@/postgres?{urlencode(where)}"
 
 
-def _user() -> str | None:
+def as_nobody() -> str | None:
     return "nobody" if os.geteuid() == 0 else None
 
 

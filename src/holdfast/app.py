@@ -1,4 +1,4 @@
-"""App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
+"""App: what a user constructs. It knows workflows and tasks, opens a node (or talks to one), runs a worker.
 
 The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
 `async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
@@ -11,62 +11,40 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
+from holdfast.handle import Handle as Handle
+from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
+from holdfast.tasks.declaring import Declaring
+from holdfast.tasks.desk import Desk
+from holdfast.tasks.home import Sent
+from holdfast.tasks.lanes import TaskSettings
+from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
+from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow
 from holdfast.worker.signature import signature_of
+from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 default_url = "sqlite:///holdfast.db"
 
 
-class Handle(Generic[T]):
-    """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
-
-    def __init__(
-        self, app: "App", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
-    ) -> None:
-        self.id = promise_id
-        self._app = app
-        self._returns = returns
-        self._created = created
-
-    def result(self, timeout: Duration | None = None) -> T:
-        """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
-        limit = None if timeout is None else parse_duration(timeout)
-        return self._app.block(self._outcome(), limit)
-
-    def __await__(self) -> Generator[Any, None, T]:
-        return self._app.bridge(self._outcome()).__await__()
-
-    def cancel(self) -> None:
-        """End it as cancelled, wherever it runs. What it recorded stays."""
-        self._app.block(self._app.session.cancel(self.id))
-
-    async def _outcome(self) -> T:
-        if self._created is not None:
-            await self._created
-        outcome: T = await self._app.session.result(self.id, self._returns)
-        return outcome
-
-    def __repr__(self) -> str:
-        return f"<handle of {self.id}>"
-
-
-class App:
+class App(Declaring):
     """
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
 
     Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
+    `retention="30d"` forgets executions that ended longer ago; with a server that is the server's setting.
     """
 
     def __init__(
@@ -79,8 +57,13 @@ class App:
         lease: Duration = "20s",
         token: str | None = None,
         codec: Codec | None = None,
+        exception_codes: Mapping[type[BaseException], str] | None = None,
+        default_error_code: str | None = None,
+        retention: Duration | None = None,
     ) -> None:
+        super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
+        self.providers = Providers()
         self.settings = SessionSettings(
             url=url or os.environ.get("HOLDFAST_URL") or default_url,
             group=group,
@@ -89,6 +72,8 @@ class App:
             lease_s=parse_duration(lease),
             token=token or os.environ.get("HOLDFAST_TOKEN"),
             codec=codec,
+            tasks=TaskSettings(concurrency=concurrency),
+            retention_s=None if retention is None else parse_duration(retention),
         )
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,6 +94,7 @@ class App:
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
     def workflow(
         self,
@@ -119,20 +105,54 @@ class App:
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Any:
-        """Register a workflow: an `async def`, or a generator function with `yield from`."""
+        """Register a workflow: an `async def`, or a generator function with `yield from`.
+
+        Its executions carry `tags`, also those that other workflows call: `holdfast promises search --tag`.
+        """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
             limit = None if timeout is None else parse_duration(timeout)
-            workflow = Workflow(function, name or function.__name__, version, group, limit)
+            workflow = Workflow(function, name or function.__name__, version, group, limit, tags)
             self.registry.add(workflow)
             return workflow
 
         return register if function is None else register(function)
 
+    @overload
+    def provide(self, key: type[Any] | str, source: Any, /) -> None: ...
+    @overload
+    def provide(self, key: type[Any] | str, /) -> Callable[[F], F]: ...
+    def provide(self, key: type[Any] | str, *sources: Any) -> Any:
+        """Give workflows and steps what cannot be stored: a pool of connections, a client, settings.
+
+        `source` is a value, or a factory: a function, `async` or not, or a generator that yields the value
+        and closes it afterwards; its own parameters are filled in too. It opens with each worker, before the
+        first claim, and closes in reverse order after the last step. Parameters annotated with the type, or
+        with `Annotated[..., Depends("name")]`, get it.
+
+        Crash: it is never recorded; another worker opens its own.
+
+        >>> app.provide(Settings, Settings(debug=True))
+        >>> @app.provide(Database)
+        ... async def database(settings: Settings):
+        ...     async with connect(settings) as database:
+        ...         yield database
+        """
+        if sources:
+            self.providers.add(key, *sources)
+            return None
+
+        def register(factory: F) -> F:
+            self.providers.add(key, factory)
+            return factory
+
+        return register
+
     # --- starting --------------------------------------------------------------------------------------
 
-    # With an id the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
+    # With an id or tags the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
         self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
@@ -140,6 +160,24 @@ class App:
     @overload
     def start(
         self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Mapping[str, str],
+        **kwargs: Any,
+    ) -> Handle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: Workflow[P, Generator[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Mapping[str, str],
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(
@@ -154,10 +192,15 @@ class App:
     def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns.
 
+        Besides the workflow's own arguments: `id`, and `tags` (unless it has a parameter of that name), which
+        are added to those of the workflow.
+
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
         """
+        tags: dict[str, str] = {}
         if isinstance(workflow, str):
             name, version, group, timeout_s, returns = workflow, 0, None, None, Any
+            tags = check_user_tags(kwargs.pop("tags", None))
         else:
             name, version, group, timeout_s = (
                 workflow.name,
@@ -165,11 +208,16 @@ class App:
                 workflow.group,
                 workflow.timeout_s,
             )
-            returns = signature_of(workflow.function).returns
+            signature = signature_of(workflow.function)
+            returns = signature.returns
+            own = {parameter.name for parameter in signature.parameters or ()}
+            given = None if "tags" in own else kwargs.pop("tags", None)
+            tags = workflow.tags | check_user_tags(given)
+            self.providers.check(workflow.function, kwargs)
         promise_id: str = kwargs.pop("id", None) or new_id(name)
 
         async def create() -> None:
-            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s)
+            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s, tags)
 
         if self._is_here():
             return Handle(self, promise_id, returns, asyncio.ensure_future(create()))
@@ -197,6 +245,22 @@ class App:
     async def _reject(self, promise_id: str, error: Exception) -> None:
         await self.session.settle_error(promise_id, error)
 
+    # --- tasks: declaring.py has what is said about them -----------------------------------------------
+
+    @property
+    def desk(self) -> Desk:
+        return self.session.desk
+
+    def now(self) -> int:
+        return wall_clock() if self._session is None else self._session.now()
+
+    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        self._open_in_thread()
+        return self.session.send_inside(connection, orders)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        return await self.session.send_inside_async(connection, orders)
+
     # --- life ------------------------------------------------------------------------------------------
 
     @property
@@ -207,7 +271,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry)
+        self._session = Session(self.settings, self.registry, self.providers, tasks=self.tasks)
         await self._session.open()
         return self
 
@@ -271,7 +335,7 @@ class App:
         if self._lent is not None:
             result: T = self._lent(work, timeout_s)
             return result
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -295,7 +359,7 @@ class App:
         """Await work of the session from any event loop."""
         if self._is_here():
             return work
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
@@ -304,6 +368,14 @@ class App:
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    def _open_for(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Open; if that fails, the work that was to be done will never be."""
+        try:
+            self._open_in_thread()
+        except BaseException:
+            work.close()
+            raise
 
     def _open_in_thread(self) -> None:
         with self._lock:

@@ -16,6 +16,7 @@ from tests.conformance.wire import (
     WORKERS,
     Json,
     Wire,
+    suspension,
 )
 
 
@@ -371,3 +372,49 @@ def test_an_empty_heartbeat_loses_nothing(wire: Wire) -> None:
 def test_a_pair_named_twice_is_refreshed_and_not_lost(wire: Wire) -> None:
     wire.acquired("t")
     assert wire.heartbeat(("t", 1), ("t", 1)).data == {}
+
+
+# -- heed --------------------------------------------------------------------------------------------------
+
+
+def woken_while_held(wire: Wire) -> None:
+    """The task t is held, and something it was registered with has settled meanwhile."""
+    wire.create("other")
+    wire.create("dep")
+    wire.acquired("t")
+    assert wire.send("promise.register_callback", {"awaited": "other", "awaiter": "t"}).status == 200
+    wire.settle("other")
+    assert wire.task("t")["resumes"] == 1
+
+
+def test_a_suspension_that_heeds_is_refused_once_when_something_woke_the_task(wire: Wire) -> None:
+    woken_while_held(wire)
+    heeding = {**suspension("t", "dep"), "heed": True}
+    answer = wire.send("task.suspend", heeding)
+    assert (answer.status, [*answer.data]) == (300, ["preload"])
+    assert (wire.task("t")["state"], wire.task("t")["resumes"]) == ("acquired", 0)
+    assert wire.send("task.suspend", heeding).status == 200
+    assert wire.task("t")["state"] == "suspended"
+
+
+@pytest.mark.parametrize("more", [{}, {"heed": False}, {"heed": None}])
+def test_a_suspension_that_does_not_heed_is_as_before(wire: Wire, more: Json) -> None:
+    woken_while_held(wire)
+    assert wire.send("task.suspend", {**suspension("t", "dep"), **more}).status == 200
+
+
+def test_a_heartbeat_that_heeds_names_the_tasks_that_were_woken(wire: Wire) -> None:
+    woken_while_held(wire)
+    wire.acquired("u")
+    pairs = [{"id": name, "version": version} for name, version in (("t", 1), ("u", 1), ("t", 7))]
+    beat = {"pid": "p", "tasks": pairs}
+    lost = {"lost": [{"id": "t", "version": 7}]}
+    assert wire.send("task.heartbeat", beat).data == lost
+    woken = {"woken": [{"id": "t", "version": 1}]}
+    assert wire.send("task.heartbeat", {**beat, "heed": True}).data == lost | woken
+
+
+def test_whether_to_heed_is_true_or_false(wire: Wire) -> None:
+    woken_while_held(wire)
+    assert wire.send("task.suspend", {**suspension("t", "dep"), "heed": "yes"}).status == 400
+    assert wire.send("task.heartbeat", {"pid": "p", "tasks": [], "heed": 1}).status == 400

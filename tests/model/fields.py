@@ -228,3 +228,10 @@ def next_occurrence(expression: str, zone_name: str | None, after: int) -> int |
         return round(next(CronSim(expression, start)).timestamp() * 1_000)
     except (CronSimError, StopIteration):
         return None
+
+
+def flag(data: Json, name: str) -> bool:
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise bad(f"{name} must be true or false")
+    return value is True

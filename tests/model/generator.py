@@ -442,6 +442,8 @@ class Generator:
             awaiter = data["id"] if not self.chance(0.01) else self.any_id()
             kind = self.rng.choice(("promise.register_callback", "promise.register"))
             actions.append(self.action(kind, {"awaiter": awaiter, "awaited": awaited}))
+        if self.chance(0.3):
+            data["heed"] = self.chance(0.8)
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:
@@ -456,7 +458,8 @@ class Generator:
         first = self.task_id("acquired")
         ids = [first] + [self.task_id("acquired", "pending") for _ in range(self.rng.randrange(3))]
         pairs = [{"id": task_id, "version": self.version_of(task_id)} for task_id in ids]
-        return "task.heartbeat", {"pid": self.pid_of(first), "tasks": [] if self.chance(0.3) else pairs}
+        data: Json = {"pid": self.pid_of(first), "tasks": [] if self.chance(0.3) else pairs}
+        return "task.heartbeat", data | {"heed": True} if self.chance(0.5) else data
 
     def with_version(self, task_id: str) -> Json:
         return {"id": task_id, "version": self.version_of(task_id)} if self.chance(0.3) else {"id": task_id}

@@ -383,6 +383,7 @@ class Oracle(Machine):
     def task_suspend(self, data: Json, call: Call) -> Answer:
         task_id = fields.identifier(data, "id")
         fields.integer(data, "version")
+        heed = fields.flag(data, "heed")
         awaiteds: list[str] = []
         for item in fields.items(data, "actions", 1, 10_000):
             action = read_action(item, REGISTER_KINDS)
@@ -393,8 +394,8 @@ class Oracle(Machine):
         task = self.held_task(data, call)
         if any(awaited not in self.promises for awaited in awaiteds):
             raise Refused(422, "an awaited promise does not exist")
-        task.resumes = 0
-        if any(not self.live(awaited, call.now) for awaited in awaiteds):
+        woken, task.resumes = task.resumes, 0
+        if (heed and woken) or any(not self.live(awaited, call.now) for awaited in awaiteds):
             return 300, {"preload": self.preload(task_id, call)}
         for awaited in awaiteds:
             callbacks = self.promises[awaited].callbacks
@@ -434,14 +435,19 @@ class Oracle(Machine):
             for item in (fields.check_object(raw, "a pair") for raw in fields.items(data, "tasks", 0, 10_000))
         ]
         held = {t.id: t for t in self.tasks.values() if t.pid == pid and self.live(t.id, call.now)}
+        heed = fields.flag(data, "heed")
         lost: list[Json] = []
+        woken: list[Json] = []
         for task_id, version in pairs or [(task.id, task.version) for task in held.values()]:
             task = held.get(task_id)
             if task is None or task.version != version or task.ttl is None:
                 lost.append({"id": task_id, "version": version})
             else:
                 task.lease_at = min(call.now + task.ttl, INSTANT_MAX)
-        return 200, {"lost": lost} if lost else {}
+                if heed and pairs and task.resumes:
+                    woken.append({"id": task_id, "version": version})
+        answer: Json = {"lost": lost} if lost else {}
+        return 200, answer | {"woken": woken} if woken else answer
 
     def task_halt(self, data: Json, call: Call) -> Answer:
         task_id, version = fields.identifier(data, "id"), fields.optional_integer(data, "version")

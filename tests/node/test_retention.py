@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from holdfast.node import Node, retention
+from holdfast.node import Node, janitor, retention
+from holdfast.node.retention import Progress, collect_page
+from holdfast.protocol.messages import Execute
 from holdfast.protocol.requests import TaskSuspend
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
+from holdfast.store import urls as stores
 from holdfast.store.interface import Store
 from holdfast.store.memory import MemoryStore
 from holdfast.store.postgres import PostgresStore
@@ -32,8 +38,13 @@ def open_store(name: str, folder: Path) -> Store:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Node]:
-    async with Node(open_store(request.param, tmp_path)) as node:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return open_store(request.param, tmp_path)
+
+
+@pytest.fixture
+async def node(store: Store) -> AsyncIterator[Node]:
+    async with Node(store) as node:
         yield node
 
 
@@ -114,3 +125,137 @@ async def test_a_pass_works_in_small_pages_and_stops_at_its_limit(
     rest = await node.collect_garbage(ANY_AGE)
     assert some + rest == 27
     assert await statuses(node, *(name for name in names if name.startswith("p1"))) == [200] * 33
+
+
+async def test_a_dry_run_counts_exactly_what_would_go(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "page_promises", 4)
+    trees = {f"t{index}": [f"t{index}", *(f"t{index}:{n}" for n in range(index))] for index in range(9)}
+    ownerless = [f"u:{index}" for index in range(9)]  # their root was never made
+    names = [*ownerless, *(name for tree in trees.values() for name in tree)]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names if name != "t5:2"])
+    counted = await passed(node, dry_run=True)
+    assert (counted.trees, counted.forgotten) == (9, len(names) - len(trees["t5"]))
+    assert await statuses(node, *names) == [200] * len(names)
+    done = await passed(node)
+    assert (done.trees, done.forgotten) == (counted.trees, counted.forgotten)
+    assert await passed(node, dry_run=True) == Progress(None, looked=len(trees["t5"]))
+
+
+async def passed(node: Node, *, dry_run: bool = False) -> Progress:
+    progress = Progress()
+    while progress.after is not None:
+        progress = await node.collect_some(progress, ANY_AGE, dry_run=dry_run)
+    return progress
+
+
+async def test_a_large_tree_goes_in_several_transactions_its_root_last(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    names = ["a", *(f"a:{index}" for index in range(20)), "b", *(f"b:{index}" for index in range(14))]
+    await node.request([create(name, origin="a") for name in names])
+    await node.request([settle(name) for name in names])
+    progress, left = Progress(), len(names)
+    while progress.after is not None:
+        progress = await node.collect_some(progress, ANY_AGE)
+        there = [
+            name for name, status in zip(names, await statuses(node, *names), strict=True) if status == 200
+        ]
+        assert left - len(there) <= 10
+        left = len(there)
+        assert not there or "a" in there
+    assert (progress.trees, progress.forgotten, left) == (1, 36, 0)
+
+
+async def test_a_pass_that_was_cut_off_is_finished_by_the_next(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    names = ["a", *(f"a:{index}" for index in range(30))]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names])
+    begun = await node.collect_some(Progress(), ANY_AGE)
+    assert (begun.forgotten, begun.judged) == (10, "a")
+    assert (await passed(node)).forgotten == 21
+
+
+async def test_what_grows_back_in_a_half_forgotten_tree_keeps_the_rest(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    names = ["a", *(f"a:{index:02}" for index in range(30))]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names])
+    begun = await node.collect_some(Progress(), ANY_AGE)
+    await node.request([create("a:99")])
+    while begun.after is not None:
+        begun = await node.collect_some(begun, ANY_AGE)
+    assert await statuses(node, "a", "a:99") == [200, 200]
+    await node.request([settle("a:99")])
+    await passed(node)
+    assert await statuses(node, "a", "a:99") == [404, 404]
+
+
+async def test_executions_that_name_each_other_as_origin_go_together(node: Node) -> None:
+    await node.request([create("a", origin="b"), create("b", origin="a"), create("c", origin="b")])
+    await node.request([settle("a"), settle("b")])
+    assert await node.collect_garbage(ANY_AGE) == 0
+    await node.request([settle("c")])
+    assert await node.collect_garbage(ANY_AGE) == 3
+
+
+async def test_what_a_running_execution_made_below_another_root_stays(node: Node) -> None:
+    """`a` made `x:1`, so the tree of `x` holds something of it."""
+    await node.request([create("a"), create("x"), create("x:1", origin="a")])
+    await node.request([settle("x"), settle("x:1")])
+    assert await node.collect_garbage(ANY_AGE) == 0
+    await node.request([settle("a")])
+    assert await node.collect_garbage(ANY_AGE) == 3
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_whoever_waits_for_a_lapsed_promise_is_told_before_it_goes(kind: str, tmp_path: Path) -> None:
+    """Nobody was there at its deadline. Collecting on the store itself must not come before the sweep."""
+    url = f"sqlite:///{tmp_path}/holdfast.db" if kind == "sqlite" else database_url()
+    async with Node(stores.open_store(url)) as node:
+        [reply] = await node.request([create("a", target="poll://any@g")])
+        lapses_at = promise_of(reply).created_at + 500
+        await node.request([create("b", lapses_at), acquire("a")])
+        register = RegisterAction("promise.register_callback", PromiseRegisterCallback("b", "a"))
+        await node.request([ask(TaskSuspend("a", 1, [register]))])
+    store = stores.open_store(url)
+    await store.open()
+    while (now := time.time_ns() // 1_000_000) <= lapses_at + 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    done = await store.transact(partial(collect_page, Progress(), ANY_AGE, now))
+    await store.close()
+    assert done.forgotten == 0
+    async with Node(stores.open_store(url)) as node:
+        mailbox = node.connect("g", "w")
+        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        assert isinstance(message, Execute)
+        assert message.task.id == "a"
+
+
+async def test_a_node_with_a_retention_forgets_by_itself(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "first_pass_s_max", 0.01)
+    monkeypatch.setattr(janitor, "pass_rest_s_min", 0.01)
+    async with Node(store, retention_ms=200) as node:
+        await node.request([create("old"), create("old:1"), create("live"), create("live:1")])
+        await node.request([settle("old"), settle("old:1"), settle("live:1")])
+        async with asyncio.timeout(20):
+            while await statuses(node, "old") == [200]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert await statuses(node, "old", "old:1", "live", "live:1") == [404, 404, 200, 200]
+        assert node.stats.forgotten == 2
+
+
+async def test_a_node_that_stops_does_not_wait_for_a_pass(store: Store) -> None:
+    node = Node(store, retention_ms=1_000)
+    await node.start()
+    await node.request([create(f"p{index}") for index in range(300)])
+    async with asyncio.timeout(5):
+        await node.stop()

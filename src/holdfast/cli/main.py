@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "schedules": "look at, create and delete schedules",
     "tree": "draw the call tree of an execution",
     "status": "how a node is doing",
+    "gc": "forget executions that ended long ago",
 }
 
 

@@ -110,9 +110,9 @@ class Connection:
         fresh = asyncio.get_running_loop().time() - self._used_at < idle_s_max
         return self._keeps_alive and fresh and not self._writer.is_closing() and not self._reader.at_eof()
 
-    async def post(self, body: bytes) -> Response:
+    async def post(self, body: bytes, path: str = "") -> Response:
         head = (
-            f"POST {self.endpoint.path or '/'} HTTP/1.1\r\n{self._headers}"
+            f"POST {self.endpoint.path + path or '/'} HTTP/1.1\r\n{self._headers}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         return await self._ask(head.encode("latin-1") + body)

@@ -5,7 +5,10 @@ whose origin it is, and so on from the roots of those. A running execution may a
 tree, however long ago that was settled. So a tree goes when all of it has been settled long enough.
 """
 
+from collections.abc import Collection, Iterable
+
 from holdfast.engine.view import is_live
+from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import tags
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Millis, Promise
@@ -20,3 +23,23 @@ def is_over(promise: Promise, before: Millis, now: Millis) -> bool:
     """Settled, or past its deadline, since before that instant?"""
     settled_at = promise.timeout_at if promise.settled_at is None else promise.settled_at
     return not is_live(promise, now) and settled_at < before
+
+
+def may_go(promises: Iterable[Promise], roots: Collection[str], before: Millis, now: Millis) -> bool:
+    """Are all of these over, and does none of them belong to a tree with another root?"""
+    return all(is_over(promise, before, now) and owner_of(promise) in roots for promise in promises)
+
+
+def order_of_leaving(members: Iterable[str], owner: str) -> list[str]:
+    """Roots last, the owner last of all: whoever finds a root finds what is below it, or needs it no more."""
+    return sorted(members, key=lambda member: (member == owner, root_of(member) == member, member))
+
+
+def unsettled(promises: Iterable[Promise]) -> set[str]:
+    """Those that only their deadline has ended: nothing about them was settled, and nobody was told."""
+    return {promise.id for promise in promises if promise.state == "pending"}
+
+
+def are_owed(promise_ids: Iterable[str], ws: WorkingSet) -> bool:
+    """Does anybody still have to be told of one of these? Their obligations are known to the set."""
+    return any(ws.is_watched(promise_id) for promise_id in promise_ids)

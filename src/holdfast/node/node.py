@@ -21,6 +21,8 @@ from holdfast.engine import Rules
 from holdfast.node.clock import Clock, SteadyClock, wall_clock
 from holdfast.node.cluster import Cluster
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.janitor import Janitor
+from holdfast.node.outsiders import Outsiders, Watched
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
@@ -58,6 +60,7 @@ class Node:
         clock: Clock = wall_clock,
         debug: bool = False,
         chance: Random | None = None,
+        retention_ms: int | None = None,
     ) -> None:
         self.office = PostOffice()
         self.stats = NodeStats()
@@ -75,6 +78,8 @@ class Node:
         self._stopping = False
         bus = None if debug else store.bus
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
+        self._outsiders = Outsiders(self, store) if isinstance(store, Watched) and not debug else None
+        self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
         self._idle = asyncio.Event()
         self._idle.set()
         self._next_due: Millis | None = None
@@ -93,9 +98,13 @@ class Node:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SteadyClock(self._read_clock, await self._store.open())
+        self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
+        if self._outsiders is not None:
+            await self._outsiders.start()
+        if self._janitor is not None:
+            self._janitor.start()
         self.want_sweep()  # what fell due while nobody was here
 
     async def stop(self) -> None:
@@ -105,6 +114,10 @@ class Node:
         self._stopping = True
         self._cancel_timer()
         self._sweep_wanted = False
+        if self._outsiders is not None:
+            await self._outsiders.stop()
+        if self._janitor is not None:
+            await self._janitor.stop()
         await self._idle.wait()
         if self._cluster is not None:
             await self._cluster.stop()
@@ -116,15 +129,27 @@ class Node:
             self._cluster.announce_worker(group)
         return self.office.connect(group, member, capacity)
 
+    def expect_outsiders(self, due: Millis | None) -> None:
+        """Somebody else is about to commit to our store what will be due at an instant."""
+        if self._outsiders is not None and not self._stopping:
+            self._outsiders.expect()
+            if due is not None:
+                self.note_due(due)
+
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; return their replies once it is durable."""
+        return await self.submit(requests)
+
+    def submit(self, requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+        """The same, with a future to await. It may be dropped: what was asked for is done all the same."""
+        future: asyncio.Future[list[Reply]] = self._loop.create_future()
         refusal = self._admission(len(requests))
         if refusal is not None:
-            return [refuse(refusal)] * len(requests)
-        future: asyncio.Future[list[Reply]] = self._loop.create_future()
-        self._queue.put(Submission(requests, future))
-        self._wake()
-        return await future
+            future.set_result([refuse(refusal)] * len(requests))
+        else:
+            self._queue.put(Submission(requests, future))
+            self._wake()
+        return future
 
     async def offers(self, group: str, limit: int) -> list[Execute]:
         """Tasks that wait for a worker of a group, best first, as messages to be sent again."""
@@ -148,11 +173,22 @@ class Node:
         """Forget whole executions that have been settled for longer than this; at least `limit` promises,
         if there are as many. A little at a time: requests go on meanwhile. Answers how many promises went.
         """
-        progress = Progress("", frozenset(), 0)
+        progress = Progress()
         while progress.after is not None and (limit is None or progress.forgotten < limit):
-            step = partial(collect_page, progress, older_than_ms, self._clock.now())
-            progress = await self._store.transact(step)
+            progress = await self.collect_some(progress, older_than_ms)
         return progress.forgotten
+
+    async def collect_some(
+        self, progress: Progress, older_than_ms: int, *, dry_run: bool = False
+    ) -> Progress:
+        """One page of that, in one short transaction. `dry_run` only counts."""
+        reading = self._clock.now()
+        done = await self._store.transact(
+            lambda: collect_page(progress, older_than_ms, reading, dry_run=dry_run)
+        )
+        if not dry_run:
+            self.stats.forgotten += done.forgotten - progress.forgotten
+        return done
 
     @property
     def queued_count(self) -> int:

@@ -26,6 +26,7 @@ class NodeStats(Struct):
     committed_requests: int = 0
     failed_commits: int = 0
     sweeps: int = 0
+    forgotten: int = 0  # promises, by retention
     store_healthy: bool = True  # did the latest commit succeed?
 
 

@@ -2,93 +2,170 @@
 
 One pass walks all promises in the order of their ids, a page to a transaction. The rule itself is in
 `engine.retention`.
+
+1. A tree is judged when the walk meets its owner. (Where the owner does not exist: the first of its members.)
+2. A transaction forgets at most `forgotten_max` promises. A tree that is larger goes in several, its roots
+   last: if nobody comes to finish it, the next pass finds the root and goes on.
+3. A pass can be interrupted anywhere, and many may run at once: what goes is checked again while it is held.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.engine import Footprint, Rules, WorkingSet
-from holdfast.engine.retention import is_over, owner_of
+from holdfast.engine.retention import are_owed, is_over, may_go, order_of_leaving, owner_of, unsettled
 from holdfast.engine.scans import Page, PromiseScan, TreeScan
 from holdfast.protocol.ids import root_of
-from holdfast.protocol.records import Millis
+from holdfast.protocol.records import Millis, Promise
 from holdfast.store.interface import Find, Load, Now, Save, Work
 
 page_promises: Final = 200
-forgotten_max: Final = 1_000  # in one transaction, and one tree more
+forgotten_max: Final = 1_000  # in one transaction
 tree_promises_max: Final = 100_000
 origins_max: Final = 16  # how far a tree may reach from root to root
 
 
-class Progress(Struct, frozen=True):
-    """How far a pass has come: the last id it looked at (None: the end), what it has decided on."""
+class Progress(Struct, frozen=True, rename="camel"):
+    """How far a pass has come: the last id it is done with (None: the end), and what it did so far."""
 
-    after: str | None
-    owners: Set[str]
-    forgotten: int
+    after: str | None = ""
+    judged: str | None = None  # the owner of a tree that is over and not yet gone
+    looked: int = 0
+    trees: int = 0
+    forgotten: int = 0
+    too_large: int = 0  # trees that could not be seen whole, and stay
 
 
-def collect_page(progress: Progress, older_than_ms: int, reading: Millis) -> Work[Progress]:
-    """Look at one page of promises and forget the trees among them that are over."""
+def collect_page(
+    progress: Progress, older_than_ms: int, reading: Millis, *, dry_run: bool = False
+) -> Work[Progress]:
+    """Look at one page of promises and forget the trees among them that are over (or only count them)."""
     now: Millis = yield Now(reading)
-    before = now - older_than_ms
+    pass_ = _Pass(progress, now - older_than_ms, now, dry_run)
     ids: list[str] = yield Find(PromiseScan(Page(progress.after or "", "", page_promises), now, (), {}))
-    seen = WorkingSet(Rules())
-    yield Load(seen, Footprint(views=set(ids)))
-    owners: set[str] = set()
-    forgotten = 0
-    after: str | None = None
+    yield Load(pass_.seen, Footprint(views=set(ids)))
     for promise_id in ids:
-        promise = seen.promise(promise_id)
-        if promise is not None and is_over(promise, before, now):
-            owner = yield from _highest_owner(owner_of(promise), seen)
-            if owner not in progress.owners and owner not in owners:
-                owners.add(owner)
-                forgotten += yield from _forget_tree(owner, before, now)
-        after = promise_id
-        if forgotten >= forgotten_max:
-            break
-    if len(ids) < page_promises and forgotten < forgotten_max:
-        after = None
-    return Progress(after, progress.owners | owners, progress.forgotten + forgotten)
+        whole = yield from pass_.judge(promise_id)
+        if not whole:  # the rest of this tree is for the next transaction, which begins with it
+            return pass_.progress
+        pass_.progress = replace(pass_.progress, after=promise_id, looked=pass_.progress.looked + 1)
+        if pass_.room <= 0:
+            return pass_.progress
+    return pass_.progress if len(ids) == page_promises else replace(pass_.progress, after=None)
 
 
-def _highest_owner(owner: str, seen: WorkingSet) -> Work[str]:
-    """An execution that another one started belongs to the tree of that one."""
-    for _ in range(origins_max):
-        yield Load(seen, Footprint(views={owner}))
-        promise = seen.promise(owner)
-        if promise is None or owner_of(promise) == owner:
-            break
+class _Pass:
+    """One transaction of a pass."""
+
+    def __init__(self, progress: Progress, before: Millis, now: Millis, dry_run: bool) -> None:
+        self.progress = progress
+        self.seen = WorkingSet(Rules())  # what is only looked at
+        self.room = forgotten_max
+        self._before = before
+        self._now = now
+        self._dry_run = dry_run
+        self._ownerless: set[str] = set()
+
+    def judge(self, promise_id: str) -> Work[bool]:
+        """Forget the tree that this promise owns, if it is over. False: there is more of it."""
+        promise = self.seen.promise(promise_id)
+        if promise is None or not is_over(promise, self._before, self._now):
+            return True
+        owner = yield from self._highest_owner(promise)
+        if owner is None:
+            self._note_too_large()
+            return True
+        if owner != promise_id and (self.seen.promise(owner) is not None or owner in self._ownerless):
+            return True
+        self._ownerless.add(owner)
+        members, roots = yield from self._tree_of(owner)
+        if not members:
+            self._note_too_large()
+        elif owner == promise_id or promise_id == min(members):
+            return (yield from self._forget_tree(owner, members, roots))
+        return True
+
+    def _note_too_large(self) -> None:
+        self.progress = replace(self.progress, too_large=self.progress.too_large + 1)
+
+    def _highest_owner(self, promise: Promise) -> Work[str | None]:
+        """An execution that another one started belongs to the tree of that one. None: too far away."""
+        path: list[str] = []
         owner = owner_of(promise)
-    return owner
+        while owner not in path:
+            if len(path) == origins_max:
+                return None
+            path.append(owner)
+            yield Load(self.seen, Footprint(views={owner}))
+            above = self.seen.promise(owner)
+            if above is None:
+                return owner
+            owner = owner_of(above)
+        return min(path[path.index(owner) :])  # itself, or the first of those that name each other
 
+    def _tree_of(self, owner: str) -> Work[tuple[list[str], set[str]]]:
+        """The members of a tree in the order of leaving, and its roots; none if too large to be sure."""
+        roots, new, members = {owner}, {owner}, set[str]()
+        for _ in range(origins_max):
+            found: list[str] = yield Find(TreeScan(tuple(sorted(new)), tree_promises_max))
+            members.update(found)
+            new = {root_of(member) for member in found} - roots
+            if len(members) >= tree_promises_max:
+                break
+            if not new:
+                return order_of_leaving(members, owner), roots
+            roots |= new
+        return [], roots
 
-def _forget_tree(owner: str, before: Millis, now: Millis) -> Work[int]:
-    members = yield from _tree_of(owner)
-    tree = WorkingSet(Rules())
-    yield Load(tree, Footprint(promises=members))
-    promises = [promise for key in members if (promise := tree.promise(key)) is not None]
-    if not members or not all(is_over(promise, before, now) for promise in promises):
-        return 0
-    for promise in promises:
-        tree.forget(promise.id)
-    yield Save(tree, None)
-    return len(promises)
+    def _forget_tree(self, owner: str, members: list[str], roots: set[str]) -> Work[bool]:
+        if self.progress.judged != owner:
+            for start in range(0, len(members), forgotten_max):
+                over = yield from self._are_over(members[start : start + forgotten_max], roots)
+                if not over:
+                    return True
+        if self._dry_run:
+            self._note_gone(len(members), None)
+            return True
+        if self.room < min(len(members), forgotten_max):
+            return False  # what fits into one transaction goes in one
+        leaving = members[: self.room]
+        gone = yield from self._forget(leaving, roots)
+        if not gone:
+            self.progress = replace(self.progress, judged=None)
+            return True
+        is_whole = len(leaving) == len(members)
+        self._note_gone(len(leaving), None if is_whole else owner)
+        return is_whole
 
+    def _note_gone(self, count: int, judged: str | None) -> None:
+        self.room -= count
+        self.progress = replace(
+            self.progress,
+            forgotten=self.progress.forgotten + count,
+            trees=self.progress.trees + (judged is None),
+            judged=judged,
+        )
 
-def _tree_of(owner: str) -> Work[set[str]]:
-    """Every member of a tree; none if it is too large to be sure."""
-    roots, new, members = {owner}, {owner}, set[str]()
-    for _ in range(origins_max):
-        found: list[str] = yield Find(TreeScan(tuple(sorted(new)), tree_promises_max))
-        members.update(found)
-        new = {root_of(member) for member in found} - roots
-        if len(members) >= tree_promises_max:
-            break
-        if not new:
-            return members
-        roots |= new
-    return set()
+    def _are_over(self, members: Sequence[str], roots: set[str]) -> Work[bool]:
+        """As far as can be seen without holding them."""
+        seen = WorkingSet(Rules())
+        yield Load(seen, Footprint(views=set(members)))
+        promises = [promise for key in members if (promise := seen.promise(key)) is not None]
+        return may_go(promises, roots, self._before, self._now)
+
+    def _forget(self, members: Sequence[str], roots: set[str]) -> Work[bool]:
+        held = WorkingSet(Rules())
+        yield Load(held, Footprint(promises=set(members)))
+        promises = [promise for key in members if (promise := held.promise(key)) is not None]
+        lapsed = unsettled(promises)
+        if lapsed:
+            yield Load(held, Footprint(obligations=lapsed))
+        if not may_go(promises, roots, self._before, self._now) or are_owed(lapsed, held):
+            return False
+        for promise in promises:
+            held.forget(promise.id)
+        yield Save(held, None)
+        return True

@@ -3,7 +3,9 @@
 Text must survive every store and every client: no NUL, no lone surrogate, a bounded size in bytes.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from holdfast.protocol import limits
 
@@ -24,18 +26,29 @@ def check_text(name: str, value: str, most: int = limits.id_bytes_max, *, empty:
         raise ValueError(f"{name} holds a NUL character")
 
 
+_password: Final = re.compile(r"((?:ssl)?password=)[^&\s]*", re.IGNORECASE)
+
+
+def hide_password(url: str) -> str:
+    """A URL as it may be shown: without user and password, even where it is not quite a URL."""
+    head, at, rest = url.rpartition("@")
+    scheme, slashes, _ = head.partition("//")
+    shown = f"{scheme}{slashes}...@{rest}" if at and slashes else f"...@{rest}" if at else url
+    return _password.sub(r"\1...", shown)
+
+
 def check_entries(name: str, entries: Mapping[str, str]) -> None:
     if len(entries) > limits.entry_count_max:
         raise ValueError(f"{name} has {len(entries)} entries, the most is {limits.entry_count_max}")
+    together = "".join((*entries, *entries.values()))
+    if together.isascii() and len(together) <= _harmless_bytes and "\0" not in together:
+        return  # nearly always: looked at as a whole, before the names of what might be wrong are made
     for key, value in entries.items():
-        if _is_plain(key, limits.key_bytes_max) and _is_plain(value, limits.entry_bytes_max):
-            continue  # before the names of what might be wrong are put together
         check_text(f"a key of {name}", key, limits.key_bytes_max, empty=True)
         check_text(f"{name}[{key[:40]!r}]", value, limits.entry_bytes_max, empty=True)
 
 
-def _is_plain(value: str, most: int) -> bool:
-    return value.isascii() and len(value) <= most and "\0" not in value
+_harmless_bytes: Final = min(limits.key_bytes_max, limits.entry_bytes_max)
 
 
 def check_integer(name: str, value: int, least: int, most: int = limits.instant_ms_max) -> None:

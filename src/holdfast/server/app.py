@@ -10,8 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from holdfast.node.node import Node
-from holdfast.protocol.errors import InternalFault, Refusal
+from holdfast.protocol.errors import InternalFault, Refusal, StoreUnavailable
 from holdfast.server import metrics as numbers
 from holdfast.server.asgi import (
     Disconnected,
@@ -28,6 +30,7 @@ from holdfast.server.asgi import (
     respond_refusal,
 )
 from holdfast.server.auth import Authenticator, bearer_of
+from holdfast.server.collection import decode_order
 from holdfast.server.connection import Answer
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
 from holdfast.server.offers import Offers
@@ -35,6 +38,7 @@ from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc
 from holdfast.server.settings import Settings
 from holdfast.server.streams import Streams
+from holdfast.store.interface import StoreError
 
 log = logging.getLogger("holdfast.server")
 
@@ -59,6 +63,7 @@ class App:
             "poll": {"GET": self.streams.handle},
             "health": {"GET": self._health, "HEAD": self._health},
             "ready": {"GET": self._ready, "HEAD": self._ready},
+            "collect": {"POST": self._collect},
         }
         if settings.metrics:
             self._routes["metrics"] = {"GET": self._metrics}
@@ -138,6 +143,16 @@ class App:
             self.metrics, self._node, self.connection_count(), time.time_ns() // 1_000_000
         )
         await respond(send, 200, text, [(b"content-type", numbers.content_type)])
+
+    async def _collect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One short step of forgetting what ended long ago; whoever asks carries the progress along."""
+        self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Forgetting executions")
+        order = decode_order(await read_body(receive, self._body_bytes_max))
+        try:
+            done = await self._node.collect_some(order.progress, order.older_than_ms, dry_run=order.dry_run)
+        except StoreError as error:
+            raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
+        await respond(send, 200, msgspec.json.encode(done), [json_type])
 
     async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond(send, 204, b"", [])

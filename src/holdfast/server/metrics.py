@@ -96,6 +96,7 @@ def _node(page: "_Page", node: Node) -> None:
         "holdfast_failed_commits_total", "counter", "commits that the store refused", stats.failed_commits
     )
     page.one("holdfast_sweeps_total", "counter", "sweeps over what was due", stats.sweeps)
+    page.one("holdfast_forgotten_total", "counter", "promises forgotten by retention", stats.forgotten)
     page.one("holdfast_messages_waiting", "gauge", "messages that nobody can take", len(node.office.waiting))
     page.one("holdfast_messages_dropped_total", "counter", "of those, dropped", node.office.dropped_count)
 

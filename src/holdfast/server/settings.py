@@ -12,11 +12,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.protocol import limits
+from holdfast.protocol.durations import parse_duration
 from holdfast.server.errors import SettingsError
 
 environment_prefix: Final = "HOLDFAST_"
 toml_table: Final = "server"
 toml_name: Final = "holdfast.toml"
+retention_ms_min: Final = 1_000
 
 Texts = tuple[str, ...]
 Positive = Meta(ge=1)
@@ -25,9 +27,9 @@ Positive = Meta(ge=1)
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 takes a free one")] = 8001
-    store: Annotated[str, Meta(description="where records are kept: sqlite:///path or memory:")] = (
-        "sqlite:///holdfast.db"
-    )
+    store: Annotated[
+        str, Meta(description="where records are kept: sqlite:///path, postgresql://... or memory:")
+    ] = "sqlite:///holdfast.db"
     debug: Annotated[
         bool, Meta(description="allow debug.* requests and the debug clock; never in production")
     ] = False
@@ -37,6 +39,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retry_ms: Annotated[
         int, Meta(ge=1, description="ms after which a task that nobody took is offered again")
     ] = limits.retry_ms
+    retention: Annotated[
+        str, Meta(description="forget executions that ended longer ago than this, like 30d; empty: never")
+    ] = ""
     always_200: Annotated[
         bool, Meta(description="answer every protocol reply with HTTP 200; its own status is in head.status")
     ] = False
@@ -117,6 +122,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="least severity that is logged")
     ] = "info"
+
+    @property
+    def retention_ms(self) -> int | None:
+        if not self.retention:
+            return None
+        try:
+            span = parse_duration(self.retention)
+        except ValueError as error:
+            raise SettingsError(f"retention: {error}.") from None
+        if span < retention_ms_min:
+            raise SettingsError(f"retention: {self.retention} is too short; the least is 1s.")
+        return span
 
 
 class Setting(Struct, frozen=True):

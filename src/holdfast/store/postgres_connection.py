@@ -28,6 +28,12 @@ class MissingDriver(StoreError):
     code = "HF2007"
 
 
+class PoolerInTheWay(StoreError):
+    """The URL leads to a transaction pooler and does not say so."""
+
+    code = "HF2008"
+
+
 def _driver() -> Any:
     try:
         return importlib.import_module("asyncpg")
@@ -66,14 +72,27 @@ class Connector:
         self._prepared = query.pop("prepared", "on") not in ("off", "false", "0", "no")
         listen = query.pop("listen", None)
         self._url = urlunsplit(parts._replace(query=urlencode(query)))
-        self._listen_url = listen or self._url
+        # LISTEN does not go through a pooler, and a session's settings must not be left in one.
+        self._listen_url = listen or (self._url if self._prepared else None)
         self.begin = BEGIN if self._prepared else BEGIN_POOLED
+
+    @property
+    def can_listen(self) -> bool:
+        return self._listen_url is not None
 
     async def connect(self) -> Any:
         driver = _driver()
         if not self._prepared:
             return await driver.connect(self._url, statement_cache_size=0, timeout=connect_s_max)
-        connection = await driver.connect(self._url, server_settings=SETTINGS, timeout=connect_s_max)
+        try:
+            connection = await driver.connect(self._url, server_settings=SETTINGS, timeout=connect_s_max)
+        except Exception as error:
+            if "unsupported startup parameter" in str(error):
+                raise PoolerInTheWay(
+                    "Between this node and PostgreSQL is a pooler that takes no settings for a connection. "
+                    f"Add prepared=off to the URL, and listen=URL of the server. [{PoolerInTheWay.code}]"
+                ) from error
+            raise
         try:
             await connection.execute(INSIST_ON_SYNC.format(local="false"))
         except BaseException:

@@ -8,7 +8,7 @@
 
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from holdfast.testing.mortal import CrashPoint
 from holdfast.testing.replay import Untrue, check_replay
 from holdfast.testing.world import World
 from holdfast.worker import journal as j
+from holdfast.worker.providers import Key
 from holdfast.worker.registry import Workflow
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ def crash_everywhere(
     ledger: Ledger | None = None,
     reset: Callable[[], None] | None = None,
     check: Callable[[Any], object] | None = None,
+    provide: Mapping[Key, Any] | None = None,
     at: str | None = None,
     points_max: int = points_max_default,
     seed: int = 0,
@@ -72,7 +74,8 @@ def crash_everywhere(
     """Run a workflow once, then again with its worker killed before and after every durable write.
 
     `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
-    the effects of its steps; each must be there once. `reset` is called before each run. A workflow whose
+    the effects of its steps; each must be there once. `reset` is called before each run. `provide` replaces
+    what the app provides. A workflow whose
     result honestly depends on when things happen has a `check` of its results instead of all being equal.
 
     A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
@@ -86,7 +89,15 @@ def crash_everywhere(
         if ledger is not None:
             ledger.clear()
         return run_once(
-            app, workflow, args, kwargs, execution=id, outside=outside, ledger=ledger, points=points
+            app,
+            workflow,
+            args,
+            kwargs,
+            execution=id,
+            outside=outside,
+            ledger=ledger,
+            provide=provide,
+            points=points,
         )
 
     try:
@@ -127,10 +138,11 @@ def run_once(
     execution: str,
     outside: Callable[[], Coroutine[Any, Any, Any]] | None = None,
     ledger: Ledger | None = None,
+    provide: Mapping[Key, Any] | None = None,
     points: Sequence[CrashPoint] = (),
 ) -> Run:
     """One run, killed at these points. Raises `Untrue` if what it recorded is not what it did."""
-    with World(app, crashes=points) as world:
+    with World(app, crashes=points, provide=provide) as world:
         handle = app.start(cast(Any, workflow), *args, id=execution, **(kwargs or {}))
         others = world.loop.create_task(outside()) if outside is not None else None
         outcome: Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def holdfast_world() -> Iterator[Callable[[App], World]]:
+def holdfast_world() -> Iterator[Callable[..., World]]:
     """Opens apps in virtual time, on a store in memory, until the test ends: see `holdfast.testing.World`."""
     from holdfast.testing.world import World
 
     with ExitStack() as worlds:
-        yield lambda app: worlds.enter_context(World(app))
+
+        def open_world(app: App, **given: Any) -> World:
+            return worlds.enter_context(World(app, **given))
+
+        yield open_world
 
 
 @pytest.fixture

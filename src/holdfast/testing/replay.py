@@ -168,7 +168,9 @@ def _retrace(
     around = replace(around, client=client, runner=_Idle())
     call = around.payloads.decode_call(root.param)
     workflow = registry.find(call.function, call.version)
-    args, kwargs = around.payloads.bind_arguments(workflow.function, call)
+    supplied = around.provided.names(workflow.function)
+    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
+    kwargs |= around.provided.fill(workflow.function)
     claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
     execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
     execution.asked = {}

@@ -206,8 +206,10 @@ class Simulation:
             raise self.failure("; ".join(wrong[:5]))
         around = self.caller_session.surroundings()
         store = view_of(store, self._latest_now)
-        for key in store.tasks:
+        for key, task in store.tasks.items():
             root = store.promises[key]
+            if task.job is not None:  # run once an attempt, never replayed
+                continue
             if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
                 await check_replay(root, store, self.app.registry, around, self.performed)
 
@@ -335,8 +337,10 @@ class Simulation:
             runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
             choose=choose,
             pid=process.name,
+            chance=chance,
+            loses_messages=True,
         )
-        return Session(settings, self.app.registry, seams)
+        return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
 
     def _begins(self, process: Process, step: Step) -> None:
         """A step is about to be performed: by whoever drives the execution, and by nobody else."""

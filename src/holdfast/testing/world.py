@@ -9,7 +9,7 @@
 Inside the block the app's own methods work on this world, unchanged; nothing is read from or written to its
 real store. Time moves only while somebody waits, and then at once to the next timer: a sleep of 30 days takes
 none. Sync steps run on the loop itself, and take no time; `await asyncio.sleep(5)` in an async step takes 5
-virtual seconds.
+virtual seconds. `World(app, provide={Database: FakeDatabase()})` has other providers than the app.
 
 1. Everything happens on one thread in one order: the same test does the same thing again.
 2. `hf.random()` and `hf.uuid()` depend on the operation's id only, so that runs can be compared.
@@ -20,7 +20,7 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
 from types import TracebackType
@@ -32,8 +32,9 @@ from holdfast.app import App
 from holdfast.client.asking import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.node import Node
-from holdfast.protocol.records import Promise
-from holdfast.protocol.requests import TaskRelease
+from holdfast.protocol.jobs import CODE_HEADER, WORKER_CRASHED, WORKER_HEADER
+from holdfast.protocol.records import Promise, Task, Value
+from holdfast.protocol.requests import TaskFail, TaskRelease
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
@@ -43,6 +44,7 @@ from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.providers import Key
 from holdfast.worker.steps import StepRunner
 from holdfast.worker.surroundings import Surroundings
 
@@ -52,8 +54,11 @@ EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class World:
-    def __init__(self, app: App, *, crashes: Sequence[CrashPoint] = ()) -> None:
+    def __init__(
+        self, app: App, *, crashes: Sequence[CrashPoint] = (), provide: Mapping[Key, Any] | None = None
+    ) -> None:
         self.app = app
+        self.provide = dict(provide or {})  # instead of what the app provides, from the next worker on
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
         self.store = MemoryStore()
         self.fuse = Fuse(crashes)
@@ -95,22 +100,25 @@ class World:
         return self.store.promises[execution].state != "pending"
 
     def ended(self) -> list[Promise]:
-        """Every execution that came to an end of its own: cancelled and late ones did not."""
+        """Every execution that came to an end of its own: cancelled and late ones did not. No plain tasks."""
         return [
             self.store.promises[key]
-            for key in self.store.tasks
-            if self.store.promises[key].state in ("resolved", "rejected")
+            for key, task in self.store.tasks.items()
+            if task.job is None and self.store.promises[key].state in ("resolved", "rejected")
         ]
 
     def settle_down(self) -> None:
         """Let what was started and not awaited come to its end, as far as it can without help."""
+        for funeral in [*self._funerals]:
+            self.run(_over(funeral))
         for _ in range(10_000):
             if not any(task.state in ("pending", "acquired") for task in self.store.tasks.values()):
                 return
             self.elapse(1)
 
     def surroundings(self) -> Surroundings:
-        return self._caller.surroundings()
+        """Those of the worker, which knows the app's workflows and providers."""
+        return (self._worker or self._caller).surroundings()
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -135,7 +143,8 @@ class World:
         self._caller = Session(
             replace(self.app.settings, worker=False),
             self.app.registry,
-            self._seams(EmbeddedClient(self.node)),
+            seams=self._seams(EmbeddedClient(self.node)),
+            tasks=self.app.tasks,
         )
         await self._caller.open()
         await self._hire()
@@ -154,7 +163,8 @@ class World:
     async def _hire(self) -> None:
         client = MortalClient(EmbeddedClient(self.node), self.fuse, self._on_death)
         settings = replace(self.app.settings, worker=True)
-        self._worker = Session(settings, self.app.registry, self._seams(client))
+        seams = self._seams(client)
+        self._worker = Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
         await self._worker.open()
 
     def _seams(self, client: Any) -> Seams:
@@ -164,6 +174,7 @@ class World:
             runner=lambda: VirtualRunner(self.performed),
             choose=choose,
             listen_again_s=float("inf"),
+            provide=self.provide,
         )
 
     def _on_death(self) -> None:
@@ -190,8 +201,20 @@ class World:
             await dead.abandon()
             held = [task for task in self.store.tasks.values() if task.pid == dead.pid]
             if held:
-                await self.node.request([ask(TaskRelease(task.id, task.version)) for task in held])
+                await self.node.request([ask(_given_up(task)) for task in held])
         await self._hire()
+
+
+async def _over(funeral: asyncio.Task[None]) -> None:
+    await asyncio.wait([funeral])
+
+
+def _given_up(task: Task) -> TaskRelease | TaskFail:
+    """What the node would do by itself once the lease has lapsed."""
+    if task.job is None or task.started_at is None:
+        return TaskRelease(task.id, task.version)
+    value = Value({CODE_HEADER: WORKER_CRASHED, WORKER_HEADER: task.pid or ""})
+    return TaskFail(task.id, task.version, WORKER_CRASHED, value)
 
 
 class _Ear(logging.Handler):

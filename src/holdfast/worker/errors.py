@@ -105,6 +105,13 @@ class BadRetry(WorkerError, ValueError):
     code = "HF5011"
 
 
+class BadTags(WorkerError, ValueError):
+    """Tags that cannot be given to an execution or a promise."""
+
+    code = "HF5013"
+    hint = "Use your own names, texts as values, and few of them."
+
+
 class RemoteError(HoldfastError):
     """An error of another process whose class is not known here. Its traceback there is kept as text."""
 

@@ -12,12 +12,9 @@ left to do here, suspend and let go.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Final, Literal
-
-from msgspec.structs import replace
+from typing import Any, Literal
 
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, PromiseReply, Reply
@@ -35,17 +32,15 @@ from holdfast.protocol.requests import (
 from holdfast.runtime import Report, Scheduler, Timer
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import ClaimGone, ReplayMismatch
-from holdfast.worker.info import ExecutionInfo, describe, of_step
+from holdfast.worker.info import ExecutionInfo, describe
+from holdfast.worker.news import News
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.pen import Pen
-from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.recording import Recorder, as_settled, read_outcome
-from holdfast.worker.retry import NEVER
 from holdfast.worker.surroundings import Surroundings
+from holdfast.worker.under_way import StepsUnderWay
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
-
-announce_s: Final = 2.0
 
 
 class Execution:
@@ -69,17 +64,14 @@ class Execution:
         self._notes: dict[str, None] = {}  # issued, not yet taken
         self._fresh: dict[str, None] = {}  # issued besides notes, not yet begun
         self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
-        self._finished: deque[tuple[str, Outcome]] = deque()  # steps that ended, not yet recorded
-        self._running: dict[str, float] = {}  # steps under way, and when they are late
         self._pen = Pen(around.client, self.id, claim.task.version, self._learn)
-        self._late: list[str] = []  # steps that take long, not yet announced
-        self._alarm: asyncio.TimerHandle | None = None
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._count = 0
         self._place = 1
         self.fault: ReplayMismatch | None = None
-        self._news = asyncio.Event()
+        self._news = News()
+        self._steps = StepsUnderWay(around, self._news)
         self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
         self._loop = asyncio.get_running_loop()
@@ -92,6 +84,8 @@ class Execution:
         if isinstance(operation, Timer):  # the runtime's own: that of a timeout
             operation = Sleep(operation.seconds)
         assert isinstance(operation, Operation), f"{operation} is not known here"
+        if isinstance(operation, Step):
+            self.around.provided.check(operation.function, operation.kwargs, operation.options.mode)
         self._count += 1
         promise_id = j.child_id(self.id, self._count)
         known = promise_id in self._journal.records
@@ -158,13 +152,13 @@ class Execution:
                     continue
                 if self._fresh:
                     await self._begin()
-                if self._running and not self._has_news():
+                if self._steps.running and not self._has_news():
                     await self._wait()
-                if self._finished:
+                if self._steps.finished:
                     await self._record()
-                elif self._late:
+                elif self._steps.late:
                     await self._announce()
-                elif not (self._running or self._arrived):
+                elif not (self._steps.running or self._arrived):
                     ending = await self._suspend()
                     if ending is not None:
                         return ending
@@ -188,12 +182,12 @@ class Execution:
     def notice(self, promise: Promise) -> None:
         """A promise that this execution listens to has settled."""
         self._learn(promise)
-        self._news.set()
+        self._news.tell()
 
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more."""
         self._pen.is_lost = True
-        self._news.set()
+        self._news.tell()
 
     def _check_claim(self) -> None:
         """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
@@ -209,10 +203,7 @@ class Execution:
         """Take the fibers down and call off what still runs."""
         self._stop_listening()
         self.scheduler.close()
-        self._running.clear()
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._steps.close()
 
     # --- completions -----------------------------------------------------------------------------------
 
@@ -285,7 +276,7 @@ class Execution:
             await self._pen.write()
             self._check_claim()  # the answer may have come late
         for promise_id, step in steps:
-            self._start(promise_id, step)
+            self._steps.start(promise_id, step, self.info, self._open.__contains__)
 
     def _create_outside(self, promise_id: str, operation: Operation) -> None:
         """What completes elsewhere is created there. A call is not preloaded with us, so it leaves a mark."""
@@ -304,50 +295,25 @@ class Execution:
         self._pen.note(creation)
         self._journal.add(as_settled(creation))
 
-    def _start(self, promise_id: str, step: Step) -> None:
-        options = step.options
-        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
-
-        def done(outcome: Outcome) -> None:
-            if self._running.pop(promise_id, None) is not None and promise_id in self._open:
-                self._finished.append((promise_id, outcome))
-                self._news.set()
-
-        self._running[promise_id] = self._loop.time() + announce_s
-        if self._alarm is None:
-            self._alarm = self._loop.call_later(announce_s, self._look_for_late)
-        step.context.run(of_step.set, replace(self.info, step=promise_id))
-        self.around.runner.start(call, done)
-
-    def _look_for_late(self) -> None:
-        """One alarm for all steps: most end long before it rings."""
-        soon = self._loop.time() + 0.01  # a timer may ring a little before its time
-        self._late += [key for key, late_at in self._running.items() if late_at <= soon]
-        self._running |= dict.fromkeys(self._late, inf)
-        first = min(self._running.values(), default=inf)
-        self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
-        self._news.set()
-
     def _has_news(self) -> bool:
-        return bool(self._finished or self._arrived or self._late or self._pen.is_lost or self.scheduler.done)
+        steps = self._steps
+        return bool(steps.finished or self._arrived or steps.late or self._pen.is_lost or self.scheduler.done)
 
     async def _announce(self) -> None:
         """A step that takes long is written down while it runs, so that people can see it."""
-        late, self._late = self._late, []
-        steps = [(key, self._open[key]) for key in late if key in self._running]
-        await self._pen.write([self._recorder.local(key, step) for key, step in steps])
+        late = self._steps.take_late()
+        await self._pen.write([self._recorder.local(key, self._open[key]) for key in late])
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
         if self._pen.has_cancellation:
             await self._pen.write()  # a cancellation is not kept waiting
-        if len(self._open) > len(self._running):
-            heard = self._running.keys() | self._listening.keys()
+        if len(self._open) > len(self._steps.running):
+            heard = self._steps.running.keys() | self._listening.keys()
             unheard = [key for key in self.scheduler.waiting() if key in self._open and key not in heard]
             if unheard:
                 await self._listen(unheard)
         while not self._has_news():
-            self._news.clear()
             await self._news.wait()
 
     async def _listen(self, promise_ids: list[str]) -> None:
@@ -362,9 +328,11 @@ class Execution:
         """Write the results of steps that ended, each with its place; then let the fibers see them."""
         creations: list[PromiseCreate] = []
         place = self._place
-        while self._finished:
-            promise_id, outcome = self._finished.popleft()
-            step = self._open[promise_id]
+        while self._steps.finished:
+            promise_id, outcome = self._steps.finished.popleft()
+            step = self._open.get(promise_id)
+            if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
+                continue
             creations.append(self._recorder.step(promise_id, step, outcome, place))
             place += 1
         await self._pen.write(creations)

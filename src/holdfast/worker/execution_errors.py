@@ -39,5 +39,19 @@ class DuplicateWorkflow(WorkerError):
     hint = "Give one of them another name or version."
 
 
+class BadProvider(WorkerError):
+    """A dependency is declared or asked for in a way that cannot work."""
+
+    code = "HF5106"
+    hint = "Provide each type or name once, and open what a child process needs inside its step."
+
+
+class NotProvided(WorkerError):
+    """A function asks for a dependency that this process does not provide."""
+
+    code = "HF5107"
+    hint = "Call app.provide(...) for it before the worker starts."
+
+
 class ClaimGone(Exception):
     """This process no longer drives the execution. Never seen by user code."""

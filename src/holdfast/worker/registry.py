@@ -1,12 +1,22 @@
 """Workflows by name and version: what a task asks for, and what this process can run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from holdfast.runtime.slot import slot
 from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
+from holdfast.worker.operations import Call
+from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Callee(Generic[P, T_co]):
+    """What is not a workflow and can be called by one all the same; the call gives a `T_co`."""
+
+    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
+        raise NotImplementedError
 
 
 class Workflow(Generic[P, T_co]):
@@ -19,17 +29,23 @@ class Workflow(Generic[P, T_co]):
         version: int,
         group: str | None,
         timeout_s: float | None,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         self.function = function
         self.name = name
         self.version = version
         self.group = group
         self.timeout_s = timeout_s
+        self.tags = check_user_tags(tags)
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        around: Any = getattr(slot.scheduler and slot.scheduler.world, "around", None)
+        if around is None:
+            return self.function(*args, **kwargs)
+        args, kwargs = around.provided.complete(self.function, args, kwargs)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ class Parameter(NamedTuple):
 class Signature:
     """The parameters of a function and the type of its value."""
 
-    __slots__ = ("function", "parameters", "returns")
+    __slots__ = ("__weakref__", "function", "parameters", "returns")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = _name(function)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.client.interface import Client
@@ -10,6 +11,7 @@ from holdfast.runtime import Report
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
+from holdfast.worker.providers import Provided, Providers
 from holdfast.worker.steps import StepRunner
 
 
@@ -29,4 +31,5 @@ class Surroundings(Struct, frozen=True):
     now: Callable[[], int]
     known_errors: Mapping[str, type[Exception]]
     report: Callable[[str, Report], None]
+    provided: Provided = msgspec.field(default_factory=lambda: Provided(Providers()))
     choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id

@@ -185,7 +185,9 @@ class Worker:
         payloads = self._around.payloads
         call = payloads.decode_call(claim.promise.param)
         workflow = self._registry.find(call.function, call.version)
-        args, kwargs = payloads.bind_arguments(workflow.function, call)
+        provided = self._around.provided
+        args, kwargs = payloads.bind_arguments(workflow.function, call, provided.names(workflow.function))
+        kwargs |= provided.fill(workflow.function)
         return Execution(claim, workflow.function, args, kwargs, workflow.name, self._around)
 
     async def _end(self, execution: Execution, ending: Ending) -> None:

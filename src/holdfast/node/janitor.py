@@ -1,0 +1,74 @@
+"""Forgets what ended long ago, for as long as a node runs: one pass after the other, with rests in between.
+
+It gives way: after each short transaction it rests several times as long as that took. Several nodes on one
+store may all do it; what one has forgotten the others do not find.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from holdfast.node.retention import Progress
+
+log = logging.getLogger("holdfast.node")
+
+first_pass_s_max: Final = 10.0
+pass_rest_s_min: Final = 1.0
+pass_rest_s_max: Final = 3_600.0
+passes_per_retention: Final = 24
+page_rest_s_min: Final = 0.02
+page_rest_share: Final = 4.0  # so many times as long as the page took
+
+CollectSome = Callable[[Progress, int], Awaitable[Progress]]
+
+
+class Janitor:
+    def __init__(self, collect_some: CollectSome, older_than_ms: int) -> None:
+        self._collect_some = collect_some
+        self._older_than_ms = older_than_ms
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """After the transaction that is under way."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        rest_s = self._older_than_ms / 1000 / passes_per_retention
+        rest_s = min(max(rest_s, pass_rest_s_min), pass_rest_s_max)
+        await self._rest(random.uniform(0, min(rest_s, first_pass_s_max)))  # noqa: S311
+        while not self._stopping.is_set():
+            try:
+                await self._pass()
+            except Exception:
+                log.warning("a pass over what may be forgotten failed; the next will do it", exc_info=True)
+            await self._rest(rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+
+    async def _pass(self) -> None:
+        progress = Progress()
+        while progress.after is not None and not self._stopping.is_set():
+            began = time.monotonic()
+            progress = await self._collect_some(progress, self._older_than_ms)
+            await self._rest(max(page_rest_s_min, page_rest_share * (time.monotonic() - began)))
+        if progress.forgotten or progress.too_large:
+            log.info(
+                "forgot what ended long ago",
+                extra={
+                    "promises": progress.forgotten,
+                    "trees": progress.trees,
+                    "too_large": progress.too_large,
+                },
+            )
+
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)

@@ -1,0 +1,69 @@
+"""The steps of one execution that are under way: who runs, who takes long, who has ended and is not recorded.
+
+1. A step that ended is told once, and only while somebody still counts it as running.
+2. One alarm for all steps: most end long before it rings.
+3. A step is started with what the app provides, and in a Context that says whose step it is.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.worker.info import ExecutionInfo, of_step
+from holdfast.worker.news import News
+from holdfast.worker.operations import Step
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.retry import NEVER
+from holdfast.worker.surroundings import Surroundings
+
+announce_s: Final = 2.0
+
+
+class StepsUnderWay:
+    def __init__(self, around: Surroundings, news: News) -> None:
+        self.running: dict[str, float] = {}  # and when each is late
+        self.late: list[str] = []  # take long, not yet announced
+        self.finished: deque[tuple[str, Outcome]] = deque()  # not yet recorded
+        self._around = around
+        self._news = news
+        self._loop = asyncio.get_running_loop()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def start(self, promise_id: str, step: Step, info: ExecutionInfo, wanted: Callable[[str], bool]) -> None:
+        """Begin a step. When it ends and is still `wanted`, it is among the finished, and there is news."""
+        options = step.options
+        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
+        step.placed = self._around.provided.place(step.function, step.args, step.kwargs)
+
+        def done(outcome: Outcome) -> None:
+            if self.running.pop(promise_id, None) is not None and wanted(promise_id):
+                self.finished.append((promise_id, outcome))
+                self._news.tell()
+
+        self.running[promise_id] = self._loop.time() + announce_s
+        if self._alarm is None:
+            self._alarm = self._loop.call_later(announce_s, self._look_for_late)
+        step.context.run(of_step.set, replace(info, step=promise_id))
+        self._around.runner.start(call, done)
+
+    def take_late(self) -> list[str]:
+        late, self.late = self.late, []
+        return [key for key in late if key in self.running]
+
+    def close(self) -> None:
+        self.running.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _look_for_late(self) -> None:
+        soon = self._loop.time() + 0.01  # a timer may ring a little before its time
+        self.late += [key for key, late_at in self.running.items() if late_at <= soon]
+        self.running |= dict.fromkeys(self.late, inf)
+        first = min(self.running.values(), default=inf)
+        self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
+        self._news.tell()
