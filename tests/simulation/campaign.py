@@ -44,7 +44,7 @@ def play(seed: int, stores: Iterable[StoreKind] = STORES) -> Simulation:
     """One seed; raises SimulationFailure."""
     ledger.clear()
     expectation = Expectation()
-    simulation = Simulation(app, Plan.draw(seed, stores), restartable=True)
+    simulation = Simulation(app, Plan.draw(seed, stores), restartable=True, patience_s=1_800)
     simulation.peeks.append(invariants)
     simulation.looks += [invariants, expectation.look]
     try:

@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.engine import law, promises, schedules, sweep, tasks, transitions
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.node import node as node_module
-from holdfast.node.cluster import Cluster
 from holdfast.node.group import Outcome
-from holdfast.protocol import limits
+from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import EMPTY, Reply
-from holdfast.protocol.requests import PromiseCreate, Request, TaskSuspend
+from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
 from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
 from holdfast.store.sqlite import SqliteFile
@@ -33,7 +33,11 @@ from holdfast.worker.pen import Pen
 from holdfast.worker.worker import Worker
 
 Patch = pytest.MonkeyPatch
-ALL: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
+
+
+def _replace(patch: Patch, kind: type[RequestData], handler: Any) -> None:
+    handlers: dict[Any, Any] = law.HANDLERS
+    patch.setitem(handlers, kind, handler)
 
 
 def skips_the_version_check(patch: Patch) -> None:
@@ -88,7 +92,7 @@ def never_lapses_a_lease(patch: Patch) -> None:
             return Reply(200, EMPTY)
         return original(request, data, ws, now)
 
-    patch.setitem(law.HANDLERS, sweep.TaskDue, task_due)
+    _replace(patch, sweep.TaskDue, task_due)
 
 
 def ignores_what_the_heartbeat_says_is_lost(patch: Patch) -> None:
@@ -110,7 +114,7 @@ def never_offers_again(patch: Patch) -> None:
             return Reply(200, EMPTY)
         return original(request, data, ws, now)
 
-    patch.setitem(law.HANDLERS, sweep.TaskDue, task_due)
+    _replace(patch, sweep.TaskDue, task_due)
 
 
 def sleeps_on_what_has_settled(patch: Patch) -> None:
@@ -124,15 +128,15 @@ def sleeps_on_what_has_settled(patch: Patch) -> None:
         ws.put_task(replace(task, state="suspended", resumes=0, **rest))
         return Reply(200, EMPTY)
 
-    patch.setitem(law.HANDLERS, TaskSuspend, suspend)
+    _replace(patch, TaskSuspend, suspend)
 
 
 def grants_without_a_new_version(patch: Patch) -> None:
     original = transitions.grant
 
-    def grant(task: Task, *rest: Any) -> Task:
+    def grant(task: Task, *rest: Any, **options: Any) -> Task:
         ws = rest[3]
-        granted = replace(original(task, *rest), version=max(task.version, 1))
+        granted = replace(original(task, *rest, **options), version=max(task.version, 1))
         ws.put_task(granted)
         return granted
 
@@ -147,7 +151,7 @@ def begins_before_its_choices_are_written(patch: Patch) -> None:
             operation = self._open[promise_id]
             if hasattr(operation, "function") and promise_id not in self._journal.records:
                 del self._fresh[promise_id]
-                self._start(promise_id, operation)
+                self._steps.start(promise_id, operation, self.info, self._open.__contains__)
         await original(self)
 
     patch.setattr(Execution, "_begin", begin)
@@ -158,7 +162,11 @@ def drives_on_past_its_lease(patch: Patch) -> None:
         pass
 
     patch.setattr(Execution, "_check_claim", check_claim)
-    patch.setattr(Worker, "_confirm", lambda *_: None)
+    patch.setattr(Worker, "_confirm", confirm_nothing)
+
+
+def confirm_nothing(*_: Any) -> None:
+    pass
 
 
 def creates_again_what_exists(patch: Patch) -> None:
@@ -175,33 +183,24 @@ def creates_again_what_exists(patch: Patch) -> None:
     patch.setattr(tasks, "create_promise", create)
 
 
-def fires_between_the_hours(patch: Patch) -> None:
-    original = schedules.next_occurrence
+def fires_a_schedule_twice(patch: Patch) -> None:
+    original = cron.due_occurrences
 
-    def next_occurrence(cron: str, timezone: str | None, now: Millis) -> Millis:
-        found = original(cron, timezone, now)
-        return found - 30_000 if found - 30_000 > now else found
+    def due_occurrences(*rest: Any) -> list[Millis]:
+        due = list(original(*rest))
+        return [*due, due[-1] - 1] if due else due
 
-    patch.setattr(schedules, "next_occurrence", next_occurrence)
+    patch.setattr(schedules, "due_occurrences", due_occurrences)
 
 
 def waits_for_a_message_only(patch: Patch) -> None:
     """A caller registers once and counts on the message."""
     original = Session.__init__
 
-    def init(self: Session, settings: Any, registry: Any, seams: Any = None) -> None:
-        original(self, settings, registry, replace(seams, listen_again_s=float("inf")))
+    def init(self: Session, settings: Any, registry: Any, providers: Any, seams: Any, tasks: Any) -> None:
+        original(self, settings, registry, providers, replace(seams, listen_again_s=float("inf")), tasks)
 
     patch.setattr(Session, "__init__", init)
-
-
-def never_looks_around(patch: Patch) -> None:
-    """A node in a cluster counts on the calls of the others."""
-
-    async def keep_looking(self: Any) -> None:
-        await asyncio.get_running_loop().create_future()
-
-    patch.setattr(Cluster, "_keep_looking", keep_looking)
 
 
 def forgets_what_is_due(patch: Patch) -> None:
@@ -228,7 +227,7 @@ def writes_without_the_fence(patch: Patch) -> None:
             ("promise.create" if isinstance(each.data, PromiseCreate) else "promise.settle", each.data)
             for each in unwritten
         ]
-        replies = await self.ask([*plain, *asked])
+        replies: Sequence[Reply] = await self.ask([*plain, *asked])
         for reply in replies[: len(plain)]:
             if hasattr(reply.data, "promise"):
                 self._learn(reply.data.promise)
@@ -237,22 +236,30 @@ def writes_without_the_fence(patch: Patch) -> None:
     patch.setattr(Pen, "write_and_ask", write_and_ask)
 
 
-MUTANTS: dict[Callable[[Patch], None], tuple[StoreKind, ...]] = {
-    skips_the_version_check: ALL,
-    acknowledges_before_the_commit: ("sqlite",),
-    forgets_callbacks_in_a_crash: ("sqlite",),
-    loses_the_order_of_observations: ALL,
-    never_lapses_a_lease: ALL,
-    ignores_what_the_heartbeat_says_is_lost: ALL,
-    never_offers_again: ALL,
-    sleeps_on_what_has_settled: ALL,
-    grants_without_a_new_version: ALL,
-    begins_before_its_choices_are_written: ALL,
-    drives_on_past_its_lease: ALL,
-    creates_again_what_exists: ALL,
-    fires_between_the_hours: ALL,
-    waits_for_a_message_only: ALL,
-    never_looks_around: ("shared",),
-    forgets_what_is_due: ALL,
-    writes_without_the_fence: ALL,
+class Where(Struct, frozen=True):
+    """Where it is looked for: in so many seeds from the first, on these stores."""
+
+    first: int = 0
+    seeds: int = 30
+    stores: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
+
+
+Mutation = Callable[[Patch], None]
+MUTANTS: dict[Mutation, Where] = {
+    skips_the_version_check: Where(),
+    acknowledges_before_the_commit: Where(stores=("sqlite",)),
+    forgets_callbacks_in_a_crash: Where(stores=("sqlite",)),
+    loses_the_order_of_observations: Where(),
+    never_lapses_a_lease: Where(),
+    ignores_what_the_heartbeat_says_is_lost: Where(),
+    never_offers_again: Where(),
+    sleeps_on_what_has_settled: Where(),
+    grants_without_a_new_version: Where(),
+    begins_before_its_choices_are_written: Where(),
+    drives_on_past_its_lease: Where(),
+    creates_again_what_exists: Where(),
+    fires_a_schedule_twice: Where(),
+    waits_for_a_message_only: Where(),
+    forgets_what_is_due: Where(),
+    writes_without_the_fence: Where(),
 }

@@ -155,7 +155,9 @@ def lanes_of(
     deep = [queue for queue in queues if queue in narrow]
     lanes: list[Lane] = []
     if wide:
-        lanes.append(Lane(wide, settings.concurrency, settings.prefetch, left_behind=left_behind, chance=chance))
+        lanes.append(
+            Lane(wide, settings.concurrency, settings.prefetch, left_behind=left_behind, chance=chance)
+        )
     if deep:
         slots = min(settings.processes, settings.concurrency)
         lanes.append(Lane(deep, slots, settings.prefetch, chance=chance))

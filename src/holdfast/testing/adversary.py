@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from holdfast.testing.faults import NOW_AND_THEN
@@ -27,7 +28,7 @@ class Adversary:
         self._faults = simulation.faults
         self._loop = simulation.loop
         self._chance = simulation.faults.chance
-        self._acts = {
+        self._acts: dict[str, Callable[[str], None]] = {
             "node killed": lambda kind: self._kill(kind, self._nodes()),
             "worker killed": lambda kind: self._kill(kind, self._workers()),
             "caller killed": lambda kind: self._kill(kind, self._callers()),

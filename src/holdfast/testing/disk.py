@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.engine import Rules, WorkingSet
 from holdfast.engine.view import view_promise
+from holdfast.node.group import Outcome
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import Bus, LoadAll, Now, Result, Save, Step, StoreError, Work
 from holdfast.store.memory import MemoryStore
@@ -48,6 +49,7 @@ class Disk:
         self.memory = _JudgingStore(loop.millis) if self.kind == "shared" else MemoryStore()
         self.file: SqliteFile | None = None  # while a node has it open
         self.commits = 0
+        self.latest: Millis = 0  # of the instants of commits
 
     def attach(self, process: Process) -> "AttachedStore":
         return AttachedStore(self, process)
@@ -138,6 +140,8 @@ class AttachedStore:
                 raise StoreError("The disk is full")
             result = self._file.run(work) if self._file is not None else self._disk.memory.run(work)
             self._disk.commits += 1
+            if isinstance(result, Outcome):
+                self._disk.latest = max(self._disk.latest, result.now)
             if faults.strikes("commit unknown", name):
                 raise StoreError("The disk did not say whether it has it")
             self._answering += 1

@@ -39,10 +39,8 @@ class Process:
 
     def admits(self, turn: "Turn") -> bool:
         """May this happen now? A turn of a frozen process is kept for later."""
-        if self.is_dead:
-            return False
-        if self.is_frozen:
-            self.missed.append(turn)
+        if self.is_dead or self.is_frozen:
+            self.missed.append(turn)  # also what never happens: nothing may notice that it is gone
             return False
         self.turns += 1
         if self.dies_after is not None and self.turns > self.dies_after:
@@ -53,7 +51,6 @@ class Process:
     def die(self) -> None:
         if not self.is_dead:
             self.is_dead = True
-            self.missed.clear()
             for tell in self.on_death:
                 tell()
 
@@ -89,7 +86,9 @@ class JumpingLoop(asyncio.BaseEventLoop):
         self.turns = 0
         self.turns_still_max = 10_000_000  # at one instant: past it, somebody goes round in circles
         self._still_since = 0
-        self.tasks: list[tuple[asyncio.Task[Any], Process | None]] | None = None  # for whoever asks to keep them
+        self.tasks: list[tuple[asyncio.Task[Any], Process | None]] | None = (
+            None  # for whoever asks to keep them
+        )
         self._epoch_ms = epoch_ms
         self._line: deque[Turn] = deque()
         self._timers: list[tuple[float, int, Turn]] = []
@@ -130,7 +129,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._set_count, turn))
         return turn
 
-    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:  # type: ignore[override]
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **options)
         if self.tasks is not None:
             context = options.get("context")
@@ -139,6 +138,8 @@ class JumpingLoop(asyncio.BaseEventLoop):
 
     def thaw(self, process: Process) -> None:
         """What it missed happens now."""
+        if process.is_dead or not process.is_frozen:
+            return
         process.is_frozen = False
         self._line.extend(process.missed)
         process.missed.clear()
@@ -183,13 +184,14 @@ class JumpingLoop(asyncio.BaseEventLoop):
 
     def bury(self) -> None:
         """The end of all that is still under way, dead or alive: nothing of it is told to anybody."""
-        tasks, self.tasks = self.tasks or [], None
+        kept, self.tasks = self.tasks or [], None
+        tasks = dict.fromkeys([*(task for task, _ in kept), *asyncio.all_tasks(self)])
         self.close()
-        for task, _ in tasks:
+        for task in tasks:
             if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:

@@ -176,9 +176,7 @@ class SimulatedLink:
     async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]:
         await self._network.pass_cut(self.caller.name, self.host)
         stream = self._stream = _Stream(self, self._network, silence_s_max)
-        self._loop.call_later(
-            self._network.delay_s(), stream.open, path, context=self.door.process.context
-        )
+        self._loop.call_later(self._network.delay_s(), stream.open, path, context=self.door.process.context)
         return 200, stream
 
     # --- its end ---------------------------------------------------------------------------------------
@@ -229,7 +227,7 @@ class _Stream:
     # --- the server's side -----------------------------------------------------------------------------
 
     def open(self, path: str) -> None:
-        scope = {"raw_path": path.encode(), "headers": [], "extensions": {extension: self}}
+        scope: dict[str, Any] = {"raw_path": path.encode(), "headers": [], "extensions": {extension: self}}
         self._network.loop.create_task(self._serve(scope))
 
     async def _serve(self, scope: dict[str, Any]) -> None:

@@ -16,7 +16,8 @@ from holdfast.app import App
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import Plan
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure
+from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure, patience_s
+from holdfast.worker.durations import Duration, parse_duration
 
 VARIABLE: Final = "HOLDFAST_SEED"
 lines_shown: Final = 60
@@ -53,12 +54,14 @@ def simulate(
     looks: Sequence[Look] = (),
     restartable: bool = False,
     leftovers: bool = False,
+    patience: Duration = patience_s,
 ) -> Report:
     """Run a scenario once for each seed, each time in another world with other faults.
 
     The scenario is what a caller does; the app's own methods work in it. Its assertions, and those on the
     final store by `looks` (sentences about what is wrong), must hold in every world. A scenario that may be
-    killed and begin again says so by `restartable`, one that leaves executions waiting by `leftovers`.
+    killed and begin again says so by `restartable`, one that leaves executions waiting by `leftovers`. What
+    is not over after `patience` (in virtual time, after the trouble) is stuck.
 
     >>> simulate(app, orders, seeds=300, ledger=ledger)
     """
@@ -68,7 +71,13 @@ def simulate(
     for seed in chosen:
         if ledger is not None:
             ledger.clear()
-        simulation = Simulation(app, Plan.draw(seed), restartable=restartable, leftovers=leftovers)
+        simulation = Simulation(
+            app,
+            Plan.draw(seed),
+            restartable=restartable,
+            leftovers=leftovers,
+            patience_s=parse_duration(patience),
+        )
         simulation.looks += looks
         try:
             simulation.run(scenario)

@@ -57,7 +57,7 @@ from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.surroundings import Surroundings
 
-calm_s: Final = 1_800.0  # after the trouble, for everything to come to its end
+patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
 look_s: Final = 1.0
 idle_s: Final = 20.0
 led_share: Final = 0.1  # of the steps, for which it is seen that the record leads to them
@@ -83,9 +83,18 @@ class SimulationFailure(AssertionError):
 class Simulation:
     """One run. What a scenario may use: `plan`, `chance`, `now`, and the app, which is open in it."""
 
-    def __init__(self, app: App, plan: Plan, *, restartable: bool = False, leftovers: bool = False) -> None:
+    def __init__(
+        self,
+        app: App,
+        plan: Plan,
+        *,
+        restartable: bool = False,
+        leftovers: bool = False,
+        patience_s: float = patience_s,
+    ) -> None:
         self.app = app
         self.leftovers = leftovers
+        self.patience_s = patience_s
         self.plan = plan
         self.restartable = restartable
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
@@ -110,7 +119,6 @@ class Simulation:
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
         self._asked = 0
-        self._latest = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
 
@@ -150,7 +158,7 @@ class Simulation:
             raise self.failure(f"{type(error).__name__}: {error}") from error
         finally:
             self.app.lend(None, None, None)
-            self.loop.set_exception_handler(lambda loop, context: None)
+            self.loop.set_exception_handler(lambda *_: None)
             self.loop.bury()
             gc.enable()
             logging.disable(logging.NOTSET)
@@ -166,7 +174,7 @@ class Simulation:
         adversary = self.loop.create_task(Adversary(self).live())
         self.loop.create_task(self._watch())
         try:
-            async with asyncio.timeout(self.plan.trouble_s + calm_s):
+            async with asyncio.timeout(self.plan.trouble_s + self.patience_s):
                 await self._finished
                 adversary.cancel()
                 await asyncio.wait([adversary])
@@ -288,7 +296,7 @@ class Simulation:
             node = place.node = Node(
                 self.disk.attach(process),
                 rules=Rules(retry_ms=self.plan.retry_ms),
-                clock=partial(self._node_clock, place),
+                clock=partial(self._clock, place),
                 chance=self._chance(process),
             )
             await node.start()
@@ -376,15 +384,10 @@ class Simulation:
     def _clock(self, place: Place) -> int:
         return self.loop.millis() + place.skew_ms
 
-    def _node_clock(self, place: Place) -> int:
-        reading = self._clock(place)
-        self._latest = max(self._latest, reading)
-        return reading
-
     @property
     def _latest_now(self) -> int:
         """No node has committed at a later instant: one whose clock goes back waits for its own past."""
-        return self.loop.millis() if self.plan.store == "shared" else max(self._latest, self.loop.millis())
+        return max(self.disk.latest, self.loop.millis())
 
     def _chance(self, process: Process) -> Random:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311

@@ -91,7 +91,9 @@ class Witness:
         known = self._settled.get(promise.id)
         if promise.state == "pending":
             if known is not None and known[0] <= asked_at:
-                self.contradictions.append(f"{who} was told that {promise.id} is pending after it had settled")
+                self.contradictions.append(
+                    f"{who} was told that {promise.id} is pending after it had settled"
+                )
             return
         found = _settled(promise)
         if known is None:
