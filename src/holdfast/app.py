@@ -50,9 +50,19 @@ class Handle(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         return self._app.bridge(self._outcome()).__await__()
 
-    def cancel(self) -> None:
-        """End it as cancelled, wherever it runs. What it recorded stays."""
-        self._app.block(self._app.session.cancel(self.id))
+    def cancel(self, *, now: bool = False) -> Awaitable[None]:
+        """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
+
+        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
+        with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
+        forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
+        """
+        return self._app.do(self._cancel(now))
+
+    async def _cancel(self, now: bool) -> None:
+        if self._created is not None:
+            await self._created
+        await self._app.session.cancel(self.id, now=now)
 
     async def _outcome(self) -> T:
         if self._created is not None:
@@ -255,11 +265,11 @@ class App:
 
         Settling it again changes nothing: the first outcome stands.
         """
-        return self._do(self._resolve(promise_id, value))
+        return self.do(self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it."""
-        return self._do(self._reject(promise_id, error))
+        return self.do(self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
         await self.session.settle(promise_id, value)
@@ -350,7 +360,7 @@ class App:
             future.cancel()
             raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self._is_here():
             return asyncio.ensure_future(work)

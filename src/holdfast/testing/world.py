@@ -40,6 +40,7 @@ from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
 from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.journal import cancellation_id
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
@@ -99,11 +100,15 @@ class World:
         return self.store.promises[execution].state != "pending"
 
     def ended(self) -> list[Promise]:
-        """Every execution that came to an end of its own: cancelled and late ones did not."""
+        """Every execution that came to an end of its own, also by seeing that it was cancelled."""
         return [
             self.store.promises[key]
             for key in self.store.tasks
             if self.store.promises[key].state in ("resolved", "rejected")
+            or (
+                cancellation_id(key) in self.store.promises
+                and self.store.promises[key].state == "rejected_canceled"
+            )
         ]
 
     def settle_down(self) -> None:
