@@ -69,7 +69,7 @@ def restate(folder: Path) -> Generator[str]:
     """A server and a service, both on loopback. Gives the address of the ingress."""
     binary = restate_binary()
     assert binary is not None
-    ports = [_free_port() for _ in range(4)]
+    ports = [free_port() for _ in range(4)]
     node, ingress, admin, service = ports
     settings = {
         "RESTATE_BIND_IP": "127.0.0.1",
@@ -139,7 +139,7 @@ def _until_listening(port: int) -> None:
     raise TimeoutError(f"nothing listens on {port}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

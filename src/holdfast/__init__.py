@@ -123,6 +123,60 @@ if TYPE_CHECKING:
         step_signal as step_signal,
     )
     from holdfast.session import Refused as Refused
+    from holdfast.tasks.codes import (
+        ContractCode as ContractCode,
+    )
+    from holdfast.tasks.codes import (
+        OperationalCode as OperationalCode,
+    )
+    from holdfast.tasks.codes import (
+        OutcomeCode as OutcomeCode,
+    )
+    from holdfast.tasks.codes import (
+        RetrievalCode as RetrievalCode,
+    )
+    from holdfast.tasks.codes import (
+        SendCode as SendCode,
+    )
+    from holdfast.tasks.errors import (
+        BadCode as BadCode,
+    )
+    from holdfast.tasks.errors import (
+        BadOption as BadOption,
+    )
+    from holdfast.tasks.errors import (
+        BadPolicy as BadPolicy,
+    )
+    from holdfast.tasks.errors import (
+        CannotCancel as CannotCancel,
+    )
+    from holdfast.tasks.errors import (
+        CannotRerun as CannotRerun,
+    )
+    from holdfast.tasks.errors import (
+        DuplicateTask as DuplicateTask,
+    )
+    from holdfast.tasks.errors import (
+        NoSuchOutcome as NoSuchOutcome,
+    )
+    from holdfast.tasks.errors import (
+        TaskNotFound as TaskNotFound,
+    )
+    from holdfast.tasks.errors import (
+        UnknownTask as UnknownTask,
+    )
+    from holdfast.tasks.handle import TaskHandle as TaskHandle
+    from holdfast.tasks.info import AttemptInfo as AttemptInfo
+    from holdfast.tasks.info import TaskInfo as TaskInfo
+    from holdfast.tasks.order import SendError as SendError
+    from holdfast.tasks.policy import RetryPolicy as RetryPolicy
+    from holdfast.tasks.result import Err as Err
+    from holdfast.tasks.result import TaskError as TaskError
+    from holdfast.tasks.result import TaskResult as TaskResult
+    from holdfast.tasks.sending import BackgroundTask as BackgroundTask
+    from holdfast.tasks.status import TASK_TERMINAL_STATES as TASK_TERMINAL_STATES
+    from holdfast.tasks.status import TaskStatus as TaskStatus
+    from holdfast.tasks.steering import TaskQueue as TaskQueue
     from holdfast.worker.durations import Duration as Duration
     from holdfast.worker.errors import (
         BadArguments as BadArguments,
@@ -156,6 +210,9 @@ if TYPE_CHECKING:
     )
     from holdfast.worker.execution_errors import (
         NotProvided as NotProvided,
+    )
+    from holdfast.worker.execution_errors import (
+        NotRecorded as NotRecorded,
     )
     from holdfast.worker.execution_errors import (
         ReplayMismatch as ReplayMismatch,
@@ -229,12 +286,26 @@ _homes = {
         "spawn step_signal"
     ),
     "holdfast.session": "Refused",
+    "holdfast.tasks.codes": "ContractCode OperationalCode OutcomeCode RetrievalCode SendCode",
+    "holdfast.tasks.errors": (
+        "BadCode BadOption BadPolicy CannotCancel CannotRerun DuplicateTask NoSuchOutcome TaskNotFound "
+        "UnknownTask"
+    ),
+    "holdfast.tasks.handle": "TaskHandle",
+    "holdfast.tasks.info": "AttemptInfo TaskInfo",
+    "holdfast.tasks.order": "SendError",
+    "holdfast.tasks.policy": "RetryPolicy",
+    "holdfast.tasks.result": "Err TaskError TaskResult",
+    "holdfast.tasks.sending": "BackgroundTask",
+    "holdfast.tasks.status": "TASK_TERMINAL_STATES TaskStatus",
+    "holdfast.tasks.steering": "TaskQueue",
     "holdfast.worker.durations": "Duration",
     "holdfast.worker.errors": (
         "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
     ),
     "holdfast.worker.execution_errors": (
-        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided ReplayMismatch UnknownWorkflow"
+        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided NotRecorded ReplayMismatch "
+        "UnknownWorkflow"
     ),
     "holdfast.worker.functions": (
         "call cancel current detach logger now patched promise random run sleep start timeout uuid within"

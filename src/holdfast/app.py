@@ -1,4 +1,4 @@
-"""App: what a user constructs. It knows the workflows, opens a node (or talks to one), and runs a worker.
+"""App: what a user constructs. It knows workflows and tasks, opens a node (or talks to one), runs a worker.
 
 The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
 `async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
@@ -11,12 +11,19 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
+from holdfast.handle import Handle as Handle
+from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
+from holdfast.tasks.declaring import Declaring
+from holdfast.tasks.desk import Desk
+from holdfast.tasks.home import Sent
+from holdfast.tasks.lanes import TaskSettings
+from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
@@ -31,50 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 default_url = "sqlite:///holdfast.db"
 
 
-class Handle(Generic[T]):
-    """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
-
-    def __init__(
-        self, app: "App", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
-    ) -> None:
-        self.id = promise_id
-        self._app = app
-        self._returns = returns
-        self._created = created
-
-    def result(self, timeout: Duration | None = None) -> T:
-        """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
-        limit = None if timeout is None else parse_duration(timeout)
-        return self._app.block(self._outcome(), limit)
-
-    def __await__(self) -> Generator[Any, None, T]:
-        return self._app.bridge(self._outcome()).__await__()
-
-    def cancel(self, *, now: bool = False) -> Awaitable[None]:
-        """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
-
-        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
-        with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
-        forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
-        """
-        return self._app.do(self._cancel(now))
-
-    async def _cancel(self, now: bool) -> None:
-        if self._created is not None:
-            await self._created
-        await self._app.session.cancel(self.id, now=now)
-
-    async def _outcome(self) -> T:
-        if self._created is not None:
-            await self._created
-        outcome: T = await self._app.session.result(self.id, self._returns)
-        return outcome
-
-    def __repr__(self) -> str:
-        return f"<handle of {self.id}>"
-
-
-class App:
+class App(Declaring):
     """
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
@@ -93,8 +57,11 @@ class App:
         lease: Duration = "20s",
         token: str | None = None,
         codec: Codec | None = None,
+        exception_codes: Mapping[type[BaseException], str] | None = None,
+        default_error_code: str | None = None,
         retention: Duration | None = None,
     ) -> None:
+        super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.providers = Providers()
         self.settings = SessionSettings(
@@ -105,6 +72,7 @@ class App:
             lease_s=parse_duration(lease),
             token=token or os.environ.get("HOLDFAST_TOKEN"),
             codec=codec,
+            tasks=TaskSettings(concurrency=concurrency),
             retention_s=None if retention is None else parse_duration(retention),
         )
         self._session: Session | None = None
@@ -277,6 +245,22 @@ class App:
     async def _reject(self, promise_id: str, error: Exception) -> None:
         await self.session.settle_error(promise_id, error)
 
+    # --- tasks: declaring.py has what is said about them -----------------------------------------------
+
+    @property
+    def desk(self) -> Desk:
+        return self.session.desk
+
+    def now(self) -> int:
+        return wall_clock() if self._session is None else self._session.now()
+
+    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        self._open_in_thread()
+        return self.session.send_inside(connection, orders)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        return await self.session.send_inside_async(connection, orders)
+
     # --- life ------------------------------------------------------------------------------------------
 
     @property
@@ -287,7 +271,7 @@ class App:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry, self.providers)
+        self._session = Session(self.settings, self.registry, self.providers, tasks=self.tasks)
         await self._session.open()
         return self
 
@@ -351,7 +335,7 @@ class App:
         if self._lent is not None:
             result: T = self._lent(work, timeout_s)
             return result
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -375,7 +359,7 @@ class App:
         """Await work of the session from any event loop."""
         if self._is_here():
             return work
-        self._open_in_thread()
+        self._open_for(work)
         assert self._loop is not None
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
@@ -384,6 +368,14 @@ class App:
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    def _open_for(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Open; if that fails, the work that was to be done will never be."""
+        try:
+            self._open_in_thread()
+        except BaseException:
+            work.close()
+            raise
 
     def _open_in_thread(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""A session: one client, one worker and one message stream, alive on one event loop."""
+"""A session: one client, its workers and their message streams, alive on one event loop."""
 
 import asyncio
 import logging
@@ -6,15 +6,18 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import isinf
 from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.client.asking import ask
+from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
 from holdfast.node import Node
 from holdfast.node.clock import wall_clock
+from holdfast.node.group import Outcome
 from holdfast.protocol import limits, tags
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import HoldfastError
@@ -30,7 +33,16 @@ from holdfast.protocol.requests import (
     RequestData,
 )
 from holdfast.runtime import Report
-from holdfast.store.urls import open_store
+from holdfast.store.interface import CannotJoin
+from holdfast.store.urls import file_of, open_store
+from holdfast.tasks.desk import Desk, answer
+from holdfast.tasks.errors import BadOption
+from holdfast.tasks.home import Sent
+from holdfast.tasks.lanes import TaskSettings
+from holdfast.tasks.order import Order
+from holdfast.tasks.registry import TaskRegistry
+from holdfast.tasks.storing import store_declarations
+from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
@@ -56,6 +68,7 @@ class SessionSettings(Struct, frozen=True):
     token: str | None
     codec: Codec | None
     grace_s: float = 10.0  # for running steps, when it is closed
+    tasks: TaskSettings = TaskSettings()
     retention_s: float | None = None
 
 
@@ -75,6 +88,10 @@ class Refused(HoldfastError):
 
     code = "HF5201"
 
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+
 
 class NoStoreHere(HoldfastError):
     """A setting of the store was given to an app that has none: it talks to a server."""
@@ -89,10 +106,12 @@ class Session:
         registry: Registry,
         providers: Providers | None = None,
         seams: Seams | None = None,
+        tasks: TaskRegistry | None = None,
     ) -> None:
         self._settings = settings
         self._seams = seams or Seams()
         self._registry = registry
+        self._tasks = tasks or TaskRegistry()
         self._provided = Provided((providers or Providers()).replaced(self._seams.provide))
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
@@ -103,14 +122,20 @@ class Session:
         self._address = f"poll://uni@{self._hears_in}/{self._pid}"
         self._node: Node | None = None
         self._worker: Worker | None = None
-        self._listener: asyncio.Task[None] | None = None
+        self._task_worker: TaskWorker | None = None
+        self._streams: list[asyncio.Task[None]] = []
         self._count = 0
 
     async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._client = await self._connect()
+        self.desk = Desk(
+            self._client, self._payloads, self._tasks, self._errors, self._seams.now, self.settled
+        )
         self._runner = self._seams.runner()
         if self._settings.worker:
             await self._provide()
+            await store_declarations(self._tasks, self._client, self._payloads, self._settings.group)
             self._worker = Worker(
                 self.surroundings(),
                 self._registry,
@@ -119,7 +144,30 @@ class Session:
                 concurrency=self._settings.concurrency,
             )
             self._worker.start()
-        self._listener = asyncio.create_task(self._listen())
+        self._streams.append(asyncio.create_task(self._listen()))
+        if self._settings.worker and (self._tasks or self._settings.tasks.queues):
+            self._start_task_worker()
+
+    def _start_task_worker(self) -> None:
+        worker = self._task_worker = TaskWorker(
+            self._client,
+            self._payloads,
+            self._tasks,
+            pid=self._pid,
+            settings=self._settings.tasks,
+            lease_s=self._settings.lease_s,
+            now=self._seams.now,
+            runner=None if self._seams.client is None else self._seams.runner(),
+            polls=self._seams.client is None,
+        )
+        for group in worker.groups:
+            self._streams.append(asyncio.create_task(self._listen_for_tasks(group, worker)))
+        worker.start()
+
+    @property
+    def queues(self) -> list[str]:
+        """Those whose tasks are run here."""
+        return [] if self._task_worker is None else self._task_worker.queues
 
     async def _provide(self) -> None:
         try:
@@ -129,11 +177,13 @@ class Session:
             raise
 
     async def close(self) -> None:
+        stops: list[Coroutine[Any, Any, None]] = []
         if self._worker is not None:
-            await self._worker.stop(self._settings.grace_s)
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+            stops.append(self._worker.stop(self._settings.grace_s))
+        if self._task_worker is not None:
+            stops.append(self._task_worker.stop())
+        await asyncio.gather(*stops)
+        await self._end_streams()
         await self._runner.close()
         await self._provided.close()
         await self._client.close()
@@ -145,11 +195,16 @@ class Session:
         await self._client.close()
         if self._worker is not None:
             await self._worker.abandon()
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+        if self._task_worker is not None:
+            await self._task_worker.abandon()
+        await self._end_streams()
         await self._runner.close()
         await self._provided.close()
+
+    async def _end_streams(self) -> None:
+        for stream in self._streams:
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
 
     @property
     def pid(self) -> str:
@@ -200,6 +255,36 @@ class Session:
                 elif self._worker is not None:
                     self._worker.hear(message)
 
+    # --- inside the caller's transaction ---------------------------------------------------------------
+
+    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        """From any thread: the work is done on the caller's connection."""
+        requests = [ask(order.creation) for order in orders]
+        try:
+            outcome = request_inside(connection, requests, self.now(), file_of(self._settings.url))
+        except CannotJoin as error:
+            raise BadOption(str(error)) from None
+        return self._sent_inside(orders, outcome)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
+        requests = [ask(order.creation) for order in orders]
+        try:
+            file = file_of(self._settings.url)
+            outcome = await request_inside_async(connection, requests, self.now(), file)
+        except CannotJoin as error:
+            raise BadOption(str(error)) from None
+        return self._sent_inside(orders, outcome)
+
+    def _sent_inside(self, orders: Sequence[Order], outcome: Outcome) -> list[Sent]:
+        if self._node is not None:
+            self._loop.call_soon_threadsafe(self._node.expect_outsiders, outcome.next_due)
+        return [answer(order, reply) for order, reply in zip(orders, outcome.replies, strict=True)]
+
+    async def _listen_for_tasks(self, group: str, worker: TaskWorker) -> None:
+        async with self._client.messages(group, self._pid) as messages:
+            async for message in messages:
+                worker.hear(message)
+
     # --- what an app asks for --------------------------------------------------------------------------
 
     async def start(
@@ -226,7 +311,14 @@ class Session:
         param = self._payloads.encode_call(workflow, args, kwargs, version)
         return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
 
+    def now(self) -> int:
+        return self._seams.now()
+
     async def result(self, promise_id: str, returns: Any) -> Any:
+        return self._outcome(await self.settled(promise_id), returns)
+
+    async def settled(self, promise_id: str) -> Promise:
+        """Wait until a promise is settled."""
         settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
 
         def hear(promise: Promise) -> None:
@@ -241,7 +333,7 @@ class Session:
                 if promise.state != "pending":
                     hear(promise)
                 await asyncio.wait([settled], timeout=self._seams.listen_again_s)
-            return self._outcome(settled.result(), returns)
+            return settled.result()
         finally:
             withdraw()
 
@@ -284,7 +376,7 @@ class Session:
                 return promises
             refused = [reply for reply in replies if not isinstance(reply.data, PromiseReply)]
             if not any(reply.status in (429, 503) for reply in refused):
-                raise Refused(str(refused[0].data))
+                raise Refused(str(refused[0].data), refused[0].status)
             await asyncio.sleep(0.1)
 
 

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from holdfast.client import ask
+from holdfast.protocol.jobs import Rate
 from holdfast.protocol.records import TaskRef, Value
 from holdfast.protocol.requests import (
     CreateAction,
@@ -17,6 +18,10 @@ from holdfast.protocol.requests import (
     PromiseRegisterListener,
     PromiseSearch,
     PromiseSettle,
+    QueueGet,
+    QueuePause,
+    QueueSearch,
+    QueueSet,
     RegisterAction,
     Request,
     RequestData,
@@ -27,9 +32,11 @@ from holdfast.protocol.requests import (
     ScheduleSearch,
     SettleAction,
     TaskAcquire,
+    TaskCancel,
     TaskClaim,
     TaskContinue,
     TaskCreate,
+    TaskFail,
     TaskFence,
     TaskFulfill,
     TaskGet,
@@ -43,6 +50,11 @@ from holdfast.protocol.requests import (
 
 late = 9_000_000
 target = {"resonate:target": "poll://any@group"}
+
+
+def job(spec: str) -> dict[str, str]:
+    return {"resonate:target": "poll://any@queue.mail", "holdfast:job": spec}
+
 
 STORY: list[RequestData] = [
     DebugStart(),
@@ -83,6 +95,21 @@ STORY: list[RequestData] = [
     ScheduleSearch(prefix="s"),
     ScheduleDelete("s"),
     ScheduleDelete("s"),
+    QueueSet("mail", 2, 1, Rate(10, 1_000), Rate(5, 1_000)),
+    PromiseCreate(
+        "job", late, Value(None, "eA=="), job('{"retry":{"delays":[50]},"key":"k","goodUntil":8000}')
+    ),
+    PromiseCreate("job2", late, Value(), job('{"unique":"u"}')),
+    PromiseCreate("job3", late, Value(), job('{"unique":"u","onUnique":"reject"}')),
+    TaskClaim(["queue.mail"], 5, "me", 60_000, True, 0),
+    TaskFail("job", 1, "BROKEN", Value({"holdfast-code": "BROKEN"}), 70),
+    TaskFail("job2", 1, "BROKEN"),
+    TaskCancel("job", True),
+    TaskCancel("job2"),
+    TaskGet("job"),
+    QueuePause("mail", True),
+    QueueGet("mail"),
+    QueueSearch(prefix="m", limit=5),
     DebugTick(5_000),
     DebugSnap(),
     DebugStop(),

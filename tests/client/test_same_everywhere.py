@@ -49,6 +49,7 @@ def test_every_kind_has_a_ruling_on_repetition() -> None:
         "task.claim",
         "task.release",
         "task.fulfill",
+        "task.fail",
         "task.suspend",
         "task.continue",
         "schedule.delete",

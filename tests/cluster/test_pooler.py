@@ -1,4 +1,4 @@
-"""Nodes behind a transaction pooler: each transaction in whichever session is free, and nothing left in it."""
+"""Nodes behind a transaction pooler: each transaction in whichever session is free, nothing left in it."""
 
 from __future__ import annotations
 

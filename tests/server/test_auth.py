@@ -96,6 +96,8 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("task.acquire", {"id": "b", "version": 0, "pid": "p", "ttl": 1}),
     ("task.release", {"id": "b", "version": 0}),
     ("task.start", {"id": "b", "version": 0}),
+    ("task.fail", {"id": "b", "version": 0, "code": "X"}),
+    ("task.cancel", {"id": "b"}),
     ("task.halt", {"id": "b"}),
     ("task.continue", {"id": "b"}),
     ("task.fulfill", {"id": "b", "version": 1, "action": _act("promise.settle", id="b", state="resolved")}),
@@ -116,6 +118,13 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     _schedule(promiseId="a{{.timestamp}}"),
     _schedule(promiseTags={"resonate:target": "poll://any@b"}),
     _schedule(promiseTags={"resonate:branch": "b"}),
+    ("promise.create", create("a:1", "poll://any@queue.b", tags={"holdfast:job": "{}"})),
+    ("promise.create", create("b", "poll://any@queue.a", tags={"holdfast:job": "{}"})),
+    ("task.claim", {"groups": ["queue.a", "queue.b"], "count": 1, "pid": "p", "ttl": 1}),
+    ("queue.get", {"name": "b"}),
+    ("queue.set", {"name": "admin"}),
+    ("queue.pause", {"name": "b", "paused": True}),
+    ("queue.search", {"prefix": "b"}),
     ("promise.search", {"prefix": "b"}),
     ("debug.reset", {}),
     ("debug.snap", {}),
@@ -150,6 +159,12 @@ async def test_what_lies_under_the_prefix_is_allowed() -> None:
             ("promise.create", create("a.2")),
             ("promise.register_listener", {"awaited": "a.2", "address": "poll://uni@a/w"}),
             ("task.claim", {"groups": ["a", "a-workers"], "count": 1, "pid": "p", "ttl": 1}),
+            ("promise.create", create("a:3", "poll://any@queue.a-mail", tags={"holdfast:job": "{}"})),
+            ("task.claim", {"groups": ["queue.a-mail"], "count": 1, "pid": "p", "ttl": 1_000, "start": True}),
+            ("task.fail", {"id": "a:3", "version": 1, "code": "X"}),
+            ("queue.set", {"name": "a-mail", "concurrency": 1}),
+            ("queue.pause", {"name": "a-mail", "paused": True}),
+            ("queue.get", {"name": "a-mail"}),
             _schedule(promiseTags={"resonate:target": "poll://any@a"}),
             _schedule(id="a:s2", promiseId="a-{{.timestamp}}"),
         ]
@@ -178,12 +193,22 @@ async def test_a_search_finds_what_is_covered_and_names_nothing_else() -> None:
             assert found == ["a", "a-1", "a.1", "a/1", "a:1", "a:2"], limit
 
 
+async def test_a_search_for_queues_finds_what_is_covered() -> None:
+    async with running(guarded) as server:
+        for name in ("a", "a-mail", "admin", "b"):
+            await post(server.url, envelope("queue.set", {"name": name}), bearer("admin-secret"))
+        answer = await post(server.url, envelope("queue.search", {}), bearer("a-secret-1"))
+    assert [queue["name"] for queue in answer.json["data"]["queues"]] == ["a", "a-mail"]
+
+
 async def test_a_stream_needs_a_group_under_the_prefix() -> None:
     async with running(guarded) as server:
         assert (await get(server.url, "/poll/b/w", bearer("a-secret-1"))).status == 403
         assert (await get(server.url, "/poll/admin/w", bearer("a-secret-1"))).status == 403
-        async with streaming(server.url, "a-workers", "w", "a-secret-1") as stream:
-            assert stream.status == 200
+        assert (await get(server.url, "/poll/queue.b/w", bearer("a-secret-1"))).status == 403
+        for group in ("a-workers", "queue.a-mail"):
+            async with streaming(server.url, group, "w", "a-secret-1") as stream:
+                assert stream.status == 200
 
 
 async def test_in_an_array_each_envelope_stands_for_itself() -> None:
@@ -316,3 +341,12 @@ def test_tokens_can_be_kept_in_a_file(tmp_path: Path) -> None:
     check = Authenticator(Settings(token_file=str(path)))
     assert check.grant("admin-secret") == ADMIN
     assert check.grant("team-secret") == Grant("team")
+
+
+def test_a_token_that_is_no_text_is_not_known(tmp_path: Path) -> None:
+    keys = ed25519.Ed25519PrivateKey.generate().public_key()
+    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    (tmp_path / "key.pem").write_bytes(keys.public_bytes(encoding, form))
+    authenticator = Authenticator(Settings(jwt_key=str(tmp_path / "key.pem")))
+    with pytest.raises(Unauthenticated):
+        authenticator.grant("\ud800")

@@ -24,6 +24,7 @@ from holdfast.store.postgres_transaction import RunAgain
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
 from tests.requests import FAR, acquire, ask, create, get, listen, settle
+from tests.store.test_sqlite import OLD_ROWS
 
 
 async def opened(url: str, **options: Any) -> PostgresStore:
@@ -67,6 +68,18 @@ async def test_an_upgraded_schema_equals_a_fresh_one(url: str) -> None:
     fresh = database_url()
     await (await opened(fresh)).close()
     assert schema_of(url) == schema_of(fresh)
+
+
+async def test_what_an_older_version_stored_is_there_after_the_upgrade(url: str) -> None:
+    connection = await Connector(url).connect()
+    await migrate(connection, up_to=1)
+    await connection.close()
+    execute(url, OLD_ROWS)
+    async with Node(PostgresStore(url)) as node:
+        found = await node.request([get("old"), ask(TaskClaim(["g"], 5, "p", 1_000))])
+    assert found[0].data.promise.tags == {"resonate:target": "poll://any@g"}  # type: ignore[union-attr]
+    assert [item.task.id for item in found[1].data.tasks] == ["old"]  # type: ignore[union-attr]
+    assert found[1].data.tasks[0].task.job is None  # type: ignore[union-attr]
 
 
 async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
@@ -203,7 +216,13 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.FETCH["records"], [ids]),
         (sql.FETCH["obligations"], [ids]),
         (sql.FETCH["branches"], [["x"]]),
-        (sql.OFFERS, ["many", 1, 10]),
+        (sql.FETCH["uniques"], [ids]),
+        (sql.LOCK_QUEUES, [ids]),
+        (sql.LOCK_GATES, [ids]),
+        (sql.OFFERS, ["many", 1, 10, 0, []]),
+        (sql.OFFERS, ["many", 1, 10, 0, ["full"]]),
+        (sql.HELD, [["many"]]),
+        (sql.COUNT_QUEUE, ["many"] * 4),
         (sql.DUE_PROMISES, [1, 100]),
         (sql.DUE_TASKS, [1, 100]),
         (sql.DUE_SCHEDULES, [1, 100]),
@@ -216,7 +235,7 @@ async def test_every_statement_walks_an_index(store: PostgresStore, url: str) ->
     [connection] = idle_connections(store)
     for statement, parameters in plans():
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement}", *parameters))
-        for table in ("promises", "tasks", "callbacks", "listeners", "schedules"):
+        for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
             assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
         assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
 
@@ -228,7 +247,7 @@ async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) 
         await commit(store, *(create(f"w{wave}-{index}", target="poll://any@g") for index in range(500)))
         execute(url, "VACUUM ANALYZE tasks; VACUUM ANALYZE promises")
         [connection] = idle_connections(store)
-        plan = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {sql.OFFERS}", "g", 1, 1)
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {sql.OFFERS}", "g", 1, 1, 0, [])
         hits = next(row[0] for row in plan if "Buffers:" in row[0])
         costs.append(
             sum(int(part.partition("=")[2]) for part in hits.split() if part.startswith(("hit=", "read=")))

@@ -20,6 +20,16 @@ from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
 from tests.requests import acquire, ask, create, get, settle
 
+# As the first version wrote them: a promise with a task that nobody has taken.
+OLD_ROWS = """
+INSERT INTO promises (id, state, param, value, tags, timeout_at, created_at, watched)
+VALUES ('old', 'pending', '{}', '{}', '{"resonate:target":"poll://any@g"}', 9000000000000, 1, TRUE);
+INSERT INTO tasks (id, state, version, target, dialect, timer, priority, timeout_at, created_at, resumes,
+  due_at, parked, bounces, retries, poll_group, claim_group)
+VALUES ('old', 'pending', 0, 'poll://any@g', 'A', FALSE, 0, 9000000000000, 1, 0,
+  9000000000000, FALSE, 0, 0, 'g', 'g');
+"""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -166,6 +176,19 @@ def test_an_upgraded_schema_equals_a_fresh_one(tmp_path: Path) -> None:
     assert schema(tmp_path / "upgraded.db") == schema(tmp_path / "fresh.db")
 
 
+def test_what_an_older_version_stored_is_there_after_the_upgrade(path: Path) -> None:
+    raw = sqlite3.connect(path, isolation_level=None)
+    migrate(raw, "sqlite", up_to=1)
+    raw.executescript(OLD_ROWS)
+    raw.close()
+    file = opened(path)
+    found = commit(file, get("old"), ask(TaskClaim(["g"], 5, "p", 1_000)), now=5).replies
+    assert found[0].data.promise.tags == {"resonate:target": "poll://any@g"}  # type: ignore[union-attr]
+    assert [item.task.id for item in found[1].data.tasks] == ["old"]  # type: ignore[union-attr]
+    assert found[1].data.tasks[0].task.job is None  # type: ignore[union-attr]
+    file.close()
+
+
 def test_opening_twice_changes_nothing(path: Path) -> None:
     opened(path).close()
     before = schema(path)
@@ -218,6 +241,10 @@ def plan(path: Path, statement: str) -> str:
         (sql.NEXT_TASK, "tasks_due"),
         (sql.DUE_SCHEDULES, "schedules_due"),
         (sql.OFFERS, "tasks_offers"),
+        (sql.OFFERS_WITHOUT, "tasks_offers"),
+        (sql.HELD, "tasks_held"),
+        (sql.COUNT_QUEUE, "tasks_parked"),
+        (sql.UNIQUES, "tasks_unique"),
         (sql.RECORDS_BY_BRANCH, "promises_branch"),
         (sql.RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
     ],

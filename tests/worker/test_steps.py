@@ -196,6 +196,89 @@ async def test_no_user_code_runs_inside_start(runner: StepRunner) -> None:
     assert len(ran) == 3
 
 
+# -- tasks of async steps
+
+
+async def test_steps_that_never_wait_share_a_task(runner: StepRunner) -> None:
+    async def me() -> asyncio.Task[Any] | None:
+        return asyncio.current_task()
+
+    first, second = await asyncio.gather(*(start(runner, step(me)) for _ in range(2)))
+    assert first.value is second.value is not asyncio.current_task()
+
+
+async def test_a_step_that_waits_keeps_its_task_and_holds_up_nobody(runner: StepRunner) -> None:
+    go = asyncio.Event()
+
+    async def wait() -> bool:
+        before = asyncio.current_task()
+        await go.wait()
+        return before is asyncio.current_task()
+
+    async def open_the_way() -> None:
+        go.set()
+
+    outcomes = [start(runner, step(each)) for each in (wait, wait, open_the_way)]
+    assert [outcome.value for outcome in await asyncio.gather(*outcomes)] == [True, True, None]
+
+
+async def test_timeouts_and_task_groups_work_inside_a_step(runner: StepRunner) -> None:
+    async def timed() -> str:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "timed out"
+        return "not at all"
+
+    async def grouped() -> int:
+        async with asyncio.TaskGroup() as group:
+            members = [group.create_task(add(number, number)) for number in range(3)]
+        return sum(member.result() for member in members)
+
+    async def group_fails() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(fail))
+            await asyncio.Event().wait()
+
+    outcomes = [start(runner, step(each)) for each in (timed, grouped, group_fails, where_async)]
+    timed_out, total, failed, plain = await asyncio.gather(*outcomes)
+    assert (timed_out.value, total.value) == ("timed out", 6)
+    assert isinstance(failed.error, ExceptionGroup)
+    assert plain.value == threading.current_thread().name
+
+
+async def test_a_step_that_cancels_its_own_task_harms_no_other(runner: StepRunner) -> None:
+    async def strike() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "struck"
+
+    outcomes = [start(runner, step(strike)), start(runner, step(add, 1, 2))]
+    assert [outcome.value for outcome in await asyncio.gather(*outcomes)] == ["struck", 3]
+
+
+async def test_the_context_of_a_step_holds_across_its_waits(runner: StepRunner) -> None:
+    async def read() -> list[str]:
+        seen = [request.get()]
+        request.set("changed")
+        await asyncio.sleep(0)
+        seen.append(request.get())
+        seen.append(await asyncio.create_task(inherit()))
+        return seen
+
+    async def inherit() -> str:
+        return request.get()
+
+    request.set("mine")
+    outcomes = [start(runner, step(read)), start(runner, step(read))]
+    assert [outcome.value for outcome in await asyncio.gather(*outcomes)] == [
+        ["mine", "changed", "changed"]
+    ] * 2
+    assert request.get() == "mine"
+
+
 # -- failing
 
 

@@ -1,7 +1,8 @@
-"""`holdfast worker module:app`: runs the workflows of an App until it is told to stop.
+"""`holdfast worker module:app`: runs the workflows and tasks of an App until it is told to stop.
 
 On SIGTERM or SIGINT it claims nothing more, lets what runs finish for a while, releases the rest, and leaves
-with exit code 0. A second signal ends it at once; leases lapse, and others take over.
+with exit code 0. What finishes meanwhile keeps its result. A second signal ends it at once; leases lapse, and
+others take over.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.cli.durations import parse_duration
 from holdfast.cli.failures import UsageError
+from holdfast.protocol.text import hide_password
+from holdfast.tasks.lanes import TaskSettings
 
 log = logging.getLogger("holdfast.worker")
 
@@ -25,7 +28,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
     parser.add_argument("app", metavar="MODULE:APP", help="where the App is: shop.orders:app")
     parser.add_argument("-S", "--url", help="the node or store to work for (the App's own, or HOLDFAST_URL)")
-    parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="executions driven at once")
+    parser.add_argument(
+        "-c", "--concurrency", type=int, metavar="N", help="executions driven, and tasks run, at once"
+    )
+    parser.add_argument(
+        "-Q", "--queues", metavar="A,B", help="the queues whose tasks it runs (those of the App's tasks)"
+    )
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="tasks in processes of their own at once (one a core)"
+    )
+    parser.add_argument(
+        "--prefetch", type=int, metavar="N", help="tasks claimed ahead of the slots that run them (0)"
+    )
+    parser.add_argument(
+        "--drain", metavar="DURATION", help="how long running tasks may take to finish when it stops (60s)"
+    )
     parser.add_argument("-g", "--group", help="the group whose tasks it claims")
     parser.add_argument(
         "--grace", default="10s", help="how long running steps may take to finish (%(default)s)"
@@ -40,17 +57,37 @@ def _run(arguments: argparse.Namespace) -> int:
         stream=sys.stderr,
     )
     app = find_app(arguments.app)
-    if arguments.concurrency is not None and arguments.concurrency < 1:
-        raise UsageError(f"--concurrency must be at least 1, not {arguments.concurrency}")
     app.settings = replace(
         app.settings,
         worker=True,
         url=arguments.url or app.settings.url,
-        concurrency=arguments.concurrency or app.settings.concurrency,
+        concurrency=_at_least(1, "concurrency", arguments.concurrency, app.settings.concurrency),
         group=arguments.group or app.settings.group,
         grace_s=parse_duration(arguments.grace) / 1000,
+        tasks=_task_settings(arguments, app.settings.tasks),
     )
     return asyncio.run(work(app))
+
+
+def _task_settings(arguments: argparse.Namespace, own: TaskSettings) -> TaskSettings:
+    queues = own.queues
+    if arguments.queues is not None:
+        queues = tuple(name.strip() for name in arguments.queues.split(",") if name.strip())
+        if not queues:
+            raise UsageError("--queues names no queue: write them with commas in between")
+    return TaskSettings(
+        queues=queues,
+        concurrency=_at_least(1, "concurrency", arguments.concurrency, own.concurrency),
+        processes=_at_least(1, "processes", arguments.processes, own.processes),
+        prefetch=_at_least(0, "prefetch", arguments.prefetch, own.prefetch),
+        drain_s=own.drain_s if arguments.drain is None else parse_duration(arguments.drain) / 1000,
+    )
+
+
+def _at_least(least: int, name: str, given: int | None, otherwise: int) -> int:
+    if given is not None and given < least:
+        raise UsageError(f"--{name} must be at least {least}, not {given}")
+    return otherwise if given is None else given
 
 
 async def work(app: App) -> int:
@@ -67,7 +104,10 @@ async def work(app: App) -> int:
         loop.add_signal_handler(number, told, number)
     async with app:
         names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "no workflows"
-        log.info("working for group %s of %s: %s", app.settings.group, app.settings.url, names)
+        where = hide_password(app.settings.url)
+        log.info("working for group %s of %s: %s", app.settings.group, where, names)
+        if app.session.queues:
+            log.info("running the tasks of %s", ", ".join(app.session.queues))
         await stop.wait()
     log.info("stopped")
     return 0

@@ -13,7 +13,8 @@ with 429, or with 503 because it was stopping: then nothing was changed.
 | `task.fence` | yes | its action is idempotent, and the version guards it |
 | `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |
 | `schedule.create` | yes | idempotent by id |
-| `task.release`, `task.suspend`, `task.fulfill` | no | the second gets 409, as if the claim had been lost |
+| `task.cancel`, `queue.set`, `queue.pause` | yes | the second finds done what it asks for |
+| `task.release`, `.suspend`, `.fulfill`, `.fail` | no | the second gets 409, as if the claim had been lost |
 | `task.create` | no | the second gets 409 although this process holds the task |
 | `task.claim` | no | the second claims other tasks |
 | `task.continue`, `schedule.delete` | no | the second gets 409 or 404 |
@@ -44,6 +45,11 @@ repeatable_kinds: Final = frozenset(
         "task.start",
         "task.halt",
         "task.search",
+        "task.cancel",
+        "queue.get",
+        "queue.set",
+        "queue.pause",
+        "queue.search",
         "schedule.get",
         "schedule.create",
         "schedule.search",

@@ -67,6 +67,7 @@ def snap(request: Request, data: DebugSnap, ws: WorkingSet, now: Millis) -> Repl
                 if task.due_at is not None
             ],
             schedules=schedules,
+            queues=[queue for _, queue in sorted(ws.queues.items()) if queue is not None] or None,
             messages=sorted((_show(message) for message in ws.waiting), key=_message_order),
         ),
     )

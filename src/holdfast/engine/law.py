@@ -8,10 +8,13 @@ what a request will need, so that one load serves a whole group.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.engine import debug, promises, schedules, sweep, tasks
+from holdfast.engine import debug, job_requests, promises, queues, schedules, sweep, tasks
+from holdfast.engine.job_state import unique_name
 from holdfast.engine.working_set import Footprint, WorkingSet
 from holdfast.protocol import requests as r
+from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.wire import refuse
@@ -30,6 +33,8 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.TaskAcquire: tasks.acquire,
     r.TaskClaim: tasks.claim,
     r.TaskStart: tasks.start,
+    r.TaskFail: job_requests.fail,
+    r.TaskCancel: job_requests.cancel,
     r.TaskRelease: tasks.release,
     r.TaskFulfill: tasks.fulfill,
     r.TaskSuspend: tasks.suspend,
@@ -42,6 +47,10 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.ScheduleCreate: schedules.create,
     r.ScheduleDelete: schedules.delete,
     r.ScheduleSearch: schedules.search,
+    r.QueueGet: queues.get,
+    r.QueueSet: queues.set_limits,
+    r.QueuePause: queues.pause,
+    r.QueueSearch: queues.search,
     r.DebugStart: debug.start,
     r.DebugStop: debug.stop,
     r.DebugReset: debug.reset,
@@ -93,7 +102,9 @@ def _note_view(data: r.PromiseGet | r.TaskGet, needed: Footprint) -> None:
     needed.views.add(data.id)
 
 
-def _note_settle(data: r.PromiseSettle | r.TaskFulfill | sweep.PromiseDue, needed: Footprint) -> None:
+def _note_settle(
+    data: r.PromiseSettle | r.TaskFulfill | r.TaskFail | r.TaskCancel | sweep.PromiseDue, needed: Footprint
+) -> None:
     needed.promises.add(data.id)
     needed.obligations.add(data.id)
 
@@ -102,6 +113,22 @@ def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
     needed.promises.add(data.id)
     if data.settle is not None:
         needed.obligations.add(data.id)
+    if data.tags and tags.JOB in data.tags:
+        job = tags.job_of(data.tags)
+        if job is not None and job.unique is not None:
+            needed.uniques.add(unique_name(data.tags[tags.TARGET], job.unique))
+
+
+def _note_claim(data: r.TaskClaim, needed: Footprint) -> None:
+    needed.gates.update(name for group in data.groups if (name := queue_of(group)) is not None)
+
+
+def _note_queue(data: r.QueueSet | r.QueuePause, needed: Footprint) -> None:
+    needed.queues.add(data.name)
+
+
+def _note_queue_view(data: r.QueueGet, needed: Footprint) -> None:
+    needed.queue_views.add(data.name)
 
 
 def _note_acquire(data: r.TaskAcquire, needed: Footprint) -> None:
@@ -120,9 +147,11 @@ def _note_suspend(data: r.TaskSuspend, needed: Footprint) -> None:
 
 
 def _note_fence(data: r.TaskFence, needed: Footprint) -> None:
-    needed.promises.update((data.id, data.action.data.id))
-    if isinstance(data.action, r.SettleAction) or data.action.data.settle is not None:
-        needed.obligations.add(data.action.data.id)
+    needed.promises.add(data.id)
+    if isinstance(data.action, r.SettleAction):
+        _note_settle(data.action.data, needed)
+    else:
+        _note_promise_create(data.action.data, needed)
 
 
 def _note_callback(data: r.PromiseRegisterCallback, needed: Footprint) -> None:
@@ -153,6 +182,12 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.PromiseSettle: _note_settle,
     r.TaskFulfill: _note_settle,
     sweep.PromiseDue: _note_settle,
+    r.TaskFail: _note_settle,
+    r.TaskCancel: _note_settle,
+    r.TaskClaim: _note_claim,
+    r.QueueSet: _note_queue,
+    r.QueuePause: _note_queue,
+    r.QueueGet: _note_queue_view,
     r.TaskAcquire: _note_acquire,
     r.TaskCreate: _note_create,
     r.TaskSuspend: _note_suspend,

@@ -1,5 +1,9 @@
 """promise.*: a value that will exist is created, settled, waited for, found."""
 
+from msgspec.structs import replace
+
+from holdfast.engine.job_state import close, is_expired, new_job, unique_name
+from holdfast.engine.jobs import expire, make_room
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
 from holdfast.engine.view import is_live, is_open, view_promise
@@ -29,7 +33,8 @@ def find_promise(promise_id: str, ws: WorkingSet) -> Promise:
 
 
 def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Reply:
-    return Reply(200, PromiseReply(view_promise(find_promise(data.id, ws), now)))
+    promise = find_promise(data.id, ws)
+    return Reply(200, PromiseReply(view_promise(promise, now, ws.task(data.id))))
 
 
 def create(request: Request, data: PromiseCreate, ws: WorkingSet, now: Millis) -> Reply:
@@ -70,7 +75,7 @@ def create_promise(
         if data.settle is not None:
             settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
             return settle_promise(settle_now, ws, now)
-        return view_promise(existing, now)
+        return view_promise(existing, now, ws.task(data.id))
     if data.settle is not None and now < data.timeout_at:
         settled = Promise(
             data.id,
@@ -86,12 +91,26 @@ def create_promise(
         )
         ws.put_promise(settled)
         return settled
+    if (holder := held_key(data.tags, target, ws, now)) is not None:
+        return holder
     promise, task = new_promise(
         data.id, data.param, data.tags, data.timeout_at, data.ikc, target, dialect, ws, now, now
     )
     if task is not None and is_open(task, now):
         offer(task, ws, now, rest_until=tags.delay_of(data.tags) or 0)
+    elif task is not None and is_expired(task, now):
+        return expire(task, ws, now)
     return promise
+
+
+def held_key(entries: dict[str, str], target: str | None, ws: WorkingSet, now: Millis) -> Promise | None:
+    """The promise of the job that holds the unique key of this one, if that is what the caller gets."""
+    if not entries or tags.JOB not in entries or target is None:
+        return None
+    spec = tags.job_of(entries)
+    if spec is None or spec.unique is None:
+        return None
+    return make_room(unique_name(target, spec.unique), spec.on_unique, ws, now)
 
 
 def check_creation_key(existing: Promise, ikc: str | None) -> None:
@@ -133,12 +152,19 @@ def new_promise(
         timeout_at,
         created_at,
     )
+    spec = tags.job_of(entries) if tags.JOB in entries else None
+    if spec is not None:
+        task = replace(task, job=new_job(spec, target, tags.delay_of(entries), created_at))
+        if task.state == "fulfilled":
+            task = replace(task, job=close(task, promise.state, NOTHING, timeout_at))
     ws.put_task(task)
     return promise, task
 
 
 def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:
     promise = find_promise(data.id, ws)
+    if tags.JOB in promise.tags and (task := ws.task(data.id)) is not None and is_expired(task, now):
+        promise = expire(task, ws, now)
     if is_live(promise, now):
         return settle(promise, data.state, data.value, now, data.iku, ws, now)
     return settled_already(promise, data, now)
@@ -178,5 +204,8 @@ def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -
     promises = (ws.promise(promise_id) for promise_id in page)
     return Reply(
         200,
-        PromisesReply([view_promise(promise, now) for promise in promises if promise is not None], cursor),
+        PromisesReply(
+            [view_promise(promise, now, ws.task(promise.id)) for promise in promises if promise is not None],
+            cursor,
+        ),
     )

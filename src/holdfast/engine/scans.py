@@ -11,12 +11,15 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from holdfast.protocol import limits
+from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis, PromiseState, TaskState
 from holdfast.protocol.requests import (
     PromiseSearch,
+    QueuePause,
+    QueueSearch,
+    QueueSet,
     RequestData,
     ScheduleSearch,
-    TaskClaim,
     TaskHeartbeat,
     TaskSearch,
 )
@@ -70,6 +73,8 @@ class ClaimScan(Struct, frozen=True):
     now: Millis
     limit: int
     view: bool = False
+    ceiling: int = limits.priority_max
+    without: dict[str, tuple[str, ...]] = {}  # keys of a group's jobs that are left out
 
 
 class LeaseScan(Struct, frozen=True):
@@ -79,6 +84,24 @@ class LeaseScan(Struct, frozen=True):
     now: Millis
 
 
+class HeldScan(Struct, frozen=True):
+    """How many jobs of each of these groups are held, by key: rows of group, key or None, number."""
+
+    groups: tuple[str, ...]
+
+
+class QueueScan(Struct, frozen=True):
+    """The names of queues that were set or have open tasks."""
+
+    page: Page
+
+
+class QueueCountScan(Struct, frozen=True):
+    """How many jobs of each of these queues wait, are parked, are claimed, have started: one row a queue."""
+
+    names: tuple[str, ...]
+
+
 class TreeScan(Struct, frozen=True):
     """Promises that are one of these roots, lie below one (`root:1`, `root.a`) or have it as their origin."""
 
@@ -86,10 +109,22 @@ class TreeScan(Struct, frozen=True):
     limit: int
 
 
-Scan = TreeScan | PromiseScan | TaskScan | ScheduleScan | ClaimScan | LeaseScan
+Scan = (
+    TreeScan
+    | PromiseScan
+    | TaskScan
+    | ScheduleScan
+    | ClaimScan
+    | LeaseScan
+    | HeldScan
+    | QueueScan
+    | QueueCountScan
+)
 
 
-def _page(data: PromiseSearch | TaskSearch | ScheduleSearch, default: int = limits.page_size) -> Page:
+def _page(
+    data: PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch, default: int = limits.page_size
+) -> Page:
     # One more than asked for tells whether another page follows.
     return Page(data.cursor or "", data.prefix or "", (data.limit or default) + 1)
 
@@ -129,8 +164,13 @@ def _schedule_scan(data: ScheduleSearch, now: Millis) -> Scan:
     return ScheduleScan(_page(data, limits.schedule_page_size), data.tags or {})
 
 
-def _claim_scan(data: TaskClaim, now: Millis) -> Scan:
-    return ClaimScan(tuple(dict.fromkeys(data.groups)), now, data.count)
+def _queue_scan(data: QueueSearch, now: Millis) -> Scan:
+    return QueueScan(_page(data))
+
+
+def _first_scan(data: QueueSet | QueuePause, now: Millis) -> Scan:
+    """The first tasks of a queue, for those who may claim them now."""
+    return ClaimScan((queue_group(data.name),), now, limits.job_offers_max, view=True)
 
 
 def _lease_scan(data: TaskHeartbeat, now: Millis) -> Scan | None:
@@ -141,7 +181,9 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     PromiseSearch: _promise_scan,
     TaskSearch: _task_scan,
     ScheduleSearch: _schedule_scan,
-    TaskClaim: _claim_scan,
+    QueueSearch: _queue_scan,
+    QueueSet: _first_scan,
+    QueuePause: _first_scan,
     TaskHeartbeat: _lease_scan,
 }
 

@@ -2,14 +2,16 @@
 
 from msgspec.structs import replace
 
-from holdfast.engine.promises import new_promise, target_of
+from holdfast.engine.job_state import is_expired
+from holdfast.engine.jobs import expire
+from holdfast.engine.promises import held_key, new_promise, target_of
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
 from holdfast.engine.view import is_live, is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.cron import due_occurrences, next_occurrence
-from holdfast.protocol.errors import InvalidField, ScheduleMissing
+from holdfast.protocol.errors import InvalidField, KeyTaken, ScheduleMissing, TaskRunning
 from holdfast.protocol.records import NOTHING, Millis, Schedule, ScheduleEntry
 from holdfast.protocol.replies import EMPTY, Reply, ScheduleReply, SchedulesReply
 from holdfast.protocol.requests import (
@@ -116,6 +118,8 @@ def _fire_one(entry: ScheduleEntry, promise_id: str, occurrence: Millis, ws: Wor
     entries = dict.fromkeys(tags.LINEAGE, promise_id) | schedule.promise_tags | {tags.SCHEDULE: schedule.id}
     timeout_at = min(occurrence + schedule.promise_timeout, limits.instant_ms_max)
     target = target_of(schedule.promise_tags, entry.dialect)
+    if _is_taken(entries, target, ws, now):
+        return
     _, task = new_promise(
         promise_id,
         schedule.promise_param,
@@ -130,6 +134,16 @@ def _fire_one(entry: ScheduleEntry, promise_id: str, occurrence: Millis, ws: Wor
     )
     if task is not None and is_open(task, now):
         offer(task, ws, now)
+    elif task is not None and is_expired(task, now):
+        expire(task, ws, now)
+
+
+def _is_taken(entries: dict[str, str], target: str | None, ws: WorkingSet, now: Millis) -> bool:
+    """Does another job hold the unique key of this occurrence, so that it is left out?"""
+    try:
+        return held_key(entries, target, ws, now) is not None
+    except (KeyTaken, TaskRunning):
+        return True
 
 
 def occurrence_id(schedule: Schedule, occurrence: Millis) -> str:

@@ -7,6 +7,9 @@ twice, by one node or by many, is harmless.
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.engine import jobs
+from holdfast.engine.job_state import is_expired
+from holdfast.engine.jobs import expire
 from holdfast.engine.schedules import fire
 from holdfast.engine.transitions import offer, send_execute, settle
 from holdfast.engine.view import is_open, lapse
@@ -55,7 +58,10 @@ def sweep_requests(due: Due) -> list[Request]:
 
 def expire_promise(request: Request, data: PromiseDue, ws: WorkingSet, now: Millis) -> Reply:
     promise = ws.promise(data.id)
-    if promise is not None and promise.state == "pending" and promise.timeout_at <= now:
+    task = None if promise is None else ws.task(data.id)
+    if task is not None and is_expired(task, now):
+        expire(task, ws, now)
+    elif promise is not None and promise.state == "pending" and promise.timeout_at <= now:
         lapsed = lapse(promise)
         settle(promise, lapsed.state, NOTHING, lapsed.timeout_at, None, ws, now)
     return Reply(200, EMPTY)
@@ -63,7 +69,11 @@ def expire_promise(request: Request, data: PromiseDue, ws: WorkingSet, now: Mill
 
 def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Reply:
     task = ws.task(data.id)
-    if task is not None and is_open(task, now) and task.due_at is not None and task.due_at <= now:
+    if task is None or task.due_at is None or task.due_at > now:
+        return Reply(200, EMPTY)
+    if task.job is not None:
+        jobs.due(task, ws, now)
+    elif is_open(task, now):
         if task.state == "acquired":  # the lease has lapsed: whoever held it may be dead
             offer(replace(task, started_at=None), ws, now)
         else:  # nobody took it, or it has rested long enough

@@ -6,6 +6,9 @@ presents the current version. Anything else is 409, and means: stop.
 
 from msgspec.structs import replace
 
+from holdfast.engine import jobs
+from holdfast.engine.job_state import is_expired
+from holdfast.engine.jobs import promise_of
 from holdfast.engine.promises import (
     check_creation_key,
     create_promise,
@@ -14,12 +17,21 @@ from holdfast.engine.promises import (
     settled_already,
     target_of,
 )
+from holdfast.engine.queues import check_gate
 from holdfast.engine.scans import page_of
-from holdfast.engine.transitions import grant, offer, settle
+from holdfast.engine.transitions import before_deadline, grant, offer, settle
 from holdfast.engine.view import is_live, is_open, view_promise, view_task
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
-from holdfast.protocol.errors import CannotAwait, ClaimLost, InvalidField, NoTask, Refusal, TaskMissing
+from holdfast.protocol.errors import (
+    CannotAwait,
+    ClaimLost,
+    InvalidField,
+    NotAJob,
+    NoTask,
+    Refusal,
+    TaskMissing,
+)
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import (
     EMPTY,
@@ -62,12 +74,6 @@ def find_task(task_id: str, ws: WorkingSet) -> Task:
     return task
 
 
-def promise_of(task: Task, ws: WorkingSet) -> Promise:
-    promise = ws.promise(task.id)
-    assert promise is not None, f"task {task.id!r} has no promise"
-    return promise
-
-
 def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
     """The guard: the task, if the presented version drives it now."""
     task = find_task(task_id, ws)
@@ -81,7 +87,9 @@ def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
 
 
 def preload(promise: Promise, ws: WorkingSet, now: Millis) -> list[Promise]:
-    """The other promises of its branch: what a worker is about to ask for."""
+    """The other promises of its branch: what a worker is about to ask for. A job is not replayed."""
+    if tags.JOB in promise.tags:
+        return []
     branch = promise.tags.get(tags.BRANCH)
     if branch is None:
         return []
@@ -134,12 +142,13 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
         if existing is None:
             raise NoTask(action.id)
         if request.dialect == "B":
-            return Reply(200, TaskCreateReply(view_promise(promise, now)))
+            return Reply(200, TaskCreateReply(view_promise(promise, now, existing)))
         task = existing
     if not is_open(task, now):
-        return Reply(200, TaskCreateReply(view_promise(promise, now), view_task(task, now), []))
+        return Reply(200, TaskCreateReply(view_promise(promise, now, task), view_task(task, now), []))
     if task.state != "pending":
         raise ClaimLost(f"The task {task.id!r} is {task.state}")
+    check_gate(task, ws)
     task = grant(task, data.pid, data.ttl, None, ws, now)
     return Reply(200, TaskCreateReply(promise, view_task(task, now), preload(promise, ws, now)))
 
@@ -154,6 +163,7 @@ def acquire(request: Request, data: TaskAcquire, ws: WorkingSet, now: Millis) ->
         raise ClaimLost(f"The task {data.id!r} is {task.state}, not pending")
     if task.version != data.version:
         raise ClaimLost(f"The task {data.id!r} is at version {task.version}, not {data.version}")
+    check_gate(task, ws)
     task = grant(task, data.pid, data.ttl, request.corr_id, ws, now)
     return Reply(200, acquired_reply(task, ws, now))
 
@@ -169,17 +179,25 @@ def _is_repeated(request: Request, data: TaskAcquire, task: Task) -> bool:
 
 
 def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Reply:
+    plan = ws.plan
+    assert plan is not None, "a claim is planned before it is applied"
     granted: list[AcquireReply] = []
-    for task_id in ws.found[: data.count]:
-        task = ws.task(task_id)
-        # Between the scan and the load another node may have been faster.
-        if task is not None and task.state == "pending" and not task.parked and is_open(task, now):
-            task = grant(task, data.pid, data.ttl, None, ws, now)
+    for task_id in plan.chosen:
+        task = find_task(task_id, ws)
+        if is_expired(task, now):
+            jobs.expire(task, ws, now)
+        else:
+            task = grant(task, data.pid, data.ttl, None, ws, now, start=data.start)
             granted.append(acquired_reply(task, ws, now))
-    return Reply(200, ClaimReply(granted))
+    for queue in plan.changed_queues:
+        ws.put_queue(queue)
+    return Reply(200, ClaimReply(granted, plan.next_at, plan.is_limited))
 
 
 def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Reply:
+    task = find_task(data.id, ws)
+    if task.job is not None:
+        return _start_job(task, data.version, ws, now)
     task = held_task(data.id, data.version, ws, now)
     if task.started_at is None:
         task = replace(task, started_at=now)
@@ -187,9 +205,31 @@ def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Rep
     return Reply(200, TaskReply(view_task(task, now)))
 
 
+def _start_job(task: Task, version: int, ws: WorkingSet, now: Millis) -> Reply:
+    """The one step from CLAIMED to RUNNING. Too late for its `good_until` it ends instead."""
+    if task.state == "acquired" and task.version == version and is_expired(task, now):
+        jobs.expire(task, ws, now, by_holder=True)
+        return Reply(200, TaskReply(view_task(find_task(task.id, ws), now)))
+    task = held_task(task.id, version, ws, now)
+    if task.started_at is None:
+        assert task.due_at is not None
+        assert task.ttl is not None
+        if task.due_at <= now:
+            raise ClaimLost(f"The lease of the task {task.id!r} has lapsed")
+        task = replace(task, started_at=now, due_at=now + task.ttl)
+        ws.put_task(task)
+    return Reply(200, TaskReply(view_task(task, now)))
+
+
 def release(request: Request, data: TaskRelease, ws: WorkingSet, now: Millis) -> Reply:
     task = held_task(data.id, data.version, ws, now)
-    if data.retry is not None:
+    if task.job is not None:
+        if data.retry is not None:
+            raise NotAJob(f"The task {data.id!r} has a retry rule of its own; use task.fail")
+        bounces = _bounces(task, now)
+        rest_until = now + _bounce_rest(bounces)
+        jobs.go_back(replace(task, bounces=bounces), ws, now, rest_until=rest_until)
+    elif data.retry is not None:
         error = task.error if data.retry.error is None else data.retry.error
         rested = replace(task, started_at=None, bounces=0, retries=task.retries + 1, error=error)
         offer(rested, ws, now, rest_until=min(now + data.retry.delay, limits.instant_ms_max))
@@ -219,14 +259,20 @@ def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) ->
     if request.dialect == "B":
         task = find_task(data.id, ws)
         if not is_open(task, now) and task.version == data.version:
-            return Reply(200, PromiseReply(settled_already(promise_of(task, ws), action, now)))
+            promise = view_promise(promise_of(task, ws), now, task)
+            return Reply(200, PromiseReply(settled_already(promise, action, now)))
     task = held_task(data.id, data.version, ws, now)
-    settled = settle(promise_of(task, ws), action.state, action.value, now, action.iku, ws, now)
+    if task.job is not None and task.started_at is None:
+        raise ClaimLost(f"The task {data.id!r} has not started, so it cannot be finished")
+    promise = promise_of(task, ws)
+    settled = settle(promise, action.state, action.value, now, action.iku, ws, now, by_holder=True)
     return Reply(200, PromiseReply(settled))
 
 
 def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) -> Reply:
     task = held_task(data.id, data.version, ws, now)
+    if task.job is not None:
+        raise NotAJob(f"The background task {data.id!r} runs to its end and cannot be suspended")
     awaited: dict[str, Promise] = {}
     for action in data.actions:
         promise = ws.promise(action.data.awaited)
@@ -303,12 +349,14 @@ def _is_held(task: Task, pid: str, now: Millis) -> bool:
 
 def _extend(task: Task, ws: WorkingSet, now: Millis) -> None:
     assert task.ttl is not None
-    ws.put_task(replace(task, due_at=now + task.ttl))
+    ws.put_task(replace(task, due_at=before_deadline(task, now + task.ttl)))
 
 
 def halt(request: Request, data: TaskHalt, ws: WorkingSet, now: Millis) -> Reply:
     task = _steered_task(data.id, data.version, ws, now)
-    if task.state != "halted":
+    if task.job is not None:
+        jobs.halt(task, ws, now)
+    elif task.state != "halted":
         ws.put_task(
             replace(
                 task,
@@ -329,7 +377,8 @@ def resume(request: Request, data: TaskContinue, ws: WorkingSet, now: Millis) ->
     task = _steered_task(data.id, data.version, ws, now)
     if task.state != "halted":
         raise ClaimLost(f"The task {data.id!r} is {task.state}, not halted")
-    offer(replace(task, bounces=0), ws, now)
+    # A job that rested between two attempts rests on.
+    offer(replace(task, bounces=0), ws, now, rest_until=0 if task.job is None else task.job.enqueued_at)
     return Reply(200, EMPTY)
 
 

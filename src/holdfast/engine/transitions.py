@@ -6,8 +6,11 @@ resume noted, every listener is told, in that order. An awaiter past its own dea
 
 from msgspec.structs import replace
 
+from holdfast.engine.job_state import close
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
+from holdfast.protocol.address import claim_group
+from holdfast.protocol.jobs import JobOutcome
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import Millis, Promise, PromiseState, Task, TaskRef, Value
 
@@ -20,7 +23,13 @@ def settle(
     iku: str | None,
     ws: WorkingSet,
     now: Millis,
+    outcome: JobOutcome | None = None,
+    *,
+    code: str | None = None,
+    by_holder: bool = False,
 ) -> Promise:
+    """`outcome` and `code` say what this end means for a job where the state alone does not; `by_holder`
+    that whoever holds the task does it and need not be told."""
     settled = Promise(
         promise.id,
         state,
@@ -36,7 +45,9 @@ def settle(
     ws.put_promise(settled)
     task = ws.task(promise.id)
     if task is not None:
-        ws.put_task(finish(task))
+        ws.put_task(finish(task) if task.job is None else finish_job(task, settled, outcome, code))
+        if task.job is not None and task.state == "acquired" and not by_holder:
+            tell_holder(task, settled, ws)
     awaiters = ws.awaiters(promise.id)
     listeners = ws.listeners_of(promise.id)
     for awaiter in awaiters:
@@ -66,7 +77,7 @@ def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) ->
     if task.timer:
         rest_until = task.timeout_at
     parked = rest_until > now
-    due_at = rest_until if parked else min(now + ws.rules.retry_ms, limits.instant_ms_max)
+    due_at = before_deadline(task, rest_until) if parked else next_offer(task, ws, now)
     pending = replace(
         task,
         state="pending",
@@ -82,15 +93,34 @@ def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) ->
         send_execute(pending, ws)
 
 
+def next_offer(task: Task, ws: WorkingSet, now: Millis) -> Millis:
+    """When to offer a task again that nobody takes. A job waits ever longer: a backlog costs little."""
+    rest = ws.rules.retry_ms if task.job is None else max(ws.rules.retry_ms, now - task.created_at)
+    return before_deadline(task, min(now + rest, limits.instant_ms_max))
+
+
+def before_deadline(task: Task, instant: Millis) -> Millis:
+    """An unstarted job's timer rings at its `good_until` at the latest."""
+    if task.job is None or task.job.good_until is None or task.started_at is not None:
+        return instant
+    return min(instant, task.job.good_until)
+
+
 def send_execute(task: Task, ws: WorkingSet) -> None:
+    if task.job is not None and not ws.may_offer(task.target):
+        return  # enough workers of this queue are being woken, and each takes what it can
     ws.send(Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None))
 
 
-def grant(task: Task, pid: str, ttl: int, corr_id: str | None, ws: WorkingSet, now: Millis) -> Task:
+def grant(
+    task: Task, pid: str, ttl: int, corr_id: str | None, ws: WorkingSet, now: Millis, *, start: bool = False
+) -> Task:
     """Give the task to a process: the one edge on which the version rises.
 
     `corr_id` lets a task.acquire whose reply was lost be recognised when it is sent again.
     """
+    if start and task.started_at is None:
+        task = replace(task, started_at=now)
     acquired = replace(
         task,
         state="acquired",
@@ -98,13 +128,27 @@ def grant(task: Task, pid: str, ttl: int, corr_id: str | None, ws: WorkingSet, n
         resumes=0,
         pid=pid,
         ttl=ttl,
-        due_at=now + ttl,
+        due_at=before_deadline(task, now + ttl),
         parked=False,
         corr_id=corr_id,
         acquired_at=now,
+        job=None if task.job is None else replace(task.job, claimed_at=now, claimed_by=pid),
     )
     ws.put_task(acquired)
     return acquired
+
+
+def finish_job(task: Task, settled: Promise, outcome: JobOutcome | None, code: str | None) -> Task:
+    assert settled.settled_at is not None
+    job = close(task, settled.state, settled.value, settled.settled_at, outcome, code)
+    return replace(finish(task), job=job)
+
+
+def tell_holder(task: Task, settled: Promise, ws: WorkingSet) -> None:
+    """Somebody else has ended what this process works on: it should stop."""
+    address = f"poll://uni@{claim_group(task.target)}/{task.pid}"
+    if len(address.encode()) <= limits.id_bytes_max:
+        ws.send(Unblock(address, settled, "A"))
 
 
 def finish(task: Task) -> Task:

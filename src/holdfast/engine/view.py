@@ -1,7 +1,11 @@
-"""How records look at an instant: a promise past its deadline is settled, whatever is stored."""
+"""How records look at an instant: a promise past its deadline is settled, whatever is stored.
+
+So is that of a job whose `good_until` has passed before it started.
+"""
 
 from msgspec.structs import replace
 
+from holdfast.engine.job_state import expired_promise, is_expired, view_job
 from holdfast.protocol import tags
 from holdfast.protocol.records import Millis, Promise, Task, TaskView
 
@@ -10,8 +14,13 @@ def is_live(promise: Promise, now: Millis) -> bool:
     return promise.state == "pending" and promise.timeout_at > now
 
 
-def view_promise(promise: Promise, now: Millis) -> Promise:
-    return lapse(promise) if promise.state == "pending" and promise.timeout_at <= now else promise
+def view_promise(promise: Promise, now: Millis, task: Task | None = None) -> Promise:
+    """`task` is the promise's own, where it can be a job."""
+    if promise.state != "pending":
+        return promise
+    if task is not None and task.job is not None and is_expired(task, now):
+        return expired_promise(promise, task)
+    return lapse(promise) if promise.timeout_at <= now else promise
 
 
 def lapse(promise: Promise) -> Promise:
@@ -22,12 +31,16 @@ def lapse(promise: Promise) -> Promise:
 
 def is_open(task: Task, now: Millis) -> bool:
     """Can anything still happen to this task? A task past its promise's deadline is fulfilled."""
-    return task.state != "fulfilled" and task.timeout_at > now
+    return (
+        task.state != "fulfilled"
+        and task.timeout_at > now
+        and (task.job is None or not is_expired(task, now))
+    )
 
 
 def view_task(task: Task, now: Millis) -> TaskView:
     if is_open(task, now):
-        return show_task(task)
+        return show_task(task, now)
     return TaskView(
         task.id,
         "fulfilled",
@@ -36,10 +49,11 @@ def view_task(task: Task, now: Millis) -> TaskView:
         started_at=task.started_at,
         retries=task.retries,
         error=task.error,
+        job=view_job(task, now),
     )
 
 
-def show_task(task: Task) -> TaskView:
+def show_task(task: Task, now: Millis = 0) -> TaskView:
     """A task as it is stored."""
     return TaskView(
         task.id,
@@ -51,4 +65,5 @@ def show_task(task: Task) -> TaskView:
         task.started_at,
         task.retries,
         task.error,
+        None if task.job is None else view_job(task, now),
     )

@@ -11,14 +11,18 @@ here knows a rule about promises.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from holdfast.engine.rules import Rules
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
+from holdfast.protocol.jobs import Queue
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
+
+if TYPE_CHECKING:
+    from holdfast.engine.claims import ClaimPlan
 
 
 class Footprint(Struct):
@@ -33,6 +37,10 @@ class Footprint(Struct):
     views: set[str] = set()
     schedules: set[str] = set()
     schedule_views: set[str] = set()
+    uniques: set[str] = set()  # unique keys of jobs: who holds them
+    queues: set[str] = set()
+    queue_views: set[str] = set()
+    gates: set[str] = set()  # queues that matter only if they are paused or have limits
 
 
 class Missing(Exception):
@@ -54,18 +62,24 @@ class WorkingSet:
         "branches",
         "callbacks",
         "changed_promises",
+        "changed_queues",
         "changed_schedules",
         "changed_tasks",
         "cleared",
+        "counts",
         "discharged",
         "forgotten",
         "found",
         "listeners",
         "messages",
+        "offered",
+        "plan",
         "promises",
+        "queues",
         "rules",
         "schedules",
         "tasks",
+        "uniques",
         "waiting",
         "watched",
     )
@@ -79,10 +93,13 @@ class WorkingSet:
         self.listeners: dict[str, dict[str, Listener]] = {}  # by address
         self.schedules: dict[str, ScheduleEntry | None] = {}
         self.branches: dict[str, dict[str, None]] = {}
+        self.uniques: dict[str, str | None] = {}
+        self.queues: dict[str, Queue | None] = {}
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
         self.changed_tasks: dict[str, None] = {}
         self.changed_schedules: dict[str, None] = {}
+        self.changed_queues: dict[str, None] = {}
         self.added_callbacks: dict[tuple[str, str], None] = {}
         self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
@@ -90,9 +107,12 @@ class WorkingSet:
         self.watched: dict[str, None] = {}  # somebody depends on them now
         self.cleared = False
         self.messages: list[Message] = []
+        self.offered: dict[str, int] = {}  # execute messages for queues, by target
         # What a scan found for the request at hand, and the messages that wait in the node.
         self.found: list[str] = []
         self.waiting: list[Message] = []
+        self.counts: dict[str, tuple[int, int, int, int]] = {}  # of queues: see QueueCountScan
+        self.plan: ClaimPlan | None = None
         self._undo: list[tuple[dict[Any, Any] | list[Any], Any, Any]] = []
 
     # --- reading -------------------------------------------------------------------------------------
@@ -114,6 +134,18 @@ class WorkingSet:
             return self.schedules[schedule_id]
         except KeyError:
             raise Missing(Footprint(schedules={schedule_id})) from None
+
+    def holder_of(self, unique: str) -> str | None:
+        try:
+            return self.uniques[unique]
+        except KeyError:
+            raise Missing(Footprint(uniques={unique})) from None
+
+    def queue(self, name: str) -> Queue | None:
+        try:
+            return self.queues[name]
+        except KeyError:
+            raise Missing(Footprint(queue_views={name})) from None
 
     def awaiters(self, promise_id: str) -> list[str]:
         try:
@@ -157,8 +189,26 @@ class WorkingSet:
         self._set(self.changed_promises, promise_id, None)
 
     def put_task(self, task: Task) -> None:
+        if task.job is not None and task.job.unique is not None:
+            self._follow_unique(task, task.job.unique)
         self._set(self.tasks, task.id, task)
         self._set(self.changed_tasks, task.id, None)
+
+    def _follow_unique(self, task: Task, unique: str) -> None:
+        if task.state != "fulfilled":
+            self._set(self.uniques, unique, task.id)
+        elif (before := self.tasks.get(task.id)) is not None and before.state != "fulfilled":
+            self._set(self.uniques, unique, None)
+
+    def put_queue(self, queue: Queue) -> None:
+        self._set(self.queues, queue.name, queue)
+        self._set(self.changed_queues, queue.name, None)
+
+    def may_offer(self, target: str) -> bool:
+        """May one more execute message go to this queue in this commit?"""
+        sent = self.offered.get(target, 0)
+        self._set(self.offered, target, sent + 1)
+        return sent < limits.job_offers_max
 
     def put_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
         self._set(self.schedules, schedule_id, entry)
@@ -201,7 +251,7 @@ class WorkingSet:
     def clear(self) -> None:
         """Forget everything, here and in the store."""
         known = (self.promises, self.tasks, self.callbacks, self.listeners, self.schedules, self.branches)
-        for records in (*known, self.watched, self.messages):
+        for records in (*known, self.uniques, self.queues, self.watched, self.offered, self.messages):
             records.clear()
         self.saved()
         self._undo.clear()
@@ -252,6 +302,7 @@ class WorkingSet:
             self.changed_promises
             or self.changed_tasks
             or self.changed_schedules
+            or self.changed_queues
             or self.added_callbacks
             or self.added_listeners
             or self.forgotten
@@ -296,6 +347,12 @@ class WorkingSet:
     def fill_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
         self.schedules.setdefault(schedule_id, entry)
 
+    def fill_unique(self, unique: str, holder: str | None) -> None:
+        self.uniques.setdefault(unique, holder)
+
+    def fill_queue(self, name: str, queue: Queue | None) -> None:
+        self.queues.setdefault(name, queue)
+
     def earliest_due(self) -> Millis | None:
         """The first instant at which one of the changed records wants the node's attention."""
         instants: list[Millis] = []
@@ -319,6 +376,7 @@ class WorkingSet:
             self.changed_promises,
             self.changed_tasks,
             self.changed_schedules,
+            self.changed_queues,
             self.added_callbacks,
             self.added_listeners,
             self.discharged,

@@ -115,10 +115,7 @@ class Cluster:
     def announce(self, messages: Sequence[Message]) -> list[Message]:
         """Tell the others what nobody here can take; answers with what shall wait here all the same."""
         for message in messages:
-            if isinstance(message, Execute):
-                self._put(message)
-            else:
-                self._put(Settled(message.address, message.promise.id, message.dialect))
+            self._put(_item(message))
         office = self._node.office
         return [
             message for message in messages if isinstance(message, Unblock) or office.serves(message.address)
@@ -144,26 +141,7 @@ class Cluster:
             self._has_mail.clear()
             items, self._outbox = self._outbox, []
             due, self._due = self._due, None
-            await self._bus.say(self._calls(items, due))
-
-    def _calls(self, items: "list[Execute | Settled | str]", due: Millis | None) -> list[str]:
-        """As few texts as hold it all. One that is too long even alone is left out: rule 3."""
-        call = Call(self.name, [], [], due, [])
-        for item in items:
-            if isinstance(item, Execute):
-                call.executes.append(item)
-            elif isinstance(item, Settled):
-                call.settled.append(item)
-            else:
-                call.groups.append(item)
-        text = _encode(call)
-        if len(text) <= self._bus.text_bytes_max:
-            return [text.decode()]
-        if len(items) < 2:
-            log.warning("a call to the other nodes is too long and left out", extra={"bytes": len(text)})
-            return []
-        middle = len(items) // 2
-        return [*self._calls(items[:middle], due), *self._calls(items[middle:], None)]
+            await self._bus.say(_texts(self.name, items, due, self._bus.text_bytes_max))
 
     # --- hearing -------------------------------------------------------------------------------------
 
@@ -235,3 +213,43 @@ class Cluster:
         for group in office.groups:
             if office.has_room(group):
                 self._take(await self._node.offers(group, offers_max))
+
+
+def write_calls(
+    sender: str, messages: Sequence[Message], due: Millis | None, text_bytes_max: int
+) -> list[str]:
+    """What the nodes must be told of a commit that none of them made."""
+    if not messages and due is None:
+        return []
+    return _texts(sender, [_item(message) for message in messages], due, text_bytes_max)
+
+
+def _item(message: Message) -> "Execute | Settled":
+    if isinstance(message, Execute):
+        return message
+    return Settled(message.address, message.promise.id, message.dialect)
+
+
+def _texts(
+    sender: str, items: "Sequence[Execute | Settled | str]", due: Millis | None, text_bytes_max: int
+) -> list[str]:
+    """As few texts as hold it all. One that is too long even alone is left out: rule 3."""
+    call = Call(sender, [], [], due, [])
+    for item in items:
+        if isinstance(item, Execute):
+            call.executes.append(item)
+        elif isinstance(item, Settled):
+            call.settled.append(item)
+        else:
+            call.groups.append(item)
+    text = _encode(call)
+    if len(text) <= text_bytes_max:
+        return [text.decode()]
+    if len(items) < 2:
+        log.warning("a call to the other nodes is too long and left out", extra={"bytes": len(text)})
+        return []
+    middle = len(items) // 2
+    return [
+        *_texts(sender, items[:middle], due, text_bytes_max),
+        *_texts(sender, items[middle:], None, text_bytes_max),
+    ]

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.engine import (
+    ClaimPlan,
     Due,
     Footprint,
     Missing,
@@ -23,12 +24,35 @@ from holdfast.engine import (
     scan_of,
     sweep_requests,
 )
-from holdfast.engine.scans import ClaimScan, LeaseScan, PromiseScan, ScheduleScan, TaskScan, TreeScan
+from holdfast.engine.scans import (
+    ClaimScan,
+    HeldScan,
+    LeaseScan,
+    PromiseScan,
+    QueueCountScan,
+    QueueScan,
+    ScheduleScan,
+    TaskScan,
+    TreeScan,
+)
 from holdfast.protocol.errors import DebugDisabled, InternalFault
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick, Request
+from holdfast.protocol.requests import (
+    DebugReset,
+    DebugSnap,
+    DebugStart,
+    DebugStop,
+    DebugTick,
+    QueueGet,
+    QueuePause,
+    QueueSearch,
+    QueueSet,
+    Request,
+    TaskClaim,
+)
 from holdfast.protocol.wire import refuse
 from holdfast.store.interface import Find, FindDue, Load, LoadAll, Now, Save, Work
 
@@ -37,6 +61,7 @@ log = logging.getLogger("holdfast.node")
 sweep_limit: Final = 1_000
 reloads_max: Final = 1_000
 fault_rest_ms: Final = 1_000
+queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
 
@@ -122,6 +147,10 @@ class _Commit:
             yield from self.save()  # a scan sees only what the store has
             ws.found = yield Find(scan)
             yield Load(ws, _found_footprint(scan, set(ws.found)))
+        if isinstance(request.data, TaskClaim):
+            yield from self._plan_claim(request.data, now)
+        elif isinstance(request.data, queue_kinds):
+            yield from self._count_queues(request.data)
         for _ in range(reloads_max):
             try:
                 return apply(request, ws, now)
@@ -133,9 +162,39 @@ class _Commit:
         log.error("a request asked for more and more records", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
 
+    def _plan_claim(self, data: TaskClaim, now: Millis) -> Work[None]:
+        """Find what the claim can be given. The records of queues with limits were locked with the load."""
+        ws = self.ws
+        yield from self.save()
+        unknown = {name for group in data.groups if (name := queue_of(group)) is not None} - ws.queues.keys()
+        if unknown:
+            yield Load(ws, Footprint(gates=unknown))
+        ws.plan = plan = ClaimPlan(data, ws, now)
+        if plan.held_scan is not None:
+            plan.count((yield Find(plan.held_scan)))
+        while (scan := plan.next_scan()) is not None:
+            found: list[str] = yield Find(scan)
+            yield Load(ws, Footprint(branches_of=set(found)))
+            plan.consider(found, ws)
+        if plan.expired:
+            yield Load(ws, Footprint(obligations=set(plan.expired)))
+
+    def _count_queues(self, data: QueueGet | QueueSet | QueuePause | QueueSearch) -> Work[None]:
+        yield from self.save()
+        names = tuple(self.ws.found) if isinstance(data, QueueSearch) else (data.name,)
+        rows: list[tuple[str, int, int, int, int]] = yield Find(QueueCountScan(names))
+        self.ws.counts = {
+            name: (pending, delayed, claimed, running) for name, pending, delayed, claimed, running in rows
+        }
+
     def sweep(self, due: Due, now: Millis) -> Work[bool]:
         requests = sweep_requests(due)
         yield Load(self.ws, footprint(requests))
+        ending = {
+            task_id for task_id in due.tasks if (task := self.ws.tasks[task_id]) and task.job is not None
+        }
+        if ending:  # many of these may end now, and then whoever waits for them is needed
+            yield Load(self.ws, Footprint(obligations=ending))
         healthy = True
         for request in requests:
             reply = yield from self.carry_out(request, now)
@@ -183,9 +242,11 @@ def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
             raise AssertionError("no request asks for a whole tree")
         case ScheduleScan():
             return Footprint(schedule_views=found)
-        case ClaimScan():
-            return Footprint(branches_of=found)
+        case QueueScan():
+            return Footprint(queue_views=found)
         case LeaseScan():
             return Footprint(promises=found)
-        case PromiseScan() | TaskScan():
+        case PromiseScan() | TaskScan() | ClaimScan():  # here, offers to be repeated
             return Footprint(views=found)
+        case HeldScan() | QueueCountScan():
+            raise AssertionError("counts are no ids")

@@ -21,6 +21,7 @@ from holdfast.node.clock import Clock, SteadyClock, wall_clock
 from holdfast.node.cluster import Cluster
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.janitor import Janitor
+from holdfast.node.outsiders import Outsiders, Watched
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
@@ -74,6 +75,7 @@ class Node:
         self._sweeping = False
         self._stopping = False
         self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
+        self._outsiders = Outsiders(self, store) if isinstance(store, Watched) and not debug else None
         self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -93,9 +95,11 @@ class Node:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SteadyClock(self._read_clock, await self._store.open())
+        self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
+        if self._outsiders is not None:
+            await self._outsiders.start()
         if self._janitor is not None:
             self._janitor.start()
         self.want_sweep()  # what fell due while nobody was here
@@ -107,6 +111,8 @@ class Node:
         self._stopping = True
         self._cancel_timer()
         self._sweep_wanted = False
+        if self._outsiders is not None:
+            await self._outsiders.stop()
         if self._janitor is not None:
             await self._janitor.stop()
         await self._idle.wait()
@@ -119,6 +125,13 @@ class Node:
         if self._cluster is not None:
             self._cluster.announce_worker(group)
         return self.office.connect(group, member, capacity)
+
+    def expect_outsiders(self, due: Millis | None) -> None:
+        """Somebody else is about to commit to our store what will be due at an instant."""
+        if self._outsiders is not None and not self._stopping:
+            self._outsiders.expect()
+            if due is not None:
+                self.note_due(due)
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; return their replies once it is durable."""

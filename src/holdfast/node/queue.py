@@ -36,6 +36,7 @@ class Submission:
             needed = footprint(self.requests)
             self._roots = {root_of(key) for key in needed.promises | needed.obligations | needed.branches_of}
             self._roots.update(":" + key for key in needed.schedules)
+            self._roots.update(":queue:" + name for name in needed.queues)
         return self._roots
 
 

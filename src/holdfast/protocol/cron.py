@@ -1,8 +1,10 @@
 """Cron expressions: checked here, stepped through here. The parsing itself is cronsim's.
 
-POSIX rules in UTC or an IANA time zone; a leading sixth field counts seconds.
+POSIX rules in UTC or an IANA time zone; a leading sixth field counts seconds. `@every 90s` (units s, m, h, d,
+also `1h30m`) means all multiples of that interval since the epoch, so it never drifts.
 """
 
+import re
 from collections import deque
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -14,12 +16,15 @@ from holdfast.protocol import limits
 
 _probe_start = datetime(2024, 1, 1, tzinfo=UTC)  # a leap year: every date that exists occurs soon after
 _epoch = datetime(1970, 1, 1, tzinfo=UTC)
+_unit_ms = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _calendar_end = 250_000_000_000_000  # about the year 9892: nothing recurs beyond it
 
 
 @lru_cache(maxsize=1024)
 def check_cron(expression: str) -> None:
     """ValueError with a sentence unless the expression is valid and matches some day."""
+    if interval_of(expression) is not None:
+        return
     try:
         next(CronSim(expression, _probe_start))
     except CronSimError as error:
@@ -28,6 +33,21 @@ def check_cron(expression: str) -> None:
         raise ValueError(f"cron expression {expression!r} never matches a date") from None
     except (AssertionError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         raise ValueError(f"cron expression {expression!r} is not valid") from None
+
+
+@lru_cache(maxsize=1024)
+def interval_of(expression: str) -> int | None:
+    """The milliseconds of `@every ...`; None for anything else, ValueError when it is not valid."""
+    if not expression.startswith("@every"):
+        return None
+    text = expression[len("@every") :].strip()
+    if not expression.startswith("@every ") or not re.fullmatch(r"([0-9]{1,12}[smhd])+", text):
+        raise ValueError(f"interval {expression!r} is not of the form @every 90s, @every 15m or @every 1h30m")
+    parts = re.findall(r"([0-9]+)([smhd])", text)
+    interval = sum(int(count) * _unit_ms[unit] for count, unit in parts)
+    if not limits.every_ms_min <= interval <= _calendar_end:
+        raise ValueError(f"interval {expression!r} must be at least {limits.every_ms_min} ms")
+    return interval
 
 
 @lru_cache(maxsize=1024)
@@ -40,6 +60,9 @@ def check_timezone(name: str) -> tzinfo:
 
 def next_occurrence(expression: str, timezone: str | None, after: int) -> int:
     """The first occurrence strictly after an instant, in milliseconds."""
+    interval = interval_of(expression)
+    if interval is not None:
+        return min((after // interval + 1) * interval, limits.instant_ms_max)
     if after >= _calendar_end:
         return limits.instant_ms_max
     return _to_millis(next(CronSim(expression, _to_datetime(after, timezone))))
@@ -51,6 +74,10 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
     A year of missed minutes is not walked through: stepping back from `until` finds where to begin. The
     walk itself goes forward, as `next_occurrence` does, so that both agree on days that change the clock.
     """
+    interval = interval_of(expression)
+    if interval is not None:
+        first = max(-(-since // interval), until // interval - most + 1)
+        return [interval * count for count in range(first, until // interval + 1)]
     begin = since
     back = CronSim(expression, _to_datetime(min(until, _calendar_end), timezone), reverse=True)
     for steps, moment in enumerate(back):

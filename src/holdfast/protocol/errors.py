@@ -94,6 +94,49 @@ class KeyConflict(Refusal):
     hint = "Another caller used this id for something else: choose another id, or use the same key."
 
 
+class TaskRunning(Refusal):
+    code = "HF1203"
+    status = 409
+    hint = "Wait for it to end, or cancel it with force."
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"The task {task_id!r} is running")
+
+
+class KeyTaken(Refusal):
+    code = "HF1204"
+    status = 409
+    hint = "Wait for it to end, cancel it, or send with another way to treat unique keys."
+
+    def __init__(self, unique: str, holder: str) -> None:
+        super().__init__(f"The unique key {unique!r} is held by the task {holder!r}")
+
+
+class TaskOver(Refusal):
+    code = "HF1205"
+    status = 409
+    hint = "What has ended stays as it is; send it again as a new task."
+
+
+class NotAJob(Refusal):
+    """The task belongs to a workflow, and this is for plain background tasks; or the other way round."""
+
+    code = "HF1206"
+    status = 409
+    hint = "docs/protocol.md says which requests are for background tasks and which are for workflows."
+
+
+class QueueGated(Refusal):
+    code = "HF1207"
+    status = 409
+    hint = "Claim its tasks with task.claim, which keeps to the queue's limits."
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"The queue {queue!r} has limits or is paused, so its tasks cannot be acquired by id"
+        )
+
+
 class CannotAwait(Refusal):
     code = "HF1301"
     status = 422

@@ -26,6 +26,24 @@ claim_groups_max: Final = 64
 priority_max: Final = 1_000_000
 catch_up_max: Final = 1_000
 catch_up: Final = 100
+every_ms_min: Final = 1_000
+
+queue_name_bytes_max: Final = 256
+job_key_bytes_max: Final = 256  # also unique keys
+code_bytes_max: Final = 256
+job_retries_max: Final = 100
+job_retry_ms_min: Final = 1  # a retry always lies ahead
+job_retry_ms_max: Final = 30 * 86_400_000
+job_retry_factor_max: Final = 10.0
+job_retry_codes_max: Final = 100
+job_jitter_permille: Final = 250
+concurrency_max: Final = 1_000_000
+rate_count_max: Final = 1_000_000
+rate_ms_max: Final = 30 * 86_400_000
+rate_slots: Final = 32  # a rate's window is remembered in so many parts
+meter_keys_max: Final = 10_000
+claim_rounds_max: Final = 32
+job_offers_max: Final = 64  # execute messages for one queue in one commit: each wakes a worker
 
 retry_ms: Final = 30_000
 bounce_window_ms: Final = 1_000

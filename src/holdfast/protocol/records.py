@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.jobs import Job, JobView
 
 Millis = int
 
@@ -46,8 +47,9 @@ class Promise(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False)
 class Task(Struct, frozen=True, gc=False):
     """The responsibility for a promise's value. It has its promise's id.
 
-    `due_at` is the lease's end while acquired and the next offer while pending, else None. `timeout_at`,
-    `created_at` and `priority` repeat what the promise says, because guards and claims need them.
+    `due_at` is the lease's end while acquired and the next offer while pending, else None; of a job that has
+    not started, its `good_until` if that comes first. `timeout_at`, `created_at` and `priority` repeat what
+    the promise says, because guards and claims need them. In an attempt at a job, `started_at` is set.
     """
 
     id: str
@@ -71,6 +73,7 @@ class Task(Struct, frozen=True, gc=False):
     bounces: int = 0
     retries: int = 0
     error: str | None = None
+    job: Job | None = None
 
 
 class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -85,6 +88,7 @@ class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     started_at: Millis | None = None
     retries: int = 0
     error: str | None = None
+    job: JobView | None = None
 
 
 class TaskRef(Struct, frozen=True, gc=False):

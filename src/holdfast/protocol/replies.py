@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from holdfast.protocol.jobs import Queue, QueueView
 from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
 
 
@@ -63,7 +64,11 @@ class AcquireReply(ReplyData, frozen=True):
 
 
 class ClaimReply(ReplyData, frozen=True):
+    """`next_at`: a rate limit holds jobs back until then. `limited`: jobs wait for others to end."""
+
     tasks: list[AcquireReply]
+    next_at: int | None = None
+    limited: bool = False
 
 
 class PreloadReply(ReplyData, frozen=True):
@@ -86,6 +91,15 @@ class ScheduleReply(ReplyData, frozen=True):
 
 class SchedulesReply(ReplyData, frozen=True):
     schedules: list[Schedule]
+    cursor: str | None = None
+
+
+class QueueReply(ReplyData, frozen=True):
+    queue: QueueView
+
+
+class QueuesReply(ReplyData, frozen=True):
+    queues: list[QueueView]
     cursor: str | None = None
 
 
@@ -124,6 +138,7 @@ class SnapReply(ReplyData, frozen=True):
     task_timeouts: list[TaskTimeout]
     schedules: list[Schedule]
     messages: list[MessageView]
+    queues: list[Queue] | None = None
 
 
 class ReplyHead(Struct, frozen=True, rename="camel"):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.protocol import limits
+from holdfast.protocol.jobs import JobSpec, parse_job
 
 TARGET: Final = "resonate:target"
 INVOKE: Final = "resonate:invoke"
@@ -16,6 +17,7 @@ PARENT: Final = "resonate:parent"
 PREFIX: Final = "resonate:prefix"
 SCHEDULE: Final = "resonate:schedule"
 PRIORITY: Final = "holdfast:priority"
+JOB: Final = "holdfast:job"
 
 LINEAGE: Final = (ORIGIN, BRANCH, PARENT, PREFIX)
 
@@ -37,6 +39,12 @@ def delay_of(tags: Mapping[str, str]) -> int | None:
 def priority_of(tags: Mapping[str, str]) -> int:
     text = tags.get(PRIORITY)
     return 0 if text is None else _integer(PRIORITY, text, -limits.priority_max, limits.priority_max)
+
+
+def job_of(tags: Mapping[str, str]) -> JobSpec | None:
+    """What a promise says about its job, if it is one; ValueError when that makes no sense."""
+    text = tags.get(JOB)
+    return None if text is None else parse_job(text)
 
 
 def _integer(name: str, text: str, least: int, most: int) -> int:

@@ -15,7 +15,7 @@ nothing to hide in: it is thrown at the fiber that waits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from holdfast.runtime.errors import TaskInterrupted
 from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, leave
@@ -25,9 +25,25 @@ T = TypeVar("T")
 
 
 class Ok(NamedTuple, Generic[T]):
-    """An input that succeeded, in the list `all_settled` gives."""
+    """What succeeded: an input in the list `all_settled` gives, or something that was asked of a node."""
 
     value: T
+
+    @property
+    def is_ok(self) -> bool:
+        return True
+
+    @property
+    def is_err(self) -> bool:
+        return False
+
+    @property
+    def ok_value(self) -> T:
+        return self.value
+
+    @property
+    def err_value(self) -> NoReturn:
+        raise ValueError("It succeeded, so there is no error.")
 
 
 class Failed(NamedTuple):

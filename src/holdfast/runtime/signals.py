@@ -43,14 +43,15 @@ class Signal:
         if self._reason is not None:
             raise self._reason
 
-    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Run `callback` once when the signal is set, now if it already is. Returns a way to withdraw it."""
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], bool]:
+        """Run `callback` once when the signal is set, now if it already is. Returns a way to withdraw it,
+        which tells whether there still was something to withdraw."""
         key = next(_keys)
         callbacks = self._callbacks
         callbacks[key] = callback
         if self._reason is not None:
             _run(callbacks, key)
-        return lambda: callbacks.pop(key, None) and None
+        return lambda: callbacks.pop(key, None) is not None
 
     def child(self) -> Signal:
         """A signal that is set when this one is, and can be set alone."""

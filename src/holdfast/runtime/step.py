@@ -28,13 +28,22 @@ from holdfast.runtime.slot import current, current_fiber
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_signal: ContextVar[Signal] = ContextVar("holdfast step signal")
-
 
 class Step:
     """A function call to be performed once, outside the fibers, and remembered."""
 
-    __slots__ = ("_above", "_signal", "args", "context", "function", "kwargs", "name", "placed")
+    __slots__ = (
+        "_above",
+        "_signal",
+        "_unwatch",
+        "_watcher",
+        "args",
+        "context",
+        "function",
+        "kwargs",
+        "name",
+        "placed",
+    )
 
     def __init__(
         self,
@@ -52,12 +61,33 @@ class Step:
         self.context: Context = copy_context()
         self._above = above
         self._signal: Signal | None = None
+        self._watcher: Callable[[], None] | None = None
+        self._unwatch: Callable[[], bool] | None = None
 
     @property
     def signal(self) -> Signal:
         if self._signal is None:
             self._signal = self._above.child()
+            if self._watcher is not None and self._unwatch is not None and self._unwatch():
+                self._unwatch = self._signal.on_set(self._watcher)
         return self._signal
+
+    @property
+    def is_called_off(self) -> bool:
+        return (self._above if self._signal is None else self._signal).is_set
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have `watcher` called once when nobody wants the result any more: it, alone, and until `unwatch`.
+
+        Until somebody asks for the signal of the step, that is when the one above is set.
+        """
+        self._watcher = watcher
+        self._unwatch = (self._above if self._signal is None else self._signal).on_set(watcher)
+
+    def unwatch(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._watcher = self._unwatch = None
 
     def call_off(self, reason: BaseException) -> None:
         """Nobody wants the result any more."""
@@ -75,12 +105,16 @@ class Step:
 
         `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
         """
-        _signal.set(self.signal if signal is None else signal)
+        _signalled.set(self if signal is None else signal)
         args, kwargs = self.placed or (self.args, self.kwargs)
         return self.function(*args, **kwargs)
 
     def __str__(self) -> str:
         return f"step {self.name}"
+
+
+# Of a step that runs here: itself, because its signal is made when it is asked for; or of one attempt.
+_signalled: ContextVar[Step | Signal] = ContextVar("holdfast step signal")
 
 
 class Timer:
@@ -126,10 +160,10 @@ def named(name: str, function: Callable[P, T]) -> Callable[P, T]:
 
 def step_signal() -> Signal:
     """The signal of the step that is running here."""
-    signal = _signal.get(None)
-    if signal is None:
+    signalled = _signalled.get(None)
+    if signalled is None:
         raise NotInFiber("step_signal() is for step functions; no step is running here.")
-    return signal
+    return signalled.signal if isinstance(signalled, Step) else signalled
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -11,12 +11,16 @@ from msgspec.structs import replace
 
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
-from holdfast.protocol.replies import Envelope, PromisesReply, SchedulesReply, TasksReply
+from holdfast.protocol.replies import Envelope, PromisesReply, QueuesReply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseRegisterCallback,
     PromiseRegisterListener,
     PromiseSearch,
+    QueueGet,
+    QueuePause,
+    QueueSearch,
+    QueueSet,
     Request,
     RequestData,
     ScheduleCreate,
@@ -54,7 +58,7 @@ def restrict(item: Request | Refused, grant: Grant | Refusal) -> Request | Refus
 def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
     if kind.startswith("debug."):
         raise Forbidden(f"{kind} needs the role admin")
-    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch):
+    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch):
         return replace(data, prefix=grant.narrow(data.prefix or ""))
     check = _CHECKS.get(type(data))
     if check is not None:
@@ -124,6 +128,10 @@ def _check_claim(data: TaskClaim, grant: Grant) -> None:
         grant.require_group(group)
 
 
+def _check_queue(data: QueueGet | QueueSet | QueuePause, grant: Grant) -> None:
+    grant.require("queue", data.name)
+
+
 def _check_schedule(data: ScheduleCreate, grant: Grant) -> None:
     grant.require("id", data.id)
     example = data.promise_id.replace("{{.id}}", data.id).replace("{{.timestamp}}", "0")
@@ -142,6 +150,9 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     TaskHeartbeat: _check_heartbeat,
     TaskClaim: _check_claim,
     ScheduleCreate: _check_schedule,
+    QueueGet: _check_queue,
+    QueueSet: _check_queue,
+    QueuePause: _check_queue,
 }
 
 
@@ -156,6 +167,9 @@ def filter_reply(envelope: Envelope, grant: Grant | Refusal) -> Envelope:
     if isinstance(data, TasksReply):
         tasks = [task for task in data.tasks if grant.covers(task.id)]
         return replace(envelope, data=TasksReply(tasks, grant.continue_after(data.cursor)))
+    if isinstance(data, QueuesReply):
+        queues = [queue for queue in data.queues if grant.covers(queue.name)]
+        return replace(envelope, data=QueuesReply(queues, grant.continue_after(data.cursor)))
     if isinstance(data, SchedulesReply):
         schedules = [schedule for schedule in data.schedules if grant.covers(schedule.id)]
         return replace(envelope, data=SchedulesReply(schedules, grant.continue_after(data.cursor)))

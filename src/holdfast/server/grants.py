@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.protocol.address import Poll, parse_address
+from holdfast.protocol.jobs import queue_of
 from holdfast.server.errors import Forbidden
 
 delimiters: Final = "-./:"
@@ -41,7 +42,10 @@ class Grant(Struct, frozen=True):
             raise Forbidden(f"{what} needs the role admin")
 
     def require_group(self, group: str) -> None:
-        self.require("group", group)
+        """The group of a queue's workers is covered if the queue is."""
+        queue = queue_of(group)
+        if queue is None or not self.covers(queue):
+            self.require("group", group)
 
     def require_address(self, address: str) -> None:
         """A worker's group must be covered; only an admin may have messages posted to an HTTP address."""

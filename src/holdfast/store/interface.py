@@ -156,6 +156,12 @@ class CorruptRecord(StoreError):
     code = "HF2002"
 
 
+class CannotJoin(StoreError):
+    """Work of ours cannot be part of the transaction on this connection."""
+
+    code = "HF2008"
+
+
 class NotAStore(StoreError):
     """The file is not a Holdfast database."""
 

@@ -18,9 +18,10 @@ from holdfast.store import rows
 
 class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `branches` (the same, by branch), of
-    `obligations` (promise, awaiter or None, address, dialect) or of `schedules`."""
+    `obligations` (promise, awaiter or None, address, dialect), of `schedules`, of `uniques` (unique key, id
+    of the open task that holds it), of `queues`, or of those `gates` among queues that are not open."""
 
-    what: Literal["records", "branches", "obligations", "schedules"]
+    what: Literal["records", "branches", "obligations", "schedules", "uniques", "queues", "gates"]
     ids: set[str]
     change: bool = False
 
@@ -35,6 +36,9 @@ _branch_at: Final = rows.PROMISE_COLUMNS.index("branch")
 def load(ws: WorkingSet, footprint: Footprint) -> Loading:
     owing = set(footprint.obligations)
     named = footprint.promises | footprint.obligations | footprint.branches_of
+    if footprint.uniques:
+        holders = yield from _load_uniques(ws, footprint.uniques - ws.uniques.keys())
+        named = named | holders
     yield from _load_records(ws, named, owing, change=True)
     if owing:
         yield from load_obligations(ws, owing)
@@ -53,6 +57,33 @@ def load(ws: WorkingSet, footprint: Footprint) -> Loading:
             ws.fill_schedule(row[0], rows.read_schedule(row))
         for schedule_id in schedules:
             ws.fill_schedule(schedule_id, None)
+    if footprint.queues or footprint.queue_views or footprint.gates:
+        yield from _load_queues(ws, footprint)
+
+
+def _load_uniques(ws: WorkingSet, uniques: set[str]) -> Generator[Fetch, Sequence[Any], set[str]]:
+    """Who holds these unique keys; the holders may be changed. One that ends meanwhile is seen to be over."""
+    found = (yield Fetch("uniques", uniques)) if uniques else ()
+    for unique, holder in found:
+        ws.fill_unique(unique, holder)
+    for unique in uniques:
+        ws.fill_unique(unique, None)
+    return {row[1] for row in found}
+
+
+def _load_queues(ws: WorkingSet, footprint: Footprint) -> Loading:
+    """Of the gates, those that are open count as never set: no claim needs to know more about them."""
+    for what, names, change in (
+        ("gates", footprint.gates - footprint.queues - footprint.queue_views, True),
+        ("queues", footprint.queues, True),
+        ("queues", footprint.queue_views, False),
+    ):
+        wanted = names - ws.queues.keys()
+        found = (yield Fetch(what, wanted, change)) if wanted else ()  # type: ignore[arg-type]
+        for row in found:
+            ws.fill_queue(row[0], rows.read_queue(row))
+        for name in wanted:
+            ws.fill_queue(name, None)
 
 
 def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: bool) -> Loading:
@@ -101,7 +132,10 @@ def load_obligations(ws: WorkingSet, owing: set[str]) -> Loading:
 
 
 def _branches_of(ws: WorkingSet, ids: set[str]) -> set[str]:
-    promises = (promise for key in ids if (promise := ws.promises[key]) is not None)
+    """Of jobs none: they are not replayed, so nobody asks for what came before."""
+    promises = (
+        promise for key in ids if (promise := ws.promises[key]) is not None and tags.JOB not in promise.tags
+    )
     return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
 
 

@@ -4,15 +4,19 @@ Nothing survives the process. A transaction that fails leaves no trace, because 
 that can fail and writes only what is complete.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import (
     ClaimScan,
+    HeldScan,
     LeaseScan,
     Page,
     PromiseScan,
+    QueueCountScan,
+    QueueScan,
     ScheduleScan,
     Span,
     TaskScan,
@@ -21,6 +25,7 @@ from holdfast.engine.scans import (
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.ids import root_of
+from holdfast.protocol.jobs import Queue, queue_group, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
     Backlog,
@@ -57,6 +62,8 @@ class MemoryStore:
         self.schedules: dict[str, ScheduleEntry] = {}
         self.branches: dict[str, dict[str, None]] = {}
         self.watched: set[str] = set()
+        self.uniques: dict[str, str] = {}
+        self.queues: dict[str, Queue] = {}
 
     async def open(self) -> Millis:
         return self._clock
@@ -87,14 +94,23 @@ class MemoryStore:
             case LoadAll(ws):
                 everything = Footprint(promises={*self.promises}, obligations={*self.promises})
                 everything.schedules.update(self.schedules)
+                everything.queues.update(self.queues)
                 return self._load(ws, everything)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
         wanted = footprint.promises | footprint.obligations | footprint.branches_of | footprint.views
         branches = set(footprint.branches)
+        for unique in footprint.uniques:
+            holder = self.uniques.get(unique)
+            ws.fill_unique(unique, holder)
+            if holder is not None:
+                wanted.add(holder)
+        for name in footprint.queues | footprint.queue_views | footprint.gates:
+            ws.fill_queue(name, self.queues.get(name))
         for promise_id in footprint.branches_of & self.promises.keys():
-            branch = self.promises[promise_id].tags.get(tags.BRANCH)
-            if branch is not None:
+            entries = self.promises[promise_id].tags
+            branch = entries.get(tags.BRANCH)
+            if branch is not None and tags.JOB not in entries:
                 branches.add(branch)
             task = self.tasks.get(promise_id)
             if task is not None and task.woken_by is not None:
@@ -128,6 +144,7 @@ class MemoryStore:
                     self.branches.setdefault(branch, {})[promise_id] = None
         for task_id in ws.changed_tasks:
             if (task := ws.tasks[task_id]) is not None:
+                self._keep_unique(self.tasks.get(task_id), task)
                 self.tasks[task_id] = task
         for awaited, awaiter in ws.added_callbacks:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
@@ -148,11 +165,43 @@ class MemoryStore:
                 self.schedules.pop(schedule_id, None)
             else:
                 self.schedules[schedule_id] = entry
+        for name in ws.changed_queues:
+            if (queue := ws.queues[name]) is not None:
+                self.queues[name] = queue
         self._clock = clock or self._clock
         ws.saved()
 
-    def _find(self, scan: Scan) -> list[str]:
+    def _keep_unique(self, before: Task | None, after: Task) -> None:
+        """A unique key has one holder, or what other stores refuse would pass here."""
+        former = None if before is None or before.job is None else before.job.unique
+        if former is not None and self.uniques.get(former) == after.id:
+            del self.uniques[former]
+        if after.job is not None and after.job.unique is not None and after.state != "fulfilled":
+            holder = self.uniques.setdefault(after.job.unique, after.id)
+            assert holder == after.id, f"{after.job.unique!r} is held by {holder!r} and {after.id!r}"
+
+    def _find(self, scan: Scan) -> list[Any]:
         match scan:
+            case HeldScan(groups):
+                held = Counter(
+                    (group, task.job.key)
+                    for task in self.tasks.values()
+                    if task.job is not None
+                    and task.state == "acquired"
+                    and (group := claim_group(task.target)) in groups
+                )
+                return [(group, key, count) for (group, key), count in held.items()]
+            case QueueScan(page):
+                used = {
+                    queue
+                    for task in self.tasks.values()
+                    if task.job is not None
+                    and task.state in ("pending", "acquired")
+                    and (queue := queue_of(claim_group(task.target) or "")) is not None
+                }
+                return _stretch(used | self.queues.keys(), page)[: page.limit]
+            case QueueCountScan(names):
+                return [(name, *self._count_queue(name)) for name in names]
             case PromiseScan(page, now, spans, wanted):
                 return [
                     key
@@ -179,7 +228,9 @@ class MemoryStore:
                     if task.state == "pending"
                     and not task.parked
                     and task.timeout_at > now
-                    and claim_group(task.target) in groups
+                    and task.priority <= scan.ceiling
+                    and (group := claim_group(task.target)) in groups
+                    and (task.job is None or task.job.key not in scan.without.get(group or "", ()))
                 ]
                 return [task_id for _, _, task_id in sorted(offered)[:limit]]
             case LeaseScan(pid, now):
@@ -188,6 +239,16 @@ class MemoryStore:
                     for task in self.tasks.values()
                     if task.state == "acquired" and task.pid == pid and task.timeout_at > now
                 )
+
+    def _count_queue(self, name: str) -> tuple[int, int, int, int]:
+        pending = delayed = claimed = running = 0
+        for task in self.tasks.values():
+            if task.job is not None and claim_group(task.target) == queue_group(name):
+                pending += task.state == "pending"
+                delayed += task.state == "pending" and task.parked
+                claimed += task.state == "acquired" and task.started_at is None
+                running += task.state == "acquired" and task.started_at is not None
+        return pending, delayed, claimed, running
 
     def _belongs(self, promise: Promise, roots: tuple[str, ...]) -> bool:
         return root_of(promise.id) in roots or promise.tags.get(tags.ORIGIN) in roots

@@ -112,7 +112,7 @@ class PostgresStore:
         transaction = Transaction(connection, self._latest, self._stored_clock + clock_step_ms)
         try:
             await transaction.begin(self._connector.begin, first)
-            result = await self._drive(work(), transaction)
+            result = await drive_awaiting(work(), transaction)
         except BaseException as error:
             await self._abandon(connection, error)
             if is_conflict(error):
@@ -124,16 +124,6 @@ class PostgresStore:
         if transaction.stored_clock is not None:
             self._stored_clock = transaction.stored_clock
         return result
-
-    async def _drive(self, work: Work[Result], transaction: Transaction) -> Result:
-        answer: Any = None
-        while True:
-            try:
-                step = work.send(answer)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            answer = await transaction.perform(step)
 
     async def _commit(self, connection: Any, transaction: Transaction) -> None:
         try:
@@ -168,3 +158,15 @@ class PostgresStore:
             connection.terminate()
             raise
         self._idle.append(connection)
+
+
+async def drive_awaiting(work: Work[Result], transaction: Transaction) -> Result:
+    """Run work to its end, each step awaited."""
+    answer: Any = None
+    while True:
+        try:
+            step = work.send(answer)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        answer = await transaction.perform(step)

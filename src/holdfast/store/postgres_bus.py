@@ -19,7 +19,7 @@ reconnect_s: Final = 1.0
 
 # Nothing here must outlive a crash, so nobody waits for the disk.
 _SETTINGS: Final = "SET synchronous_commit = off"
-_CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
+CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
 _SAY: Final = "SELECT pg_notify($1, said) FROM unnest($2::text[]) said"
 
 
@@ -81,7 +81,7 @@ class PostgresBus:
         connection = await self._connector.connect_listener()
         try:
             await connection.execute(_SETTINGS)
-            self._channel = await connection.fetchval(_CHANNEL)
+            self._channel = await connection.fetchval(CHANNEL)
             await connection.add_listener(self._channel, received)
         except BaseException:
             connection.terminate()

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from holdfast.store import rows
+from holdfast.store.scan_sql import POSTGRES, count_query
 
 idle_transaction_ms: Final = 10_000
 lock_wait_ms: Final = 5_000
@@ -38,7 +39,7 @@ BEGIN_POOLED: Final = "; ".join(
     ]
 )
 
-_BOOLEAN: Final = frozenset({"watched", "timer", "parked"})
+_BOOLEAN: Final = frozenset({"watched", "timer", "parked", "gated"})
 _BIGINT: Final = frozenset(
     {
         "timeout_at", "created_at", "settled_at", "version", "priority", "resumes", "due_at", "ttl",
@@ -95,6 +96,8 @@ _RECORDS: Final = (
     "FROM promises p LEFT JOIN tasks t ON t.id = p.id"
 )
 RECORDS_ALL: Final = _RECORDS
+_QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues"
+QUEUE_NAMES: Final = "SELECT name FROM queues"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
 FETCH: Final = {
     "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
@@ -104,21 +107,29 @@ FETCH: Final = {
         "UNION ALL SELECT promise, NULL, address, dialect FROM listeners WHERE promise = ANY($1::text[])"
     ),
     "schedules": f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id = ANY($1::text[])",
+    "uniques": (
+        "SELECT job_unique, id FROM tasks WHERE job_unique = ANY($1::text[]) "
+        "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
+    ),
+    "queues": f"{_QUEUES} WHERE name = ANY($1::text[])",
 }
+# Whoever grants under limits holds the queue's row until the grants are committed.
+LOCK_QUEUES: Final = f"{FETCH['queues']} ORDER BY name FOR UPDATE"
+LOCK_GATES: Final = f"{FETCH['queues']} AND gated ORDER BY name FOR UPDATE"
 
 # --- save ------------------------------------------------------------------------------------------------
 
 # New rows go in in the order of their ids: two groups that create the same ones cannot block each other.
-_INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {new} ORDER BY new.id"
+_INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {new} ORDER BY new.{key}"
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    return _INSERT.format(table=table, columns=_columns(columns), new=_unnest(columns))
+def _insert(table: str, columns: Sequence[str], key: str = "id") -> str:
+    return _INSERT.format(table=table, columns=_columns(columns), new=_unnest(columns), key=key)
 
 
-def _update(table: str, columns: Sequence[str]) -> str:
-    changing = ", ".join(f"{name} = new.{name}" for name in columns if name != "id")
-    return f"UPDATE {table} SET {changing} FROM {_unnest(columns)} WHERE {table}.id = new.id"
+def _update(table: str, columns: Sequence[str], key: str = "id") -> str:
+    changing = ", ".join(f"{name} = new.{name}" for name in columns if name != key)
+    return f"UPDATE {table} SET {changing} FROM {_unnest(columns)} WHERE {table}.{key} = new.{key}"
 
 
 PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
@@ -128,8 +139,12 @@ TASK_CHANGES: Final = tuple(
     if name
     not in (
         "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group",
+        "job_key",
     )
 )  # fmt: skip
+
+# The row itself is written right after, in the same transaction.
+RELEASE_UNIQUES: Final = "UPDATE tasks SET job_unique = NULL WHERE id = ANY($1::text[])"
 
 PARTS: Final = {
     "insert_promises": _insert("promises", rows.PROMISE_COLUMNS),
@@ -146,6 +161,8 @@ PARTS: Final = {
     "drop_listeners": "DELETE FROM listeners WHERE promise = ANY(?::text[])",
     "insert_schedules": _insert("schedules", rows.SCHEDULE_COLUMNS),
     "update_schedules": _update("schedules", rows.SCHEDULE_COLUMNS),
+    "insert_queues": _insert("queues", rows.QUEUE_COLUMNS, "name"),
+    "update_queues": _update("queues", rows.QUEUE_COLUMNS, "name"),
     "drop_promises": "DELETE FROM promises WHERE id = ANY(?::text[])",
     "drop_tasks": "DELETE FROM tasks WHERE id = ANY(?::text[])",
     "drop_schedules": "DELETE FROM schedules WHERE id = ANY(?::text[])",
@@ -166,7 +183,7 @@ def save_statement(parts: tuple[str, ...]) -> str:
 
 
 CLEAR: Final = "; ".join(
-    f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules")
+    f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues")
 )
 
 # --- find ------------------------------------------------------------------------------------------------
@@ -177,9 +194,15 @@ _TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
 VIEW_OFFERS: Final = (
     f"SELECT -t.priority, t.created_at, t.id {_TASKS} "
     "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
+    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) "
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
 )
 OFFERS: Final = f"{VIEW_OFFERS} FOR UPDATE OF p, t SKIP LOCKED"
+HELD: Final = (
+    "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
+    "AND claim_group = ANY($1::text[]) GROUP BY claim_group, job_key"
+)
+COUNT_QUEUE: Final = numbered(count_query(POSTGRES))
 _WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"
 DUE_PROMISES: Final = (
     f"SELECT timeout_at, id {_WATCHED} AND timeout_at <= $1 "

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan
-from holdfast.protocol.records import Millis
+from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
+from holdfast.protocol.jobs import queue_group
+from holdfast.protocol.records import Millis, Task
 from holdfast.store import postgres_statements as sql
 from holdfast.store import rows
 from holdfast.store.interface import (
@@ -60,6 +61,7 @@ class Transaction:
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
         self._held: set[str] = set()  # those that exist
         self._held_schedules: set[str] = set()
+        self._held_queues: set[str] = set()
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
         self._may_wait = True
         self._now: Millis | None = None
@@ -71,6 +73,9 @@ class Transaction:
 
     async def begin(self, statement: str, first: set[str]) -> None:
         await self._connection.execute(statement)
+        await self.lock_first(first)
+
+    async def lock_first(self, first: set[str]) -> None:
         await self._lock(first)
 
     async def perform(self, step: Step) -> Any:
@@ -150,6 +155,8 @@ class Transaction:
 
     async def _fetch(self, fetch: Fetch) -> Sequence[Any]:
         ids = fetch.ids
+        if fetch.what in ("queues", "gates") and fetch.change:
+            return await self._fetch_queues(fetch)
         if fetch.what == "records" and fetch.change:
             await self._lock(ids)
             ids = ids & self._held  # what has no row was looked for already
@@ -160,13 +167,25 @@ class Transaction:
             self._now = found[0][-1]
         return found
 
+    async def _fetch_queues(self, fetch: Fetch) -> Sequence[Any]:
+        """Locked and read in one. Queues come last of all in the order, and among themselves by name."""
+        statement = sql.LOCK_GATES if fetch.what == "gates" else sql.LOCK_QUEUES
+        if self._held_queues and min(fetch.ids) < max(self._held_queues):
+            statement += " NOWAIT"
+        found: Sequence[Any] = await self._connection.fetch(statement, list(fetch.ids))
+        self._held_queues.update(row[0] for row in found)
+        if found:
+            self._may_wait = False
+        return found
+
     async def _load_all(self, ws: WorkingSet) -> None:
         for row in await self._connection.fetch(sql.RECORDS_ALL):
             fill_record(ws, row)
         if ws.promises:
             await self._drive(load_obligations(ws, set(ws.promises)))
         schedules = {row[0] for row in await self._connection.fetch(sql.SCHEDULE_IDS)}
-        await self._drive(load(ws, Footprint(schedule_views=schedules)))
+        queues = {row[0] for row in await self._connection.fetch(sql.QUEUE_NAMES)}
+        await self._drive(load(ws, Footprint(schedule_views=schedules, queue_views=queues)))
 
     # --- save ----------------------------------------------------------------------------------------
 
@@ -179,10 +198,13 @@ class Transaction:
             await self._connection.execute(sql.CLEAR)
             self._held.clear()
             self._held_schedules.clear()
+            self._held_queues.clear()
         parts = _Parts()
+        await self._release_uniques(ws)
         self._save_records(ws, parts)
         self._save_obligations(ws, parts)
         self._save_schedules(ws, parts)
+        self._save_queues(ws, parts)
         if clock is not None and clock >= self._store_clock_from:
             parts.add("set_clock", clock, clock)
             self.stored_clock = clock
@@ -192,6 +214,22 @@ class Transaction:
         self._held.difference_update(ws.forgotten)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
         ws.saved()
+
+    async def _release_uniques(self, ws: WorkingSet) -> None:
+        """A unique key that passes from one task to another in this commit is let go before it is taken: the
+        parts of a statement happen in no order."""
+        changed = [task for key in ws.changed_tasks if (task := ws.tasks[key]) is not None and task.job]
+        if any(task.id not in self._held and task.job and task.job.unique for task in changed):
+            ended = [task.id for task in changed if task.id in self._held and _holds_nothing(task)]
+            if ended:
+                await self._connection.execute(sql.RELEASE_UNIQUES, ended)
+
+    def _save_queues(self, ws: WorkingSet, parts: "_Parts") -> None:
+        queues = [queue for name in ws.changed_queues if (queue := ws.queues[name]) is not None]
+        held = self._held_queues
+        parts.add_rows("insert_queues", [rows.queue_row(queue) for queue in queues if queue.name not in held])
+        parts.add_rows("update_queues", [rows.queue_row(queue) for queue in queues if queue.name in held])
+        held.update(queue.name for queue in queues)
 
     def _save_records(self, ws: WorkingSet, parts: "_Parts") -> None:
         promises = {
@@ -239,9 +277,13 @@ class Transaction:
 
     # --- find ----------------------------------------------------------------------------------------
 
-    async def _find(self, scan: Scan) -> list[str]:
+    async def _find(self, scan: Scan) -> list[Any]:
         if isinstance(scan, ClaimScan):
             return await self._find_offers(scan)
+        if isinstance(scan, HeldScan):
+            return [tuple(row) for row in await self._connection.fetch(sql.HELD, list(scan.groups))]
+        if isinstance(scan, QueueCountScan):
+            return [(name, *await self._count_queue(queue_group(name))) for name in scan.names]
         statement, parameters = find_query(scan, POSTGRES)
         return [row[0] for row in await self._connection.fetch(sql.numbered(statement), *parameters)]
 
@@ -250,10 +292,17 @@ class Transaction:
         best: list[Any] = []
         for group in scan.groups:
             statement = sql.VIEW_OFFERS if scan.view else sql.OFFERS
-            best += await self._connection.fetch(statement, group, scan.now, scan.limit)
+            without = list(scan.without.get(group, ()))
+            best += await self._connection.fetch(
+                statement, group, scan.now, scan.limit, scan.ceiling, without
+            )
         if not scan.view:
             self._note_held(row[2] for row in best)
         return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
+
+    async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
+        offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
+        return offered + parked, parked, claimed, running
 
     async def _find_due(self, now: Millis, limit: int) -> Due:
         first: Millis | None = await self._connection.fetchval(sql.FIRST)
@@ -284,6 +333,10 @@ class Transaction:
         found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
         offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
         return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
+
+
+def _holds_nothing(task: Task) -> bool:
+    return task.state == "fulfilled" or task.job is None or task.job.unique is None
 
 
 class _Parts:

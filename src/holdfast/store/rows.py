@@ -9,9 +9,11 @@ from hashlib import sha256
 from typing import Any, Final, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.jobs import Job, Queue
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
 
@@ -21,11 +23,18 @@ PROMISE_COLUMNS: Final = (
     "id", "state", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "ikc", "iku",
     "branch", "origin", "watched",
 )  # fmt: skip
-TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group")
+TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique")
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
+QUEUE_COLUMNS: Final = ("name", "gated", "record")
+
+_job_at: Final = Task.__struct_fields__.index("job")
+_plain_fields: Final = Task.__struct_fields__[:_job_at]
+assert _job_at == len(Task.__struct_fields__) - 1
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_value: Final = msgspec.json.Decoder(Value).decode
+_decode_job: Final = msgspec.json.Decoder(Job).decode
+_decode_queue: Final = msgspec.json.Decoder(Queue).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
 _promise_states: Final = frozenset(
     {"pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"}
@@ -89,24 +98,39 @@ def read_promise(row: Row) -> Promise:
 
 
 def task_row(task: Task) -> Row:
-    target = task.target
-    return (
-        *(getattr(task, name) for name in Task.__struct_fields__),
-        poll_group(target),
-        claim_group(target),
-    )
+    target, job = task.target, task.job
+    plain = tuple(getattr(task, name) for name in _plain_fields)
+    if job is None:
+        return (*plain, None, poll_group(target), claim_group(target), None, None)
+    return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
 
 
 def read_task(row: Row) -> Task:
     try:
-        task = msgspec.convert(dict(zip(Task.__struct_fields__, row, strict=False)), Task, strict=False)
-    except msgspec.ValidationError as error:
+        task = msgspec.convert(dict(zip(_plain_fields, row, strict=False)), Task, strict=False)
+        text = row[_job_at]
+        if text is not None:
+            task = replace(task, job=_decode_job(text))
+    except msgspec.DecodeError as error:
         raise CorruptRecord(f"task {row[0]!r} cannot be read: {error}") from error
-    if (task.state in ("pending", "acquired")) != (task.due_at is not None) or (task.state == "acquired") != (
-        task.pid is not None
-    ):
+    is_timed = task.state in ("pending", "acquired")
+    # A job that rests halted may still expire.
+    if (is_timed != (task.due_at is not None) and not (task.state == "halted" and task.job is not None)) or (
+        task.state == "acquired"
+    ) != (task.pid is not None):
         raise CorruptRecord(f"task {task.id!r} is {task.state}, due at {task.due_at!r}, held by {task.pid!r}")
     return task
+
+
+def queue_row(queue: Queue) -> Row:
+    return (queue.name, queue.is_gated, _encode(queue).decode())
+
+
+def read_queue(row: Row) -> Queue:
+    try:
+        return _decode_queue(row[2])
+    except msgspec.DecodeError as error:
+        raise CorruptRecord(f"queue {row[0]!r} cannot be read: {error}") from error
 
 
 def schedule_row(entry: ScheduleEntry) -> Row:

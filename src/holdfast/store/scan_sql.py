@@ -7,7 +7,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.engine.scans import LeaseScan, Page, PromiseScan, ScheduleScan, Span, TaskScan, TreeScan
+from holdfast.engine.scans import (
+    LeaseScan,
+    Page,
+    PromiseScan,
+    QueueScan,
+    ScheduleScan,
+    Span,
+    TaskScan,
+    TreeScan,
+)
 from holdfast.protocol import limits, tags
 from holdfast.store import rows
 
@@ -20,14 +29,21 @@ class Words(Struct, frozen=True):
 
     tag: str  # with {column}
     timer: str
+    parked: str
+    offered: str
 
 
 SQLITE: Final = Words(
     "EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)",
     "(p.tags ->> '$.\"resonate:timer\"' = 'true')",
+    "parked = 1",
+    "parked = 0",
 )
 POSTGRES: Final = Words(
-    "{column}::jsonb ->> ?::text = ?::text", "(p.tags::jsonb ->> 'resonate:timer' = 'true')"
+    "{column}::jsonb ->> ?::text = ?::text",
+    "(p.tags::jsonb ->> 'resonate:timer' = 'true')",
+    "parked",
+    "NOT parked",
 )
 
 
@@ -79,8 +95,45 @@ _TREE: Final = " UNION ".join(
 )
 
 
+# The groups of open jobs: from each to the next along an index, however many jobs there are of each.
+_GROUPS: Final = (
+    "{name}(g) AS (SELECT min(claim_group) FROM tasks WHERE {which} UNION ALL SELECT "
+    "(SELECT min(claim_group) FROM tasks WHERE {which} AND claim_group > {name}.g) FROM {name} "
+    "WHERE {name}.g IS NOT NULL)"
+)
+_QUEUES: Final = (
+    "WITH RECURSIVE {groups} SELECT name FROM (SELECT name FROM queues UNION SELECT substr(g, 7) FROM "
+    "(SELECT g FROM offered UNION SELECT g FROM parked UNION SELECT g FROM held) used "
+    "WHERE substr(g, 1, 6) = 'queue.') q "
+)
+
+
+def count_query(words: Words) -> str:
+    """Of one group: offered, parked, claimed and started jobs."""
+    waiting = "FROM tasks WHERE state = 'pending' AND {parked} AND job IS NOT NULL AND claim_group = ?"
+    held = "FROM tasks WHERE state = 'acquired' AND job IS NOT NULL AND claim_group = ? AND started_at IS"
+    return (
+        f"SELECT (SELECT count(*) {waiting.format(parked=words.offered)}), "
+        f"(SELECT count(*) {waiting.format(parked=words.parked)}), "
+        f"(SELECT count(*) {held} NULL), (SELECT count(*) {held} NOT NULL)"
+    )
+
+
+def _queue_query(words: Words) -> str:
+    pending = "state = 'pending' AND {parked} AND claim_group IS NOT NULL AND job IS NOT NULL"
+    groups = ", ".join(
+        _GROUPS.format(name=name, which=which)
+        for name, which in (
+            ("offered", pending.format(parked=words.offered)),
+            ("parked", pending.format(parked=words.parked)),
+            ("held", "state = 'acquired' AND job IS NOT NULL"),
+        )
+    )
+    return _QUEUES.format(groups=groups)
+
+
 def find_query(
-    scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan, words: Words
+    scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan, words: Words
 ) -> tuple[str, list[Any]]:
     query = _Query(words)
     match scan:
@@ -105,6 +158,12 @@ def find_query(
             rest, parameters = query.page(page, "t")
             join = " JOIN promises p ON p.id = t.id" if scan.tags else ""
             return "SELECT t.id FROM tasks t" + join + rest, parameters
+        case QueueScan(page):
+            query.where("q.name > ?", page.after)
+            if page.prefix:
+                query.where("q.name BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+            where = f"WHERE {' AND '.join(query.conditions)} ORDER BY q.name LIMIT ?"
+            return _queue_query(words) + where, [*query.parameters, page.limit]
         case ScheduleScan(page, wanted):
             query.tags(wanted, "s.promise_tags")
             rest, parameters = query.page(page, "s")

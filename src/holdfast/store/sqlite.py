@@ -8,7 +8,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan
+from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
+from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
 from holdfast.store import rows
 from holdfast.store import sqlite_statements as sql
@@ -66,7 +67,7 @@ class SqliteFile:
     def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
         self._path = str(path)
         self._connect = connect
-        self._transaction: _Transaction | None = None
+        self._transaction: SqliteTransaction | None = None
 
     def open(self) -> Millis:
         _create_private(self._path)
@@ -84,9 +85,16 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
-        self._transaction = _Transaction(connection)
+        self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
         return int(now)
+
+    def foreign_version(self) -> int:
+        """Another number after any other connection has committed."""
+        if self._transaction is None:
+            raise StoreError(f"{self._path} is not open")
+        ((version,),) = self._transaction.connection.execute("PRAGMA data_version").fetchall()
+        return int(version)
 
     def close(self) -> None:
         if self._transaction is not None:
@@ -113,7 +121,11 @@ class SqliteStore(ThreadedStore):
     """A SQLite file behind a thread of its own: what a node is given."""
 
     def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
-        super().__init__(SqliteFile(path, connect=connect), "holdfast-sqlite")
+        self._file = SqliteFile(path, connect=connect)
+        super().__init__(self._file, "holdfast-sqlite")
+
+    def foreign_version(self) -> Awaitable[int]:
+        return self._call(self._file.foreign_version)
 
 
 def _create_private(path: str) -> None:
@@ -125,7 +137,7 @@ def _create_private(path: str) -> None:
             raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
 
 
-class _Transaction:
+class SqliteTransaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
     def __init__(self, connection: Any) -> None:
@@ -177,13 +189,14 @@ class _Transaction:
         if ws.promises:
             self._load(load_obligations(ws, set(ws.promises)))
         schedules = {schedule_id for (schedule_id,) in self._query("SELECT id FROM schedules")}
-        self._load(load(ws, Footprint(schedules=schedules)))
+        queues = {name for (name,) in self._query("SELECT name FROM queues")}
+        self._load(load(ws, Footprint(schedules=schedules, queues=queues)))
 
     # --- save ----------------------------------------------------------------------------------------
 
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         if ws.cleared:
-            for table in ("promises", "tasks", "callbacks", "listeners", "schedules"):
+            for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
                 self.connection.execute(f"DELETE FROM {table}")
         promises = [
             rows.promise_row(promise, ws.is_watched(key))
@@ -211,6 +224,9 @@ class _Transaction:
             )
             gone = [key for key in ws.changed_schedules if ws.schedules[key] is None]
             self._by_ids(sql.DROP_SCHEDULES, gone)
+        if ws.changed_queues:
+            queues = (ws.queues[name] for name in ws.changed_queues)
+            self._write(sql.UPSERT_QUEUES, [rows.queue_row(queue) for queue in queues if queue is not None])
         if clock is not None:
             self.connection.execute(sql.SET_CLOCK, (clock, clock))
         ws.saved()
@@ -229,9 +245,13 @@ class _Transaction:
 
     # --- find ----------------------------------------------------------------------------------------
 
-    def _find(self, scan: Scan) -> list[str]:
+    def _find(self, scan: Scan) -> list[Any]:
         if isinstance(scan, ClaimScan):
             return self._find_offers(scan)
+        if isinstance(scan, HeldScan):
+            return self._by_ids(sql.HELD, scan.groups)
+        if isinstance(scan, QueueCountScan):
+            return [(name, *self._count_queue(queue_group(name))) for name in scan.names]
         statement, parameters = find_query(scan, SQLITE)
         return [row[0] for row in self._query(statement, parameters)]
 
@@ -239,8 +259,15 @@ class _Transaction:
         """The best of each group by its index, then the best of those: the backlog does not matter."""
         best: list[Any] = []
         for group in scan.groups:
-            best += self._query(sql.OFFERS, (group, scan.now, scan.limit))
+            without = scan.without.get(group)
+            keys = [_encode(without).decode()] if without else []
+            parameters = [group, scan.now, scan.ceiling, *keys, scan.limit]
+            best += self._query(sql.OFFERS_WITHOUT if without else sql.OFFERS, parameters)
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
+
+    def _count_queue(self, group: str) -> tuple[int, int, int, int]:
+        ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group] * 4)
+        return offered + parked, parked, claimed, running
 
     def _find_due(self, now: Millis, limit: int) -> Due:
         due = [[row[0] for row in self._query(statement, (now, limit))] for statement in sql.DUE]

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Final
 
 from holdfast.store import rows
+from holdfast.store.scan_sql import SQLITE, count_query
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -35,7 +36,23 @@ UPSERT_PROMISES: Final = _upsert(
 UPSERT_TASKS: Final = _upsert(
     "tasks",
     rows.TASK_COLUMNS,
-    ("id", "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group"),
+    (
+        "id",
+        "target",
+        "dialect",
+        "timer",
+        "priority",
+        "timeout_at",
+        "created_at",
+        "poll_group",
+        "claim_group",
+        "job_key",
+    ),
+)
+UPSERT_QUEUES: Final = (
+    "INSERT INTO queues (name, gated, record) VALUES ",
+    "(?, ?, ?)",
+    " ON CONFLICT (name) DO UPDATE SET gated = excluded.gated, record = excluded.record",
 )
 UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
 INSERT_CALLBACKS: Final = ("INSERT INTO callbacks VALUES ", "(?, ?)", " ON CONFLICT DO NOTHING")
@@ -58,6 +75,12 @@ OBLIGATIONS: Final = (
 SCHEDULES: Final = (
     f"SELECT {_columns(rows.SCHEDULE_COLUMNS)} FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 )
+UNIQUES: Final = (
+    "SELECT job_unique, id FROM tasks WHERE job_unique IN (SELECT value FROM json_each(?)) "
+    "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
+)
+QUEUES: Final = "SELECT name, gated, record FROM queues WHERE name IN (SELECT value FROM json_each(?))"
+GATES: Final = f"{QUEUES} AND gated = 1"
 DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
 DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
 DROP_PROMISES: Final = "DELETE FROM promises WHERE id IN (SELECT value FROM json_each(?))"
@@ -65,10 +88,19 @@ DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
-OFFERS: Final = (
+_OFFERS: Final = (
     "SELECT -priority, created_at, id FROM tasks "
-    "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? "
-    "ORDER BY priority DESC, created_at, id LIMIT ?"
+    "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? AND priority <= ? "
+    "{without}ORDER BY priority DESC, created_at, id LIMIT ?"
+)
+OFFERS: Final = _OFFERS.format(without="")
+OFFERS_WITHOUT: Final = _OFFERS.format(
+    without="AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+)
+COUNT_QUEUE: Final = count_query(SQLITE)
+HELD: Final = (
+    "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
+    "AND claim_group IN (SELECT value FROM json_each(?)) GROUP BY claim_group, job_key"
 )
 WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched = 1 AND timeout_at"
 DUE_PROMISES: Final = f"SELECT id {WATCHED} <= ? ORDER BY timeout_at, id LIMIT ?"
@@ -83,6 +115,9 @@ FETCH: Final = {
     "branches": RECORDS_BY_BRANCH,
     "obligations": OBLIGATIONS,
     "schedules": SCHEDULES,
+    "uniques": UNIQUES,
+    "queues": QUEUES,
+    "gates": GATES,
 }
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)

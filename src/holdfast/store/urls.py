@@ -1,7 +1,9 @@
 """Where a node keeps its records, as one text: `sqlite:///path`, `postgresql://host/database`, `memory:`."""
 
+from pathlib import Path
 from urllib.parse import unquote
 
+from holdfast.protocol.text import hide_password
 from holdfast.store.interface import Store, StoreError
 
 
@@ -21,20 +23,22 @@ def open_store(url: str) -> Store:
         from holdfast.store.memory import MemoryStore
 
         return MemoryStore()
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+    if (file := file_of(url)) is not None:
         from holdfast.store.sqlite import SqliteStore
 
-        return SqliteStore(unquote(url.removeprefix("sqlite:///")))
+        return SqliteStore(file)
     if url.startswith(("postgresql://", "postgres://")):
         from holdfast.store.postgres import PostgresStore
 
         return PostgresStore(url)
     raise UnknownStore(
-        f"{_without_password(url)!r} names no store. "
+        f"{hide_password(url)!r} names no store. "
         f"Use sqlite:///path, postgresql://host/database or memory:. [{UnknownStore.code}]"
     )
 
 
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}...@{rest.rpartition('@')[2]}" if "@" in rest else url
+def file_of(url: str) -> Path | None:
+    """The SQLite file that a URL names, if it names one."""
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        return Path(unquote(url.removeprefix("sqlite:///")))
+    return None

@@ -16,7 +16,16 @@ from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, Request, TaskFence
 
 # What changes an execution or its task. A claim is one: whoever dies right after it leaves a lease behind.
-WRITES: Final = {"task.claim", "task.fence", "task.suspend", "task.fulfill", "task.release", "task.halt"}
+WRITES: Final = {
+    "task.claim",
+    "task.start",
+    "task.fence",
+    "task.suspend",
+    "task.fulfill",
+    "task.fail",
+    "task.release",
+    "task.halt",
+}
 
 Side = Literal["before", "after"]
 

@@ -32,8 +32,9 @@ from holdfast.app import App
 from holdfast.client.asking import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.node import Node
-from holdfast.protocol.records import Promise
-from holdfast.protocol.requests import TaskRelease
+from holdfast.protocol.jobs import CODE_HEADER, WORKER_CRASHED, WORKER_HEADER
+from holdfast.protocol.records import Promise, Task, Value
+from holdfast.protocol.requests import TaskFail, TaskRelease
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
@@ -100,16 +101,17 @@ class World:
         return self.store.promises[execution].state != "pending"
 
     def ended(self) -> list[Promise]:
-        """Every execution that came to an end of its own, also by seeing that it was cancelled."""
+        """Every execution that came to an end of its own, also by being cancelled. No plain tasks."""
         return [
             self.store.promises[key]
-            for key in self.store.tasks
-            if self.store.promises[key].state in ("resolved", "rejected")
-            or (
-                cancellation_id(key) in self.store.promises
-                and self.store.promises[key].state == "rejected_canceled"
-            )
+            for key, task in self.store.tasks.items()
+            if task.job is None and self._has_ended(key)
         ]
+
+    def _has_ended(self, execution: str) -> bool:
+        state = self.store.promises[execution].state
+        saw_it = cancellation_id(execution) in self.store.promises
+        return state in ("resolved", "rejected") or (state == "rejected_canceled" and saw_it)
 
     def settle_down(self) -> None:
         """Let what was started and not awaited come to its end, as far as it can without help."""
@@ -148,6 +150,7 @@ class World:
             replace(self.app.settings, worker=False),
             self.app.registry,
             seams=self._seams(EmbeddedClient(self.node)),
+            tasks=self.app.tasks,
         )
         await self._caller.open()
         await self._hire()
@@ -166,7 +169,8 @@ class World:
     async def _hire(self) -> None:
         client = MortalClient(EmbeddedClient(self.node), self.fuse, self._on_death)
         settings = replace(self.app.settings, worker=True)
-        self._worker = Session(settings, self.app.registry, self.app.providers, self._seams(client))
+        seams = self._seams(client)
+        self._worker = Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
         await self._worker.open()
 
     def _seams(self, client: Any) -> Seams:
@@ -203,12 +207,20 @@ class World:
             await dead.abandon()
             held = [task for task in self.store.tasks.values() if task.pid == dead.pid]
             if held:
-                await self.node.request([ask(TaskRelease(task.id, task.version)) for task in held])
+                await self.node.request([ask(_given_up(task)) for task in held])
         await self._hire()
 
 
 async def _over(funeral: asyncio.Task[None]) -> None:
     await asyncio.wait([funeral])
+
+
+def _given_up(task: Task) -> TaskRelease | TaskFail:
+    """What the node would do by itself once the lease has lapsed."""
+    if task.job is None or task.started_at is None:
+        return TaskRelease(task.id, task.version)
+    value = Value({CODE_HEADER: WORKER_CRASHED, WORKER_HEADER: task.pid or ""})
+    return TaskFail(task.id, task.version, WORKER_CRASHED, value)
 
 
 class _Ear(logging.Handler):

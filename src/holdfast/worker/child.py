@@ -3,6 +3,9 @@
 It reads orders from its standard input and answers on its standard output, in frames of a 4-byte length
 and JSON. A function is found by module and name, its arguments are typed by its annotations.
 
+An order is answered by two frames: one that is empty when the function begins, so that the time it took to
+start the process and to import the function is not counted as its own, and the answer.
+
 1. What a step prints goes to standard error: standard output belongs to the answers.
 2. The child dies with its parent. A thread of its own reads the orders and ends the process when they end,
    also in the middle of a step.
@@ -28,6 +31,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepExited
+from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import Call, signature_of
 
@@ -46,6 +50,17 @@ class Hello(Struct):
     main_file: str | None = None
 
 
+class _Parent:
+    """Who this process works for, once it has said so."""
+
+    hello: Hello | None = None
+    answers: BinaryIO | None = None
+    is_told: bool = True  # that the function of the current order has begun
+
+
+_parent: Final = _Parent()
+
+
 class Order(Struct):
     """A step to perform."""
 
@@ -54,6 +69,7 @@ class Order(Struct):
     args: list[Raw]
     kwargs: dict[str, Raw]
     attempt: int
+    info: ExecutionInfo | None = None
 
 
 def main() -> None:
@@ -65,15 +81,30 @@ def main() -> None:
     first = _read(orders_in)
     if first is None:
         return
-    hello: Hello = load(first, Hello)
+    hello = _parent.hello = load(first, Hello)
     sys.path[:] = hello.path
     orders: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(orders_in, orders), daemon=True).start()
+    _parent.answers = answers_out
     while True:
-        answer = perform(hello, load(orders.get(), Order))
+        order = load(orders.get(), Order)
+        _parent.is_told = False
+        answer = perform(hello, order)
         sys.stdout.flush()
-        answers_out.write(len(answer).to_bytes(LENGTH_BYTES, "big") + answer)
-        answers_out.flush()
+        begun()  # also when it could not even begin
+        _write(answers_out, answer)
+
+
+def begun() -> None:
+    """Tell the parent that the function begins now. A function that `announces_itself` calls this."""
+    if not _parent.is_told and _parent.answers is not None:
+        _parent.is_told = True
+        _write(_parent.answers, b"")
+
+
+def _write(stream: BinaryIO, frame: bytes) -> None:
+    stream.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
+    stream.flush()
 
 
 def perform(hello: Hello, order: Order) -> bytes:
@@ -82,13 +113,19 @@ def perform(hello: Hello, order: Order) -> bytes:
         call = Call(order.qualname, tuple(order.args), order.kwargs)
         args, kwargs = signature_of(function).bind(call, load)
         step = Step(order.qualname, function, args, kwargs, Signal())
-        return VALUE + dump(copy_context().run(_call, step, order.attempt))
+        return VALUE + dump(copy_context().run(_call, step, order))
     except Exception as error:
         return ERROR + dump(fault.describe(error))
     except BaseException as error:
         exited = StepExited(f"The step {order.qualname} raised {error!r}")
         exited.__cause__ = error
         return ERROR + dump(fault.describe(exited))
+
+
+def find_here(module_name: str, qualname: str) -> Any:
+    """What the parent calls by this name. For code that runs in a child."""
+    assert _parent.hello is not None, "this is no child"
+    return find(_parent.hello, module_name, qualname)
 
 
 def find(hello: Hello, module_name: str, qualname: str) -> Any:
@@ -116,8 +153,12 @@ def _main_module(hello: Hello) -> ModuleType:
     return sys.modules[MAIN_ALIAS]
 
 
-def _call(step: Step, attempt: int) -> Any:
-    set_attempt(attempt)
+def _call(step: Step, order: Order) -> Any:
+    set_attempt(order.attempt)
+    if order.info is not None:
+        of_step.set(order.info)
+    if not getattr(step.function, "announces_itself", False):
+        begun()
     value = step.perform()
     return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 

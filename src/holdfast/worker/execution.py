@@ -38,6 +38,7 @@ from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution_errors import ClaimGone, NotRecorded, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe
+from holdfast.worker.news import News
 from holdfast.worker.operations import Call, Note, Operation, Step
 from holdfast.worker.pen import Pen
 from holdfast.worker.progress import Progress
@@ -71,7 +72,7 @@ class Execution:
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._is_doubtful = False  # there may be news that no message told us of
-        self._news = asyncio.Event()
+        self._news = News()
         self._steps = StepsUnderWay(around, self._news)
         self._started = False
         self._loop = asyncio.get_running_loop()
@@ -172,17 +173,17 @@ class Execution:
     def notice(self, promise: Promise) -> None:
         """A promise that this execution listens to has settled."""
         self._learn(promise)
-        self._news.set()
+        self._news.tell()
 
     def doubt(self) -> None:
         """Something has woken it while it is held: look what that was."""
         self._is_doubtful = True
-        self._news.set()
+        self._news.tell()
 
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more."""
         self._pen.is_lost = True
-        self._news.set()
+        self._news.tell()
 
     def _check_claim(self) -> None:
         """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
@@ -296,7 +297,6 @@ class Execution:
             if unheard:
                 await self._listen(unheard)
         while not self._has_news():
-            self._news.clear()
             if not self._listening:
                 await self._news.wait()
                 continue

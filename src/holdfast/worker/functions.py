@@ -21,7 +21,7 @@ from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
 from holdfast.worker.performance import Mode
-from holdfast.worker.registry import Workflow
+from holdfast.worker.registry import Callee, Workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
 from holdfast.worker.user_tags import check_user_tags
@@ -162,12 +162,14 @@ def call(
     workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
 ) -> Future[T]: ...
 @overload
+def call(task: Callee[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+@overload
 def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
 def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Run another workflow, on any worker of its group, and await its result.
+    """Run another workflow, on any worker of its group, and await its result; or a task, by its queue.
 
-    Crash: it runs once, whoever of the two dies. Its error is raised here. To run it right here, as part of
-    this one, call it like a function instead.
+    Crash: it runs once, whoever of the two dies. The error of a workflow is raised here; a task gives its
+    `TaskResult`, ok or not. To run it right here, as part of this one, call it like a function instead.
     """
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
 
@@ -175,9 +177,11 @@ def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
 @overload
 def start(workflow: Workflow[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[str]: ...
 @overload
+def start(task: Callee[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[str]: ...
+@overload
 def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
 def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
-    """Start another workflow and go on; the result is its id. It outlives this one."""
+    """Start another workflow, or send a task, and go on; the result is its id. It outlives this one."""
     return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
 
 
@@ -185,8 +189,14 @@ detach = start
 
 
 def _call(
-    workflow: "Workflow[..., Any] | str", args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool
+    workflow: "Workflow[..., Any] | Callee[..., Any] | str",
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    waits: bool,
 ) -> Call:
+    if isinstance(workflow, Callee):
+        return workflow.as_call(args, kwargs, waits=waits)
     if isinstance(workflow, str):
         return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
     return Call(

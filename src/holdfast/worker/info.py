@@ -1,4 +1,4 @@
-"""What code may know about the execution it is part of, in the workflow and inside its steps."""
+"""What code may know about the execution or task it is part of: in a workflow, inside its steps, inside a task."""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -7,6 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.protocol.records import Promise
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.step import step_signal
 
 never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
 
@@ -15,7 +17,8 @@ class ExecutionInfo(Struct, frozen=True):
     """Where the code is running.
 
     `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
-    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key.
+    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key. Inside a
+    background task `workflow` is the task's name and `id` is its own.
     """
 
     id: str
@@ -24,6 +27,11 @@ class ExecutionInfo(Struct, frozen=True):
     deadline: datetime | None
     token: int
     step: str | None = None
+
+    @property
+    def signal(self) -> Signal:
+        """Inside a step or a task: is its result still wanted?"""
+        return step_signal()
 
 
 # Set in the Context of each step, when it starts: a step keeps the token it began with.

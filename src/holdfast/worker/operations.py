@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast import runtime
+from holdfast.protocol.records import Promise
+from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Mode
 from holdfast.worker.retry import Retry
 
@@ -108,10 +110,29 @@ class Await(Operation):
         return self._returns
 
 
+class Errand(Struct, frozen=True):
+    """What is different when a plain task is called: where it goes, its tags, and how its outcome is read."""
+
+    target: str
+    entries: dict[str, str]
+    read: Callable[[Promise, Payloads, Mapping[str, type[Exception]]], Any]
+
+
 class Call(Operation):
     """Another workflow, run by any worker. `waits` is False for one that is only started."""
 
-    __slots__ = ("_returns", "args", "group", "kwargs", "tags", "timeout_s", "version", "waits", "workflow")
+    __slots__ = (
+        "_returns",
+        "args",
+        "errand",
+        "group",
+        "kwargs",
+        "tags",
+        "timeout_s",
+        "version",
+        "waits",
+        "workflow",
+    )
 
     def __init__(
         self,
@@ -124,6 +145,7 @@ class Call(Operation):
         group: str | None,
         timeout_s: float | None,
         waits: bool,
+        errand: Errand | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         self.workflow = workflow
@@ -133,6 +155,7 @@ class Call(Operation):
         self.group = group
         self.timeout_s = timeout_s
         self.waits = waits
+        self.errand = errand
         self.tags = tags or {}
         self._returns = returns
 

@@ -87,13 +87,26 @@ class Payloads:
         return Value(None, b2a_base64(raw, newline=False).decode("ascii")), seen
 
     def encode_call(
-        self, function_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], version: int
+        self,
+        function_name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        version: int,
+        signature: Signature | None = None,
     ) -> Value:
-        """The parameter of a promise that a function is to settle, as the official SDKs write it."""
+        """The parameter of a promise that a function is to settle, as the official SDKs write it.
+
+        With a signature the arguments are read back as it says: BadArguments where they do not fit.
+        """
         call: dict[str, Any] = {"func": function_name, "args": args, "version": version}
         if kwargs:
             call["kwargs"] = kwargs
-        return self.encode(call)
+        raw = dump(call)
+        if signature is not None:
+            signature.bind(load(raw, Call), load)
+        if self._codec is not None:
+            raw = self._codec.encode(raw)
+        return Value(None, b2a_base64(raw, newline=False).decode("ascii"))
 
     def decode_call(self, value: Value) -> Call:
         call = self.decode(value, Call)

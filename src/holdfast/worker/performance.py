@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import Context
 from inspect import CO_COROUTINE, isawaitable, iscoroutinefunction
 from types import CoroutineType, FunctionType
@@ -21,9 +21,10 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 from holdfast.runtime import step as step_module
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
-from holdfast.worker import threads
+from holdfast.worker import performers, threads
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepCalledOff, StepExited, StepTimedOut
+from holdfast.worker.performers import Body, Performers
 from holdfast.worker.processes import Processes
 from holdfast.worker.retry import NEVER, Retry, next_delay
 from holdfast.worker.threads import Threads, Ticket
@@ -83,6 +84,7 @@ class Stage(Protocol):
     context: Context
     threads: Threads
     processes: Processes
+    performers: Performers
     tasks_left_behind: set[asyncio.Task[Any]]
     random: Callable[[], float]
 
@@ -96,7 +98,6 @@ class Performance:
         "_attempt",
         "_attempt_signal",
         "_began_at",
-        "_body",
         "_done",
         "_over",
         "_queued",
@@ -105,7 +106,7 @@ class Performance:
         "_task",
         "_ticket",
         "_timer",
-        "_withdraw",
+        "body",
         "call",
         "mode",
     )
@@ -119,13 +120,17 @@ class Performance:
         self._attempt_signal: Signal | None = None
         self._began_at = stage.loop.time()
         self._task: asyncio.Task[Any] | None = None
-        self._body: Coroutine[Any, Any, Any] | None = None
+        self.body: Body | None = None  # of an attempt that is, or will be, in a task
         self._ticket: Ticket | None = None
         self._timer: TimerHandle | None = None
         self._stop: Exception | None = None  # why the current attempt was told to stop
         self._over = False
         self._queued = False  # for a child process; a thread's ticket knows by itself
-        self._withdraw = call.step.signal.on_set(self._signalled)
+        call.step.watch(self._signalled)
+
+    @property
+    def name(self) -> str:
+        return self.call.step.name
 
     def start(self) -> None:
         if self.mode == "inline":
@@ -139,7 +144,7 @@ class Performance:
             state = "stopping"
         elif self._queued or (self._ticket is not None and self._ticket.began_at is None):
             state = "queued"
-        elif self._ticket is None and self._task is None and self._timer is not None:
+        elif self._ticket is None and self.body is None and self._timer is not None:
             state = "waiting to retry"
         running_s = self._stage.loop.time() - self._began_at
         return RunningStep(self.call.step.name, self.mode, self._attempt, running_s, state)
@@ -147,7 +152,7 @@ class Performance:
     # -- attempts
 
     def _begin(self) -> None:
-        if self._over or self.call.step.signal.is_set:
+        if self._over or self.call.step.is_called_off:
             return  # in the second case _called_off is on its way
         self._timer = None
         self._attempt += 1
@@ -178,25 +183,12 @@ class Performance:
                 self._begin_task(_perform_async(step, self._attempt, signal), context)
                 self._start_clock()
 
-    def _begin_task(self, body: Coroutine[Any, Any, Any], context: Context) -> None:
-        # Not loop.create_task: a factory that starts tasks eagerly would run the step on the fiber's stack.
-        self._body = body
-        self._task = asyncio.Task(
-            self._live(body), loop=self._stage.loop, name=self.call.step.name, context=context
-        )
+    def _begin_task(self, body: Body, context: Context) -> None:
+        self.body = body
+        self._stage.performers.submit(self, body, context)
 
-    async def _live(self, body: Coroutine[Any, Any, Any]) -> Any:
-        """What the task does. It tells the end itself, a turn of the loop sooner than a callback would."""
-        value, error = None, None
-        try:
-            value = await body
-        except BaseException as caught:  # asyncio would let an exit through to whoever runs the loop
-            error = caught
-        if self._stop is None and self._stage.loop.is_running():
-            self._stage.context.run(self._task_ended, value, error)
-        elif error is not None:
-            raise StepExited(f"The step {self.call.step.name} raised {error!r}") from error
-        return value
+    def keep(self, task: asyncio.Task[None], /) -> None:
+        self._task = task
 
     def _start_clock(self) -> None:
         if self.call.time_limit_s is not None:
@@ -223,23 +215,18 @@ class Performance:
         else:
             self._attempt_ended(value, None)
 
-    def _task_ended(self, value: Any, error: BaseException | None) -> None:
-        self._task = self._body = None
+    def ended(self, body: Body, value: Any, error: BaseException | None, /) -> None:
+        """A body has. If it was told to stop and had its value all the same, that is the outcome."""
+        if body is not self.body:
+            return
+        self._task = self.body = None
         self._queued = False
-        if isinstance(error, asyncio.CancelledError):
+        stop, self._stop = self._stop, None
+        if error is not None and stop is not None:
+            error = stop
+        elif isinstance(error, asyncio.CancelledError):
             error = StepExited(f"The step {self.call.step.name} cancelled itself")
         self._attempt_ended(value, error)
-
-    def _stopped(self, task: asyncio.Task[Any]) -> None:
-        """A task that was told to stop has ended. If it had its value all the same, that is the outcome."""
-        self._stage.tasks_left_behind.discard(task)
-        failed = task.cancelled() or task.exception() is not None
-        if task is not self._task:
-            return
-        assert self._body is not None
-        self._body.close()  # it may have been stopped before it began: say that it never will
-        stop, self._stop = self._stop, None
-        self._task_ended(None if failed else task.result(), stop if failed else None)
 
     def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
         if self._over:
@@ -254,7 +241,7 @@ class Performance:
             exited.__cause__ = error
             error = exited
         delay_s = None
-        if not self.call.step.signal.is_set:
+        if not self.call.step.is_called_off:
             elapsed_s = self._stage.loop.time() - self._began_at
             delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
         if delay_s is None:
@@ -278,6 +265,7 @@ class Performance:
         if self._task is not None:
             self._cancel_task(error)
         else:
+            self._close_body()
             self._finish(None, error)
 
     def _time_up(self) -> None:
@@ -297,14 +285,14 @@ class Performance:
         self._attempt_signal.set(error)
         if self._task is not None:
             self._cancel_task(error)
-        elif ticket is not None:
-            self._leave_thread()
+        else:
+            if ticket is not None:
+                self._leave_thread()
+            self._close_body()
             self._attempt_ended(None, error)
 
     def _cancel_task(self, error: Exception) -> None:
         assert self._task is not None
-        if self._stop is None:
-            self._task.add_done_callback(self._stopped, context=self._stage.context)
         self._stop = error
         self._stop_timer()
         self._task.cancel()
@@ -312,11 +300,19 @@ class Performance:
 
     def _leave_task(self) -> None:
         """It was cancelled and would not end: go on without it."""
-        assert self._task is not None
-        self._stage.tasks_left_behind.add(self._task)
-        self._timer = self._task = self._body = None
+        task = self._task
+        assert task is not None
+        self._stage.tasks_left_behind.add(task)
+        task.add_done_callback(self._stage.tasks_left_behind.discard)
+        self._timer = self._task = self.body = None
         error, self._stop = self._stop, None
         self._attempt_ended(None, error)
+
+    def _close_body(self) -> None:
+        """It has not begun: say that it never will."""
+        if self.body is not None:
+            self.body.close()
+            self.body = None
 
     def _leave_thread(self) -> None:
         assert self._ticket is not None
@@ -335,7 +331,7 @@ class Performance:
         assert not self._over
         self._over = True
         self._stop_timer()
-        self._withdraw()
+        self.call.step.unwatch()
         if self._ticket is not None:
             self._leave_thread()
         loop = self._stage.loop
@@ -354,7 +350,7 @@ def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
 
 
 async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
-    if step.signal.is_set:
+    if step.is_called_off:
         raise _called_off(step)
     set_attempt(attempt)
     value = step.perform(signal)
@@ -382,4 +378,4 @@ def _mode_of(function: Callable[..., Any]) -> Mode:
     return "async" if iscoroutinefunction(function) or iscoroutinefunction(call) else "thread"
 
 
-_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], threads, step_module)}
+_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], performers, threads, step_module)}

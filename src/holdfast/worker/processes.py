@@ -26,6 +26,7 @@ from holdfast.runtime.step import Step
 from holdfast.worker import fault
 from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello
 from holdfast.worker.errors import StepNotImportable, StepProcessDied, UnencodablePayload
+from holdfast.worker.info import of_step
 from holdfast.worker.payload import dump, load
 from holdfast.worker.signature import signature_of
 
@@ -42,17 +43,23 @@ class Processes:
         self._reaping: set[asyncio.Task[None]] = set()
 
     async def perform(self, step: Step, attempt: int, begins: Callable[[], None]) -> Any:
-        """Have a child perform the step, and call `begins` when one is free. Cancelling kills that child."""
+        """Have a child perform the step, and call `begins` when it does. Cancelling kills that child."""
         function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
         module, qualname = _importable(function, step.name)
         order = dump(
-            {"module": module, "qualname": qualname, "args": args, "kwargs": kwargs, "attempt": attempt}
+            {
+                "module": module,
+                "qualname": qualname,
+                "args": args,
+                "kwargs": kwargs,
+                "attempt": attempt,
+                "info": step.context.get(of_step),
+            }
         )
         async with self._slots:
             child = self._idle_child() or await self._spawn()
-            begins()
             try:
-                answer = await child.ask(order, step.name)
+                answer = await child.ask(order, step.name, begins)
             except BaseException:
                 self._discard(child)
                 raise
@@ -118,18 +125,23 @@ class _Child:
         child._write(dump(_hello()))
         return child
 
-    async def ask(self, order: bytes, step_name: str) -> bytes:
+    async def ask(self, order: bytes, step_name: str, begins: Callable[[], None]) -> bytes:
         if len(order) > FRAME_BYTES_MAX:
             raise UnencodablePayload(f"The arguments of {step_name} take {len(order)} bytes as JSON")
         try:
             self._write(order)
             await self._stdin.drain()
-            length = await self._stdout.readexactly(LENGTH_BYTES)
-            return await self._stdout.readexactly(int.from_bytes(length, "big"))
+            await self._read()
+            begins()
+            return await self._read()
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             status = await self._process.wait()
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
             raise StepProcessDied(f"The process {self.pid} that performed {step_name} was {how}") from error
+
+    async def _read(self) -> bytes:
+        length = await self._stdout.readexactly(LENGTH_BYTES)
+        return await self._stdout.readexactly(int.from_bytes(length, "big"))
 
     def kill(self) -> None:
         if self.alive:
@@ -172,11 +184,21 @@ def _importable(function: Callable[..., Any], step_name: str) -> tuple[str, str]
     module_name, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
         refuse(f"{function!r} has no module and name")
+    if named(module_name, qualname) is not function:
+        refuse(f"{module_name}:{qualname} is not the function itself")
+    if not reaches(module_name):
+        refuse("it was typed at a prompt, where a child cannot find it")
+    return module_name, qualname
+
+
+def named(module_name: str, qualname: str) -> Any:
+    """What this process calls by this name, or None."""
     found: Any = sys.modules.get(module_name)
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    if found is not function:
-        refuse(f"{module_name}:{qualname} is not the function itself")
-    if module_name == "__main__" and _hello().main_name is None and _hello().main_file is None:
-        refuse("it was typed at a prompt, where a child cannot find it")
-    return module_name, qualname
+    return found
+
+
+def reaches(module_name: str) -> bool:
+    """Can a child import this module?"""
+    return module_name != "__main__" or _hello().main_name is not None or _hello().main_file is not None

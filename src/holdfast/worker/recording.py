@@ -118,6 +118,8 @@ class Recorder:
         )
         entries = {**operation.tags, **entries}
         entries[tags.TARGET] = f"poll://any@{operation.group or self._group}"
+        if operation.errand is not None:
+            entries |= {**operation.errand.entries, tags.TARGET: operation.errand.target}
         entries[tags.BRANCH] = promise_id  # it has steps of its own
         deadline = self._after(operation.timeout_s)
         if operation.waits:
@@ -156,6 +158,8 @@ def read_outcome(operation: Operation, promise_id: str, record: Promise | None, 
     if isinstance(operation, Sleep):
         return None
     assert record is not None, f"{promise_id} completed without a record"
+    if isinstance(operation, Call) and operation.errand is not None:
+        return operation.errand.read(record, around.payloads, around.known_errors)
     if record.state == "resolved":
         return around.payloads.decode(record.value, operation.returns)
     if record.state == "rejected":

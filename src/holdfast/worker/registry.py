@@ -5,10 +5,18 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast.runtime.slot import slot
 from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
+from holdfast.worker.operations import Call
 from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Callee(Generic[P, T_co]):
+    """What is not a workflow and can be called by one all the same; the call gives a `T_co`."""
+
+    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
+        raise NotImplementedError
 
 
 class Workflow(Generic[P, T_co]):

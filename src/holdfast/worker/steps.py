@@ -35,6 +35,7 @@ from holdfast.worker.performance import (
     RunningStep,
     StepCall,
 )
+from holdfast.worker.performers import Performers
 from holdfast.worker.processes import Processes
 from holdfast.worker.threads import Threads
 
@@ -59,6 +60,7 @@ class StepRunner:
         self.context = copy_context()
         self.threads = Threads(self.loop, threads_max)
         self.processes = Processes(processes_max)
+        self.performers = Performers(self.loop, self.context)
         self.tasks_left_behind: set[asyncio.Task[Any]] = set()
         self.random = random
         self._running: set[Performance] = set()

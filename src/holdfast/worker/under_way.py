@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.worker.info import ExecutionInfo, of_step
+from holdfast.worker.news import News
 from holdfast.worker.operations import Step
 from holdfast.worker.performance import Outcome, StepCall
 from holdfast.worker.retry import NEVER
@@ -23,7 +24,7 @@ announce_s: Final = 2.0
 
 
 class StepsUnderWay:
-    def __init__(self, around: Surroundings, news: asyncio.Event) -> None:
+    def __init__(self, around: Surroundings, news: News) -> None:
         self.running: dict[str, float] = {}  # and when each is late
         self.late: list[str] = []  # take long, not yet announced
         self.finished: deque[tuple[str, Outcome]] = deque()  # not yet recorded
@@ -41,7 +42,7 @@ class StepsUnderWay:
         def done(outcome: Outcome) -> None:
             if self.running.pop(promise_id, None) is not None and wanted(promise_id):
                 self.finished.append((promise_id, outcome))
-                self._news.set()
+                self._news.tell()
 
         self.running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
@@ -65,4 +66,4 @@ class StepsUnderWay:
         self.running |= dict.fromkeys(self.late, inf)
         first = min(self.running.values(), default=inf)
         self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
-        self._news.set()
+        self._news.tell()

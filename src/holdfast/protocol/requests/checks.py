@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.address import parse_address
+from holdfast.protocol.address import Poll, parse_address
+from holdfast.protocol.jobs import check_queue, queue_of
 from holdfast.protocol.records import Value
 from holdfast.protocol.text import check_entries, check_integer, check_text
 
@@ -32,6 +33,22 @@ def check_tags(entries: dict[str, str]) -> None:
     if target is not None:
         parse_address(target)
     tags.priority_of(entries)
+    if tags.JOB in entries:
+        check_job(entries)
+
+
+def check_job(entries: dict[str, str]) -> None:
+    tags.job_of(entries)
+    target = entries.get(tags.TARGET)
+    address = None if target is None else parse_address(target)
+    if not isinstance(address, Poll) or address.unicast or address.member is not None:
+        raise ValueError("a background task needs a resonate:target of the form poll://any@queue.<name>")
+    name = queue_of(address.group)
+    if name is None:
+        raise ValueError("a background task needs a resonate:target of the form poll://any@queue.<name>")
+    check_queue(name)
+    if tags.is_timer(entries):
+        raise ValueError("a background task is work to be done, so resonate:timer makes no sense with it")
 
 
 def check_page(limit: int | None, cursor: str | None, prefix: str | None) -> None:

@@ -39,6 +39,11 @@ class ScheduleCreate(RequestData, frozen=True):
         check_tags(self.promise_tags)
         if tags.DELAY in self.promise_tags:
             raise ValueError("promiseTags cannot hold resonate:delay, which is one fixed instant")
+        job = tags.job_of(self.promise_tags)
+        if job is not None and (job.good_until is not None or job.sent_at is not None):
+            raise ValueError(
+                "the job of a schedule cannot have sentAt or goodUntil, one fixed instant: use goodFor"
+            )
         if self.timezone is not None:
             check_timezone(self.timezone)
         if self.catch_up is not None:

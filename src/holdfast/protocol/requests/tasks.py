@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.records import TaskRef, TaskState
-from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref
+from holdfast.protocol.jobs import check_code
+from holdfast.protocol.records import TaskRef, TaskState, Value
+from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref, check_value
 from holdfast.protocol.requests.promises import CreateAction, RegisterAction, SettleAction
 from holdfast.protocol.text import check_entries, check_integer, check_text
 
@@ -27,6 +28,8 @@ class TaskCreate(RequestData, frozen=True):
         check_claim(self.pid, self.ttl)
         if tags.DELAY in self.action.data.tags:
             raise ValueError("task.create claims the task at once, so resonate:delay makes no sense with it")
+        if tags.JOB in self.action.data.tags:
+            raise ValueError("a background task is made by promise.create and claimed from its queue")
 
 
 class TaskAcquire(RequestData, frozen=True):
@@ -145,17 +148,48 @@ class TaskContinue(RequestData, frozen=True):
         check_ref(self.id, self.version or 0)
 
 
+class TaskFail(RequestData, frozen=True):
+    """An attempt at a job has failed. Its retry rule decides what follows; `delay` replaces the rule's."""
+
+    id: str
+    version: int
+    code: str
+    value: Value = field(default_factory=Value)
+    delay: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        check_code(self.code)
+        check_value("value", self.value)
+        if self.delay is not None:
+            check_integer("delay", self.delay, limits.job_retry_ms_min, limits.job_retry_ms_max)
+
+
+class TaskCancel(RequestData, frozen=True):
+    id: str
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+
+
 class TaskClaim(RequestData, frozen=True):
+    """`start`: what is granted counts as started at once. `ceiling`: only priorities up to it."""
+
     groups: list[str]
     count: int
     pid: str
     ttl: int
+    start: bool = False
+    ceiling: int | None = None
 
     def __post_init__(self) -> None:
         check_integer("the number of groups", len(self.groups), 1, limits.claim_groups_max)
         for group in self.groups:
             check_text("group", group)
         check_integer("count", self.count, 1, limits.claim_count_max)
+        if self.ceiling is not None:
+            check_integer("ceiling", self.ceiling, -limits.priority_max, limits.priority_max)
         check_claim(self.pid, self.ttl)
 
 

@@ -1,0 +1,206 @@
+"""Which tasks a claim is given: the best ones that the limits of their queues let through.
+
+A queue without limits costs nothing here: one scan, and all that it finds. For a queue with limits the store
+has locked its record and counted what is held, so that what is decided here still holds at the commit. A scan
+may find many tasks of a key that has no room left; then that key is left out and the store is asked again.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.engine.job_state import is_expired
+from holdfast.engine.scans import ClaimScan, HeldScan
+from holdfast.engine.view import is_open
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import limits
+from holdfast.protocol.address import claim_group
+from holdfast.protocol.jobs import Queue, Rate, queue_of
+from holdfast.protocol.records import Millis, Task
+from holdfast.protocol.requests import TaskClaim
+
+Meter = tuple[tuple[Millis, int], ...]
+
+
+def used(meter: Meter, now: Millis) -> int:
+    return sum(count for until, count in meter if until > now)
+
+
+def metered(meter: Meter, rate: Rate, now: Millis) -> Meter:
+    """One more grant: it counts for a whole stretch from the end of the slot it falls into."""
+    slot = max(1, -(-rate.per_ms // limits.rate_slots))
+    until = -(-now // slot) * slot + rate.per_ms
+    live = {instant: count for instant, count in meter if instant > now}
+    live[until] = live.get(until, 0) + 1
+    return tuple(sorted(live.items()))
+
+
+class Gate:
+    """What one queue still lets through."""
+
+    def __init__(self, queue: Queue, now: Millis) -> None:
+        self._now = now
+        self.queue = queue
+        self.meters: dict[str, Meter] = {
+            key: live
+            for key, meter in queue.meters.items()
+            if (live := tuple(pair for pair in meter if pair[0] > now))
+        }
+        self.held: dict[str | None, int] = {}
+        self.saturated: set[str] = set()  # keys without room
+        self.next_at: Millis | None = None
+        self.is_limited = queue.paused
+        self.is_metered = False
+
+    def count(self, held: dict[str | None, int]) -> None:
+        """What is held already, by key. From here on the gate knows its room."""
+        self.held = held
+        if self.queue.key_concurrency is not None:
+            for key in held:
+                self._check_key(key)
+        if self.queue.key_rate is not None:
+            for key in self.meters:
+                if key:
+                    self._check_key(key)
+
+    @property
+    def is_shut(self) -> bool:
+        """Is there no room for any task of the queue?"""
+        queue = self.queue
+        if queue.paused:
+            return True
+        if queue.concurrency is not None and sum(self.held.values()) >= queue.concurrency:
+            self.is_limited = True
+            return True
+        return queue.rate is not None and self._is_spent("", queue.rate)
+
+    def lets_through(self, task: Task) -> bool:
+        """Is there room for this task? If so it is taken."""
+        assert task.job is not None
+        key = task.job.key
+        if self.is_shut or (key is not None and not self._check_key(key)):
+            return False
+        self.held[key] = self.held.get(key, 0) + 1
+        for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
+            if name is not None and rate is not None:
+                self.meters[name] = metered(self.meters.get(name, ()), rate, self._now)
+                self.is_metered = True
+        if key is not None:
+            self._check_key(key)
+        return True
+
+    def _check_key(self, key: str | None) -> bool:
+        """Has this key room? If not it is noted as saturated."""
+        queue = self.queue
+        if key is None:
+            return True
+        has_room = True
+        if queue.key_concurrency is not None and self.held.get(key, 0) >= queue.key_concurrency:
+            self.is_limited = True
+            has_room = False
+        elif queue.key_rate is not None and self._is_spent(key, queue.key_rate):
+            has_room = False
+        if not has_room:
+            self.saturated.add(key)
+        return has_room
+
+    def _is_spent(self, name: str, rate: Rate) -> bool:
+        meter = self.meters.get(name)
+        if meter is None:
+            if not name or len(self.meters) < limits.meter_keys_max:
+                return False
+            until = min(pairs[0][0] for pairs in self.meters.values())
+        elif used(meter, self._now) < rate.count:
+            return False
+        else:
+            until = meter[0][0]
+        self.next_at = until if self.next_at is None else min(self.next_at, until)
+        return True
+
+
+class ClaimPlan:
+    """The search for what one claim is given. Ask `counts`, then `next_scan` until there is none."""
+
+    def __init__(self, data: TaskClaim, ws: WorkingSet, now: Millis) -> None:
+        self._count = data.count
+        self._ceiling = limits.priority_max if data.ceiling is None else data.ceiling
+        self._groups = tuple(dict.fromkeys(data.groups))
+        self._now = now
+        self._limit = data.count
+        self._rounds = 0
+        self._done = False
+        self._granted: set[str] = set()
+        self._expired: set[str] = set()
+        self.chosen: list[str] = []  # what to grant, and what to expire on the way
+        self.gates: dict[str, Gate] = {}
+        for group in self._groups:
+            name = queue_of(group)
+            queue = None if name is None else ws.queue(name)
+            if queue is not None and queue.is_gated:
+                self.gates[group] = Gate(queue, now)
+
+    @property
+    def held_scan(self) -> HeldScan | None:
+        return HeldScan(tuple(self.gates)) if self.gates else None
+
+    def count(self, held: list[tuple[str, str | None, int]]) -> None:
+        by_group: dict[str, dict[str | None, int]] = {group: {} for group in self.gates}
+        for group, key, number in held:
+            by_group[group][key] = number
+        for group, gate in self.gates.items():
+            gate.count(by_group[group])
+
+    def next_scan(self) -> ClaimScan | None:
+        if self._done or self._rounds == limits.claim_rounds_max:
+            return None
+        groups = tuple(g for g in self._groups if (gate := self.gates.get(g)) is None or not gate.is_shut)
+        if not groups:
+            return None
+        self._rounds += 1
+        self._limit = self._count + len(self._expired)
+        without = {
+            group: tuple(sorted(gate.saturated))
+            for group, gate in self.gates.items()
+            if gate.saturated and group in groups
+        }
+        return ClaimScan(groups, self._now, self._limit, ceiling=self._ceiling, without=without)
+
+    def consider(self, found: list[str], ws: WorkingSet) -> None:
+        """Of these, in this order, choose what there is room for. Their records are loaded."""
+        passed_over = False
+        for task_id in found:
+            if len(self._granted) == self._count:
+                break
+            if task_id in self._granted or task_id in self._expired:
+                continue
+            task = ws.task(task_id)
+            if task is None or task.state != "pending" or task.parked:
+                continue  # between the scan and the load another node may have been faster
+            if is_expired(task, self._now):
+                self._expired.add(task_id)
+                passed_over = True
+            elif is_open(task, self._now):
+                gate = self.gates.get(claim_group(task.target) or "")
+                if gate is not None and task.job is not None and not gate.lets_through(task):
+                    passed_over = True
+                    continue
+                self._granted.add(task_id)
+            else:
+                continue
+            self.chosen.append(task_id)
+        self._done = len(self._granted) == self._count or len(found) < self._limit or not passed_over
+
+    @property
+    def expired(self) -> set[str]:
+        return self._expired
+
+    @property
+    def changed_queues(self) -> list[Queue]:
+        return [replace(gate.queue, meters=gate.meters) for gate in self.gates.values() if gate.is_metered]
+
+    @property
+    def next_at(self) -> Millis | None:
+        instants = (gate.next_at for gate in self.gates.values())
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    @property
+    def is_limited(self) -> bool:
+        return any(gate.is_limited for gate in self.gates.values())

@@ -1,0 +1,35 @@
+"""task.fail and task.cancel: what is asked of plain background tasks alone."""
+
+from holdfast.engine import jobs
+from holdfast.engine.tasks import find_task, held_task
+from holdfast.engine.view import is_open, view_task
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol.errors import ClaimLost, NotAJob, TaskOver, TaskRunning
+from holdfast.protocol.records import Millis
+from holdfast.protocol.replies import Reply, TaskReply
+from holdfast.protocol.requests import Request, TaskCancel, TaskFail
+
+
+def fail(request: Request, data: TaskFail, ws: WorkingSet, now: Millis) -> Reply:
+    task = held_task(data.id, data.version, ws, now)
+    if task.job is None:
+        raise NotAJob(f"The task {data.id!r} belongs to a workflow")
+    if task.started_at is None:
+        raise ClaimLost(f"The task {data.id!r} has not started, so it cannot have failed")
+    jobs.fail(task, data.code, data.value, data.delay, ws, now)
+    return Reply(200, TaskReply(view_task(find_task(data.id, ws), now)))
+
+
+def cancel(request: Request, data: TaskCancel, ws: WorkingSet, now: Millis) -> Reply:
+    task = find_task(data.id, ws)
+    if task.job is None:
+        raise NotAJob(f"The task {data.id!r} belongs to a workflow")
+    if is_open(task, now):
+        if task.started_at is not None and not data.force:
+            raise TaskRunning(data.id)
+        jobs.cancel(task, ws, now)
+    view = view_task(find_task(data.id, ws), now)
+    assert view.job is not None
+    if view.job.status != "CANCELLED":
+        raise TaskOver(f"The task {data.id!r} is {view.job.status}")
+    return Reply(200, TaskReply(view))

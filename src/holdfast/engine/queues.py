@@ -1,0 +1,84 @@
+"""queue.*: the limits of a queue are set, it is paused, it is looked at.
+
+Before these requests are applied, `ws.counts` holds how many tasks wait in each queue and are held.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.engine.job_state import queue_name
+from holdfast.engine.scans import page_of
+from holdfast.engine.transitions import send_execute
+from holdfast.engine.view import is_open
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol.errors import QueueGated
+from holdfast.protocol.jobs import Queue, QueueView
+from holdfast.protocol.records import Millis, Task
+from holdfast.protocol.replies import QueueReply, QueuesReply, Reply
+from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet, Request
+
+
+def find_queue(name: str, ws: WorkingSet) -> Queue:
+    """A queue that nobody has set is open and without limits."""
+    return ws.queue(name) or Queue(name)
+
+
+def check_gate(task: Task, ws: WorkingSet) -> None:
+    """Limits are kept by task.claim alone, so nobody may go round them."""
+    if task.job is not None and find_queue(queue_name(task.target), ws).is_gated:
+        raise QueueGated(queue_name(task.target))
+
+
+def get(request: Request, data: QueueGet, ws: WorkingSet, now: Millis) -> Reply:
+    return Reply(200, QueueReply(_view(data.name, ws)))
+
+
+def set_limits(request: Request, data: QueueSet, ws: WorkingSet, now: Millis) -> Reply:
+    queue = find_queue(data.name, ws)
+    keeps_time = data.rate is not None or data.key_rate is not None
+    meters = queue.meters if keeps_time else {}
+    ws.put_queue(
+        Queue(
+            data.name, data.concurrency, data.key_concurrency, data.rate, data.key_rate, queue.paused, meters
+        )
+    )
+    _wake(ws, now)
+    return Reply(200, QueueReply(_view(data.name, ws)))
+
+
+def pause(request: Request, data: QueuePause, ws: WorkingSet, now: Millis) -> Reply:
+    queue = find_queue(data.name, ws)
+    if queue.paused != data.paused:
+        ws.put_queue(replace(queue, paused=data.paused))
+    if not data.paused:
+        _wake(ws, now)
+    return Reply(200, QueueReply(_view(data.name, ws)))
+
+
+def search(request: Request, data: QueueSearch, ws: WorkingSet, now: Millis) -> Reply:
+    page, cursor = page_of(ws.found, data.limit)
+    return Reply(200, QueuesReply([_view(name, ws) for name in page], cursor))
+
+
+def _wake(ws: WorkingSet, now: Millis) -> None:
+    """There may be room now: whoever waits for the first pending tasks of the queue shall claim."""
+    for task_id in ws.found:
+        task = ws.task(task_id)
+        if task is not None and task.state == "pending" and is_open(task, now):
+            send_execute(task, ws)
+
+
+def _view(name: str, ws: WorkingSet) -> QueueView:
+    queue = find_queue(name, ws)
+    pending, delayed, claimed, running = ws.counts.get(name, (0, 0, 0, 0))
+    return QueueView(
+        name,
+        queue.paused,
+        pending,
+        delayed,
+        claimed,
+        running,
+        queue.concurrency,
+        queue.key_concurrency,
+        queue.rate,
+        queue.key_rate,
+    )

@@ -1,0 +1,65 @@
+"""The handle of an execution: what `app.start` gives."""
+
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.session import Session
+from holdfast.worker.durations import Duration, parse_duration
+
+T = TypeVar("T")
+
+
+class Bridge(Protocol):
+    """What a handle needs of its app."""
+
+    @property
+    def session(self) -> Session: ...
+
+    def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T: ...
+
+    def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]: ...
+
+    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]: ...
+
+
+class Handle(Generic[T]):
+    """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
+
+    def __init__(
+        self, app: "Bridge", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
+    ) -> None:
+        self.id = promise_id
+        self._app = app
+        self._returns = returns
+        self._created = created
+
+    def result(self, timeout: Duration | None = None) -> T:
+        """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
+        limit = None if timeout is None else parse_duration(timeout)
+        return self._app.block(self._outcome(), limit)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._app.bridge(self._outcome()).__await__()
+
+    def cancel(self, *, now: bool = False) -> Awaitable[None]:
+        """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
+
+        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
+        with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
+        forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
+        """
+        return self._app.do(self._cancel(now))
+
+    async def _cancel(self, now: bool) -> None:
+        if self._created is not None:
+            await self._created
+        await self._app.session.cancel(self.id, now=now)
+
+    async def _outcome(self) -> T:
+        if self._created is not None:
+            await self._created
+        outcome: T = await self._app.session.result(self.id, self._returns)
+        return outcome
+
+    def __repr__(self) -> str:
+        return f"<handle of {self.id}>"

@@ -1,0 +1,110 @@
+"""What an attempt came to: the verdict on what its function gave, and what the function wished for.
+
+1. A raised `RetryAfter` chooses the delay of the next attempt, `GiveUp` that there is none. So may any error,
+   by `retry_after` and `retryable`. Whether there is a next attempt at all is the retry policy's to say.
+2. What the function did not do itself (it ran out of time, its process died) has a code of ours.
+"""
+
+import asyncio
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.protocol import limits
+from holdfast.protocol.records import NOTHING, Value
+from holdfast.tasks.codes import ContractCode, OperationalCode
+from holdfast.tasks.outcome import Verdict, judge, judge_error, store_error
+from holdfast.tasks.registry import AnyTask
+from holdfast.tasks.result import TaskError
+from holdfast.worker.durations import parse_duration
+from holdfast.worker.errors import (
+    BadArguments,
+    BadDuration,
+    StepExited,
+    StepNotImportable,
+    StepProcessDied,
+    StepTimedOut,
+    WorkerError,
+)
+from holdfast.worker.payload import Payloads
+from holdfast.worker.retry import GiveUp
+
+
+class Conclusion(Struct, frozen=True):
+    """Ready to be told. `code` is None for a success; `is_final` when no retry shall follow."""
+
+    value: Value = NOTHING
+    code: str | None = None
+    delay_ms: int | None = None
+    is_final: bool = False
+
+
+def conclude(task: AnyTask, returned: Any, payloads: Payloads) -> Conclusion:
+    """The function returned."""
+    verdict = judge(task, returned, payloads)
+    return Conclusion(verdict.value, verdict.code)
+
+
+def conclude_error(task: AnyTask, error: BaseException, payloads: Payloads) -> Conclusion:
+    """It raised, or was stopped, or could not be called."""
+    code = _our_code(error)
+    if code is not None:
+        return ours(code, str(error), payloads)
+    if isinstance(error, StepExited) and error.__cause__ is not None:
+        error = error.__cause__
+    verdict = judge_error(task, error, payloads)
+    return Conclusion(verdict.value, verdict.code, _wished_ms(error), _gives_up(error))
+
+
+def ours(code: str, message: str, payloads: Payloads) -> Conclusion:
+    verdict: Verdict = store_error(TaskError(code, message), payloads)
+    return Conclusion(verdict.value, verdict.code)
+
+
+def perform(task: AnyTask, call: Callable[[], Any], payloads: Payloads) -> Conclusion:
+    """Call it here and now, in a process that has nothing else to do."""
+    try:
+        returned = call()
+        if isawaitable(returned):
+            returned = asyncio.run(_awaited(returned))
+    except BaseException as error:
+        return conclude_error(task, error, payloads)
+    return conclude(task, returned, payloads)
+
+
+async def _awaited(returned: Any) -> Any:
+    return await returned
+
+
+def _our_code(error: BaseException) -> str | None:
+    """The code of what the function itself did not raise."""
+    match error:
+        case StepTimedOut():
+            return OperationalCode.TIME_LIMIT_EXCEEDED
+        case StepProcessDied():
+            return OperationalCode.WORKER_CRASHED
+        case StepNotImportable():
+            return OperationalCode.WORKER_RESOLUTION_ERROR
+        case BadArguments():
+            return ContractCode.ARGUMENT_TYPE_MISMATCH
+        case _:
+            return None
+
+
+def _gives_up(error: BaseException) -> bool:
+    if isinstance(error, WorkerError):
+        return False  # `retryable` of these is about steps
+    return isinstance(error, GiveUp) or getattr(error, "retryable", True) is False
+
+
+def _wished_ms(error: BaseException) -> int | None:
+    wish = getattr(error, "retry_after", None)
+    if wish is None:
+        return None
+    try:
+        wished_ms = round(parse_duration(wish) * 1000)
+    except BadDuration:  # some library's own notion of retry_after, such as an HTTP date
+        return None
+    return min(max(wished_ms, limits.job_retry_ms_min), limits.job_retry_ms_max)

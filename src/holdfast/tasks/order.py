@@ -1,0 +1,168 @@
+"""An order: one send, checked and encoded, before it leaves the process.
+
+1. Arguments are read back as the function's annotations say, so that a wrong one is found here and not by a
+   worker later.
+2. `sent_at` is when the caller called.
+3. The fingerprint covers the name and the arguments. Under an id of the caller's choosing it tells a
+   repetition, which is fine, from something else, which is a PAYLOAD_MISMATCH.
+"""
+
+import itertools
+import secrets
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.protocol import limits, tags
+from holdfast.protocol.jobs import JobSpec, RetryRule, queue_group
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.requests import PromiseCreate
+from holdfast.tasks.codes import SendCode
+from holdfast.tasks.options import SendOptions
+from holdfast.tasks.policy import RetryPolicy
+from holdfast.tasks.task import Task
+from holdfast.worker.errors import WorkerError
+from holdfast.worker.payload import Payloads
+
+TASK: Final = "holdfast:task"
+FINGERPRINT: Final = "holdfast:payload"
+RERUN_OF: Final = "holdfast:rerun-of"
+SCOPE: Final = "resonate:scope"
+
+AnyTask = Task[..., Any, Any, Any]
+
+_counter: Final = itertools.count()
+_flat: Final = str.maketrans(":.", "__")
+
+
+class SendError(Struct, frozen=True):
+    """Why a task was not sent. After ENQUEUE_FAILED nobody may know: again under `task_id` is safe."""
+
+    code: SendCode
+    message: str
+    task_id: str | None = None
+    retryable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class Order(Struct, frozen=True):
+    """Ready to be sent: the promise to create, and how to read what becomes of it."""
+
+    creation: PromiseCreate
+    task: AnyTask | None
+
+    def is_for(self, promise: Promise) -> bool:
+        """Is this promise what the order asks for? An id may have been used for something else before."""
+        return all(promise.tags.get(key) == self.creation.tags.get(key) for key in (TASK, FINGERPRINT))
+
+
+def retry_rule(policy: RetryPolicy | None) -> RetryRule | None:
+    """The rule of the protocol that a policy stands for."""
+    if policy is None or not policy.retries:
+        return None
+    if policy.delays_ms:
+        return RetryRule(
+            retries=policy.retries, delays=policy.delays_ms, codes=policy.retry_for, jitter=policy.jitter
+        )
+    return RetryRule(
+        retries=policy.retries,
+        base=policy.base_ms,
+        factor=policy.factor,
+        max=policy.longest_ms,
+        codes=policy.retry_for,
+        jitter=policy.jitter,
+    )
+
+
+def job_tags(
+    task: AnyTask,
+    options: SendOptions,
+    sent_at: int | None,
+    queue_priority: int | None,
+    good_for_ms: int | None = None,
+) -> dict[str, str]:
+    """Where a task goes and by which rules: all that is the same for every argument."""
+    spec = JobSpec(
+        sent_at=sent_at,
+        good_until=options.good_until_ms,
+        good_for=good_for_ms,
+        retry=retry_rule(task.retry),
+        key=options.limit_key,
+        unique=options.key,
+        on_unique=options.on_conflict,
+    )
+    entries = {
+        tags.TARGET: f"poll://any@{queue_group(options.queue or task.queue)}",
+        tags.JOB: msgspec.json.encode(spec).decode(),
+        TASK: task.name,
+    }
+    priority = next(
+        (each for each in (options.priority, task.options.priority, queue_priority) if each is not None), 0
+    )
+    if priority:
+        entries[tags.PRIORITY] = str(priority)
+    return entries
+
+
+def make_order(
+    task: AnyTask,
+    options: SendOptions,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    sent_at: int,
+    queue_priority: int | None,
+    payloads: Payloads,
+) -> Order | SendError:
+    task_id = options.id or new_id(task.name, sent_at)
+    try:
+        param = payloads.encode_call(task.name, args, kwargs, 1, task.signature)
+        entries = {
+            tags.ORIGIN: task_id,
+            tags.BRANCH: task_id,
+            tags.PARENT: task_id,
+            SCOPE: "global",
+            **job_tags(task, options, sent_at, queue_priority),
+            FINGERPRINT: payloads.digest(args, kwargs) or "",
+        }
+        if options.delay_ms:
+            entries[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
+        limit_ms = options.timeout_ms
+        timeout_at = limits.instant_ms_max if limit_ms is None else sent_at + limit_ms
+        return Order(PromiseCreate(task_id, timeout_at, param, entries), task)
+    except (WorkerError, ValueError) as error:
+        what = error.what if isinstance(error, WorkerError) else str(error)
+        return SendError(SendCode.VALIDATION_FAILED, what, task_id)
+
+
+def new_id(name: str, sent_at: int) -> str:
+    """Ids that grow with time stay together in every index; those of one instant keep their order."""
+    # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
+    root = name.translate(_flat)
+    return f"{root}-{sent_at:011x}{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+
+
+def again(promise: Promise, now: int) -> PromiseCreate:
+    """A promise for another go at the same: a new id, linked by a tag; deadlines and keys are not kept."""
+    spec = tags.job_of(promise.tags)
+    assert spec is not None, "only a job is run again"
+    task_id = new_id(promise.tags.get(TASK, "task"), now)
+    kept = {key: value for key, value in promise.tags.items() if key not in (tags.DELAY, tags.SCHEDULE)}
+    renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)
+    entries = {
+        **kept,
+        tags.ORIGIN: task_id,
+        tags.BRANCH: task_id,
+        tags.PARENT: task_id,
+        SCOPE: "global",
+        tags.JOB: msgspec.json.encode(renewed).decode(),
+        RERUN_OF: promise.id,
+    }
+    headers = {
+        key: value for key, value in (promise.param.headers or {}).items() if not key.startswith("holdfast:")
+    }
+    param = Value(headers or None, promise.param.data)
+    return PromiseCreate(task_id, limits.instant_ms_max, param, entries)

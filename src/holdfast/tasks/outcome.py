@@ -1,0 +1,141 @@
+"""Outcomes as they are stored: what a function returned or raised, and what a promise says became of it.
+
+A success is the value itself, as its annotation says. A failure is an object in the manner of every error
+here (`__type`, `message`), with `code`, `data` and the exception beside it; the code is a header too, so that
+the engine can read it. What the engine decides on its own (expired, cancelled, crashed) has no data.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.protocol.records import Promise, Value
+from holdfast.tasks.codes import ContractCode, OperationalCode, OutcomeCode, RetrievalCode, as_code
+from holdfast.tasks.result import TaskError, TaskResult
+from holdfast.tasks.task import Task
+from holdfast.worker import fault
+from holdfast.worker.errors import UndecodablePayload, UnencodablePayload
+from holdfast.worker.payload import Payloads, load
+
+CODE: Final = "holdfast-code"
+WORKER: Final = "holdfast-worker"
+
+AnyTask = Task[..., Any, Any, Any]
+AnyResult = TaskResult[Any, TaskError]
+
+
+class Verdict(Struct, frozen=True):
+    """What an attempt came to, ready to be stored. `code` is None for a success."""
+
+    value: Value
+    code: str | None = None
+
+
+class _Stored(Struct, frozen=True):
+    code: str = OperationalCode.UNHANDLED_EXCEPTION
+    message: str | None = None
+    data: Raw = Raw(b"null")
+    exception: Any = None
+
+
+def judge(task: AnyTask, returned: Any, payloads: Payloads) -> Verdict:
+    """What the function returned: a TaskResult, or a plain value that counts as ok."""
+    if isinstance(returned, TaskResult):
+        result = cast(AnyResult, returned)
+        if result.is_err:
+            return store_error(result.err_value, payloads)
+        returned = result.ok_value
+    elif task.gives_result:
+        what = f"{task.name} is annotated to return a TaskResult and returned {type(returned).__name__}"
+        return store_error(TaskError(ContractCode.RETURN_TYPE_MISMATCH, what), payloads)
+    try:
+        return Verdict(payloads.round_trip(returned, task.returns)[0])
+    except UndecodablePayload as error:
+        code: str = ContractCode.RETURN_TYPE_MISMATCH
+        return store_error(TaskError(code, f"{task.name} returned something else: {error.what}"), payloads)
+    except UnencodablePayload as error:
+        return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, error.what), payloads)
+
+
+def judge_error(task: AnyTask, error: BaseException, payloads: Payloads) -> Verdict:
+    """What it raised, under the code that the task or the app gives to such an exception."""
+    return store_error(TaskError(task.code_of(error), str(error), None, error), payloads)
+
+
+def store_error(error: TaskError, payloads: Payloads) -> Verdict:
+    stored: dict[str, Any] = {
+        "__type": "error",
+        "name": type(error).__name__,
+        "message": error.message or "",
+        "code": str(error.error_code),
+    }
+    if error.data is not None:
+        stored["data"] = error.data
+    if error.exception is not None:
+        stored["exception"] = fault.describe(error.exception)
+    try:
+        return Verdict(payloads.encode(stored, {CODE: stored["code"]}), stored["code"])
+    except UnencodablePayload as problem:
+        what = f"The data of {error.error_code} cannot be stored: {problem.what}"
+        return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, what), payloads)
+
+
+def read_result(
+    promise: Promise,
+    returns: Any,
+    error_type: type[TaskError],
+    payloads: Payloads,
+    known: Mapping[str, type[Exception]],
+) -> AnyResult:
+    """What a promise of a task says became of it."""
+    try:
+        if promise.state == "resolved":
+            return TaskResult(ok=payloads.decode(promise.value, returns))
+        if promise.state == "rejected" and promise.value.data is not None:
+            return TaskResult(err=_stored_error(promise.value, error_type, payloads, known))
+    except UndecodablePayload as error:
+        return failure(OperationalCode.RESULT_DESERIALIZATION_ERROR, error.what)
+    if promise.state == "pending":
+        return failure(RetrievalCode.RESULT_NOT_READY, f"{promise.id} is not over yet")
+    return TaskResult(err=_decided(promise, error_type))
+
+
+def failure(code: str, message: str, data: Any = None) -> AnyResult:
+    return TaskResult(err=TaskError(code, message, data))
+
+
+def _stored_error(
+    value: Value, error_type: type[TaskError], payloads: Payloads, known: Mapping[str, type[Exception]]
+) -> TaskError:
+    stored = payloads.decode(value, _Stored)
+    exception = None if stored.exception is None else fault.restore(stored.exception, known)
+    data = load(stored.data, _data_type(error_type))
+    return error_type(as_code(stored.code), stored.message or None, data, exception)
+
+
+def _data_type(error_type: type[TaskError]) -> Any:
+    return next(field.type for field in msgspec.structs.fields(error_type) if field.name == "data")
+
+
+_said: Final = {
+    "rejected": (OperationalCode.UNHANDLED_EXCEPTION, "failed"),
+    "rejected_canceled": (OutcomeCode.TASK_CANCELLED, "was cancelled"),
+    "rejected_timedout": (OutcomeCode.TASK_TIMED_OUT, "passed its deadline"),
+}
+_sentences: Final = {
+    OutcomeCode.TASK_EXPIRED: "was not started before its good_until",
+    OutcomeCode.TASK_CANCELLED: "was cancelled",
+    OutcomeCode.TASK_TIMED_OUT: "passed its deadline",
+    OperationalCode.WORKER_CRASHED: "was running in a process that died or fell silent",
+}
+
+
+def _decided(promise: Promise, error_type: type[TaskError]) -> TaskError:
+    """An outcome that no function had a part in."""
+    headers = promise.value.headers or {}
+    code, sentence = _said[promise.state]
+    found = as_code(headers.get(CODE, code))
+    data = {"task_id": promise.id, "worker_id": headers.get(WORKER)}
+    return TaskError(found, f"{promise.id} {_sentences.get(found, sentence)}", data)  # type: ignore[call-overload]
