@@ -14,6 +14,7 @@ it began, so what is read after a row was locked is the newest there is, and sta
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
@@ -43,6 +44,9 @@ _change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CH
 _task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
 
 
+_offer_order: Final = itemgetter(0, 1, 2)
+
+
 class RunAgain(Exception):
     """The work must run again, with these ids locked before anything else."""
 
@@ -64,6 +68,7 @@ class Transaction:
         self._held_queues: set[str] = set()
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
         self._may_wait = True
+        self._fresh: dict[str, Any] = {}  # records that came with their locks
         self._now: Millis | None = None
         self.stored_clock: Millis | None = None
 
@@ -160,6 +165,8 @@ class Transaction:
         if fetch.what == "records" and fetch.change:
             await self._lock(ids)
             ids = ids & self._held  # what has no row was looked for already
+            if self._fresh and ids <= self._fresh.keys():
+                return [self._fresh[key] for key in ids]
         if not ids:
             return ()
         found: Sequence[Any] = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
@@ -213,6 +220,7 @@ class Transaction:
         self._held.update(ws.changed_promises)
         self._held.difference_update(ws.forgotten)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
+        self._fresh = {}
         ws.saved()
 
     async def _release_uniques(self, ws: WorkingSet) -> None:
@@ -296,9 +304,11 @@ class Transaction:
             best += await self._connection.fetch(
                 statement, group, scan.now, scan.limit, scan.ceiling, without
             )
+        chosen = sorted(best, key=_offer_order)[: scan.limit]
         if not scan.view:
             self._note_held(row[2] for row in best)
-        return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
+            self._fresh = {row[2]: row[3:] for row in chosen}
+        return [row[2] for row in chosen]
 
     async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
         offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
@@ -354,4 +364,5 @@ class _Parts:
         """Rows as columns, since a parameter is an array."""
         if records:
             columns = list(zip(*records, strict=True))
-            self.add(name, *([columns[index] for index in only] if only else columns))
+            wanted = [columns[index] for index in only] if only else columns
+            self.add(name, *map(sql.array_text, wanted))

@@ -4,8 +4,9 @@ What was written is checked when it is read: a row that cannot have been written
 names it, never a guess.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final, overload
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Queue
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
@@ -29,6 +31,7 @@ QUEUE_COLUMNS: Final = ("name", "gated", "record")
 
 _job_at: Final = Task.__struct_fields__.index("job")
 _plain_fields: Final = Task.__struct_fields__[:_job_at]
+_plain_row: Final[Callable[[Task], tuple[Any, ...]]] = attrgetter(*_plain_fields)
 assert _job_at == len(Task.__struct_fields__) - 1
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -70,9 +73,14 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.ikc,
         promise.iku,
         key_of(entries.get(tags.BRANCH)) if entries else None,
-        key_of(entries.get(tags.ORIGIN)) if entries else None,
+        _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None,
         watched,
     )
+
+
+def _origin_key(promise_id: str, origin: str | None) -> str | None:
+    """What the id itself says needs no place in another index: that of origins holds the others."""
+    return None if origin is None or lies_within(promise_id, origin) else key_of(origin)
 
 
 def read_promise(row: Row) -> Promise:
@@ -99,7 +107,7 @@ def read_promise(row: Row) -> Promise:
 
 def task_row(task: Task) -> Row:
     target, job = task.target, task.job
-    plain = tuple(getattr(task, name) for name in _plain_fields)
+    plain = _plain_row(task)
     if job is None:
         return (*plain, None, poll_group(target), claim_group(target), None, None)
     return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)

@@ -300,9 +300,9 @@ class Execution:
             if not self._listening:
                 await self._news.wait()
                 continue
-            try:
-                await asyncio.wait_for(self._news.wait(), self.around.listen_again_s)
-            except TimeoutError:  # a message may have been lost
+            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the news.
+            told, _ = await asyncio.wait([self._news.wait()], timeout=self.around.listen_again_s)
+            if not told:  # a message may have been lost
                 await self._listen([*self._listening])
 
     async def _listen(self, promise_ids: list[str]) -> None:
