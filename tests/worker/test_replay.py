@@ -170,15 +170,16 @@ async def weather(world: World, seed: int) -> Storm:
     assert storm.ledger.faults == []
     if settled.state == "resolved" or not _is_deadlock(world, settled):
         assert storm.ledger.performed == performed, "the last replay performed an effect"
-    # Else: a deadlock is found when the code waits, after what it asked for has begun. Steps that were under
-    # way then, and that nobody waited for, have no result and are begun again; `faults` has any that have.
-    if settled.state == "resolved":
         assert reader.refused == [], "the last replay had something to write"
-    else:  # one that ended in a deadlock may see what had not yet completed then, and nobody waits for
-        for request in reader.refused:
-            assert isinstance(request.data, TaskFence), request
-            stored = world.store.promises.get(request.data.action.data.id)
-            assert stored is None or stored.state == "pending", request
+    # Else: a deadlock is found when the code waits, after what it asked for has begun. It may now see what had
+    # not completed then, and begin again the steps that were under way, which nobody waits for: nothing of
+    # that may be recorded already (`faults` has the steps that were).
+    for request in reader.refused:
+        assert isinstance(request.data, TaskFence), request
+        stored = world.store.promises.get(request.data.action.data.id)
+        assert stored is None or stored.state == "pending", request
+    if reader.refused and reader.fulfilled is None:
+        return storm
     assert reader.fulfilled is not None
     lived = storm.incarnations[:-1]
     assert any(_same_path(again, each) for each in lived), "no worker took the path that is recorded"
