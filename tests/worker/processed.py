@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.runtime import step_signal
 from holdfast.worker.attempt import current_attempt
+from holdfast.worker.functions import current
 
 
 @dataclass
@@ -79,3 +80,10 @@ def is_wanted() -> bool:
 
 def give_an_object() -> object:
     return object()
+
+
+def who_am_i() -> list[object]:
+    """What `current()` says inside a step in a process of its own."""
+    info = current()
+    deadline = None if info.deadline is None else info.deadline.isoformat()
+    return [info.id, info.step, info.token, info.workflow, deadline, current_attempt(), os.getpid()]

@@ -171,9 +171,9 @@ async def weather(world: World, seed: int) -> Storm:
     if settled.state == "resolved" or not _is_deadlock(world, settled):
         assert storm.ledger.performed == performed, "the last replay performed an effect"
         assert reader.refused == [], "the last replay had something to write"
-    # Else: a deadlock is found when the code waits, after what it asked for has begun. It may now see what had
-    # not completed then, and begin again the steps that were under way, which nobody waits for: nothing of
-    # that may be recorded already (`faults` has the steps that were).
+    # Else: a deadlock is found when the code waits, after what it asked for has begun. It may now see what
+    # had not completed then, and begin again the steps that were under way, which nobody waits for:
+    # nothing of that may be recorded already (`faults` has the steps that were).
     for request in reader.refused:
         assert isinstance(request.data, TaskFence), request
         stored = world.store.promises.get(request.data.action.data.id)
