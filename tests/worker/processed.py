@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from holdfast.runtime import step_signal
 from holdfast.worker.attempt import current_attempt
@@ -82,7 +83,7 @@ def give_an_object() -> object:
     return object()
 
 
-def who_am_i() -> list[object]:
+def who_am_i() -> list[Any]:
     """What `current()` says inside a step in a process of its own."""
     info = current()
     deadline = None if info.deadline is None else info.deadline.isoformat()

@@ -1,6 +1,7 @@
 """`current()` inside a step in a process of its own."""
 
 import os
+from typing import Any
 
 import holdfast as hf
 from tests.worker.processed import who_am_i
@@ -10,7 +11,7 @@ def test_a_step_in_a_process_of_its_own_knows_whose_step_it_is() -> None:
     app = hf.App("memory:")
 
     @app.workflow(timeout="1h")
-    async def flow() -> tuple[list[object], str]:
+    async def flow() -> tuple[list[Any], str]:
         await hf.now()
         here = hf.current()
         assert here.deadline is not None
