@@ -7,6 +7,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from math import isinf
 from random import Random
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import (
     PromiseCreate,
+    PromiseGet,
     PromiseRegisterListener,
     PromiseSettle,
     Request,
@@ -42,6 +44,7 @@ from holdfast.tasks.order import Order
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import store_declarations
 from holdfast.tasks.worker import TaskWorker
+from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
@@ -252,6 +255,7 @@ class Session:
             known_errors=self._errors,
             report=_report,
             provided=self._provided,
+            listen_again_s=None if isinf(self._seams.listen_again_s) else self._seams.listen_again_s,
         )
 
     async def _listen(self) -> None:
@@ -363,8 +367,12 @@ class Session:
             raise CallCanceled(f"{promise.id} was cancelled")
         raise CallTimedOut(f"{promise.id} timed out")
 
-    async def cancel(self, promise_id: str) -> None:
-        await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
+    async def cancel(self, promise_id: str, *, now: bool) -> None:
+        root = await self._ask("promise.get", PromiseGet(promise_id))
+        if now or tags.TARGET not in root.tags:
+            await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
+        elif root.state == "pending":
+            await self._ask_all(ask_to_cancel(root.id, origin_of(root), root.timeout_at))
 
     async def settle(self, promise_id: str, value: Any) -> None:
         """Settle a promise that a workflow waits for."""
@@ -375,14 +383,21 @@ class Session:
         await self._ask("promise.settle", PromiseSettle(promise_id, "rejected", value))
 
     async def _ask(self, kind: str, data: RequestData) -> Promise:
+        return (await self._ask_all([(kind, data)]))[0]
+
+    async def _ask_all(self, asked: list[tuple[str, RequestData]]) -> list[Promise]:
+        """In one commit, in this order. Each may be repeated, so a node that is busy is asked again."""
         self._count += 1
-        request = Request(kind, f"{self._pid}/{self._count}", CURRENT_VERSION, "A", data)
+        corr_id = f"{self._pid}/{self._count}"
+        requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in asked]
         while True:
-            [reply] = await self._client.request([request])
-            if isinstance(reply.data, PromiseReply):
-                return reply.data.promise
-            if reply.status not in (429, 503):
-                raise Refused(str(reply.data), reply.status)
+            replies = await self._client.request(requests)
+            promises = [reply.data.promise for reply in replies if isinstance(reply.data, PromiseReply)]
+            if len(promises) == len(requests):
+                return promises
+            refused = [reply for reply in replies if not isinstance(reply.data, PromiseReply)]
+            if not any(reply.status in (429, 503) for reply in refused):
+                raise Refused(str(refused[0].data), refused[0].status)
             await asyncio.sleep(0.1)
 
 
