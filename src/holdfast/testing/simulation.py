@@ -186,7 +186,7 @@ class Simulation:
 
     async def _settle_down(self) -> None:
         """What was started and not awaited comes to its end, too."""
-        while self._open_work():
+        while self._open_work():  # noqa: ASYNC110 (nothing tells us)
             await asyncio.sleep(look_s)
 
     def _open_work(self) -> list[str]:
