@@ -108,7 +108,7 @@ async def be_planner(url: str, count: int) -> None:
     """The latest start after its instant, of tasks that were sent to begin some seconds later."""
     app, _, tell_time = app_of(url, worker=url.startswith("sqlite"))
     async with app:
-        handles = []
+        handles: list[Any] = []
         for _ in range(count):
             handles.append((await tell_time.schedule_async(ahead_s)).ok_value)
             await asyncio.sleep(0.05)

@@ -424,8 +424,9 @@ async def test_a_worker_that_stops_gives_back_what_has_not_started_and_waits_for
             return number
 
     async with app:
-        task = app.tasks.find("work")
-        handles = [one.ok_value for one in await task.send_many_async([(n,) for n in range(4)])]  # type: ignore[attr-defined]
+        task: Any = app.tasks.find("work")
+        sent: list[Any] = await task.send_many_async([(n,) for n in range(4)])
+        handles = [one.ok_value for one in sent]
         await begun.wait()
         asyncio.get_running_loop().call_later(0.2, ends.set)
     looking = app_on(tmp_path)
