@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench
+.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos fuzz mutants campaign-power soak audit sbom
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -34,8 +34,38 @@ campaign-model: $(STAMP)  ## random operations to the oracle and every store, co
 	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
 
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
-	HOLDFAST_HISTORY_ROUNDS=1500 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 \
+	HOLDFAST_HISTORY_ROUNDS=334 HOLDFAST_HISTORY_EACH=133 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 HOLDFAST_WORKER_KILLS=60 \
+		HOLDFAST_UPGRADE_ROUNDS=40 HOLDFAST_POOLED_OPERATIONS=20000 \
 		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
+
+SCALE ?= 1
+chaos: $(STAMP)  ## kill, freeze, fill, cut and skew real processes (SCALE, SEED, ARGS)
+	$(BIN)/python -m tests.chaos.campaign --scale $(SCALE) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+SECONDS ?= 60
+fuzz: $(STAMP)  ## damaged input for every decoder and the HTTP surface (SECONDS for each, SEED)
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+mutants: $(STAMP)  ## plant small faults in a copy of the sources; every one must turn a suite red
+	$(BIN)/python -m tests.mutants.run $(ARGS)
+
+campaign-power: $(STAMP)  ## cut the power at 200,000 points of a recorded disk (POINTS, SEED)
+	$(BIN)/python -m tests.crash.campaign --points $(or $(POINTS),200000) $(if $(SEED),--seed $(SEED))
+
+MINUTES ?= 30
+soak: $(STAMP)  ## load on a server and its workers; memory, files, threads and connections must stay flat (MINUTES)
+	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) $(ARGS)
+
+AUDIT := $(VENV)/audit
+audit: $(STAMP)  ## known vulnerabilities of every pinned dependency, and what SECURITY.md says of the sources
+	$(BIN)/ruff check --select S src
+	$(BIN)/python -m pytest tests/test_security.py tests/test_supply_chain.py
+	@test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && \
+		$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1; }
+	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip -r requirements-dev.lock
+
+sbom: $(STAMP)  ## what the package consists of, as CycloneDX JSON: holdfast.cdx.json
+	$(BIN)/python -m tests.supply_chain > holdfast.cdx.json
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -143,9 +143,9 @@ class PostgresServer:
     def kill(self) -> int:
         """kill -9 of every process of the server; answers with how many there were."""
         assert self._process is not None
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for victim in [pid, *map(int, children)]:
+        victims = self.pids()
+        children = victims[1:]
+        for victim in victims:
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
@@ -156,6 +156,12 @@ class PostgresServer:
         while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < until:
             time.sleep(0.01)
         return 1 + len(children)
+
+    def pids(self) -> list[int]:
+        """All of its processes, the first one first."""
+        assert self._process is not None
+        pid = self._process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
     def stop(self) -> None:
         if self._process is not None:

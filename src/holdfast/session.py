@@ -54,6 +54,7 @@ from holdfast.worker.worker import Worker
 log = logging.getLogger("holdfast.app")
 
 listen_again_s: Final = 30.0  # a lost message costs at most this
+refused_rest_s: Final = 2.0
 
 
 class SessionSettings(Struct, frozen=True):
@@ -244,6 +245,16 @@ class Session:
         )
 
     async def _listen(self) -> None:
+        """For as long as the session lives: who is refused today may be let in tomorrow."""
+        while True:
+            try:
+                await self._hear()
+                return
+            except HoldfastError as error:
+                log.error("the message stream was refused: %s", error)
+                await asyncio.sleep(refused_rest_s)
+
+    async def _hear(self) -> None:
         async with self._client.messages(self._hears_in, self._pid) as messages:
             async for message in messages:
                 if isinstance(message, Unblock):

@@ -289,3 +289,13 @@ async def test_a_caller_that_goes_away_harms_no_other(client: HttpClient) -> Non
             [found] = await call
             assert expect(found, PromiseReply).promise.id == f"p{number}"
     assert [call.cancelled() for call in calls] == [number == 3 for number in range(10)]
+
+
+async def test_what_could_not_be_sent_is_sent_later_in_the_order_in_which_it_was_issued() -> None:
+    url = unused_url()
+    async with HttpClient([url]) as client:
+        waiting = [asyncio.ensure_future(client.request([ask(create("p", data=f"{n}"))])) for n in range(3)]
+        await asyncio.sleep(0.2)  # nobody listens yet: they were put back, and more than once
+        async with running(Settings(port=int(url.rpartition(":")[2]), store="memory:")):
+            replies = await asyncio.gather(*waiting)
+    assert [expect(found, PromiseReply).promise.param.data for [found] in replies] == ["0", "0", "0"]

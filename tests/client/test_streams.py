@@ -143,3 +143,24 @@ async def test_events_are_found_wherever_the_bytes_are_cut(size: int) -> None:
 
     found = [event async for events in events_of(chunks()) for event in events]
     assert found == [b"one", b"two\nlines", b"three"]
+
+
+async def test_a_message_that_cannot_be_read_does_not_make_the_client_deaf() -> None:
+    good = b'{"kind":"execute","head":{},"data":{"task":{"id":"t","version":1}}}'
+    events = [b'{"kind":"execu\xcfe"}', b"not json", good]
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + b"data: " + events.pop(0) + b"\n\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = HttpClient([f"http://127.0.0.1:{port}"])
+        async with client.messages("g", "me") as messages, asyncio.timeout(20):
+            message = await anext(messages)
+        await client.close()
+    assert isinstance(message, Execute)
+    assert message.task.id == "t"

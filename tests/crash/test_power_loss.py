@@ -22,7 +22,7 @@ SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
 COMMITS = 60
 
 
-def record(folder: Path, *, synchronous: str = "FULL") -> list[Event]:
+def record(folder: Path, *, synchronous: str | None = None) -> list[Event]:
     """Commits of several promises each; every one is acknowledged as the node would, after `run` returns."""
     vfs = RecordingVfs("recording")
     try:
@@ -34,7 +34,8 @@ def record(folder: Path, *, synchronous: str = "FULL") -> list[Event]:
 
         file = SqliteFile(folder / "holdfast.db", connect=connect)
         file.open()
-        connections[0].execute(f"PRAGMA synchronous={synchronous}")
+        if synchronous is not None:
+            connections[0].execute(f"PRAGMA synchronous={synchronous}")
         connections[0].execute("PRAGMA wal_autocheckpoint=40")  # so that checkpoints are cut in two as well
         for number in range(COMMITS):
             requests = [create(f"{number}.{part}", data="QUJD" * 40) for part in range(4)]

@@ -146,7 +146,8 @@ async def test_past_the_queue_bound_a_request_is_refused_and_changes_nothing(
     node = await opened(store)
     accepted = [asyncio.ensure_future(node.request([create(f"p{index}")])) for index in range(3)]
     await asyncio.sleep(0)
-    [refused] = await node.request([create("late")])
+    async with asyncio.timeout(5):  # if it were accepted, it would wait for the gate
+        [refused] = await node.request([create("late")])
     assert refused.status == 429
     assert "HF1901" in str(refused.data)
     store.gate.set()

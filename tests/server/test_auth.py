@@ -341,3 +341,12 @@ def test_tokens_can_be_kept_in_a_file(tmp_path: Path) -> None:
     check = Authenticator(Settings(token_file=str(path)))
     assert check.grant("admin-secret") == ADMIN
     assert check.grant("team-secret") == Grant("team")
+
+
+def test_a_token_that_is_no_text_is_not_known(tmp_path: Path) -> None:
+    keys = ed25519.Ed25519PrivateKey.generate().public_key()
+    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    (tmp_path / "key.pem").write_bytes(keys.public_bytes(encoding, form))
+    authenticator = Authenticator(Settings(jwt_key=str(tmp_path / "key.pem")))
+    with pytest.raises(Unauthenticated):
+        authenticator.grant("\ud800")

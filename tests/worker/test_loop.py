@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.replies import ClaimReply, FenceReply, HeartbeatReply
-from holdfast.protocol.requests import TaskAcquire, TaskFulfill, TaskRelease
+from holdfast.protocol.requests import TaskAcquire, TaskFulfill, TaskHalt, TaskRelease
 from holdfast.runtime import gather, race
 from holdfast.runtime.step import step_signal
 from holdfast.worker import functions as hf
@@ -321,6 +321,23 @@ async def test_a_worker_that_reclaims_its_own_lapsed_task_stops_its_older_self(w
     assert (await world.task("x")).version == 2, "the second claim was kept to the end"
     assert len(ledger.entries) == 2
     assert a.worker.held_count == 0
+
+
+@virtual
+async def test_a_write_that_is_refused_stops_the_execution_before_its_next_effect(world: World) -> None:
+    ledger = Ledger()
+
+    @world.workflow
+    async def flow() -> None:
+        await hf.run(ledger.slow, "one", 5)
+        await hf.run(ledger.note, "two")
+
+    world.worker(lease_s=60)  # the next heartbeat comes long after the write
+    await world.start(flow, id="x")
+    await world.until(lambda: ledger.entries == ["one"])
+    await world.ask(TaskHalt("x"))
+    await asyncio.sleep(20)
+    assert ledger.entries == ["one"]
 
 
 # --- the fence ------------------------------------------------------------------------------------------

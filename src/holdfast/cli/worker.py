@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.cli.durations import parse_duration
 from holdfast.cli.failures import UsageError
+from holdfast.protocol.text import hide_password
 from holdfast.tasks.lanes import TaskSettings
 
 log = logging.getLogger("holdfast.worker")
@@ -114,7 +115,8 @@ async def work(app: App) -> int:
         loop.add_signal_handler(number, told, number)
     async with app:
         names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "no workflows"
-        log.info("working for group %s of %s: %s", app.settings.group, app.settings.url, names)
+        where = hide_password(app.settings.url)
+        log.info("working for group %s of %s: %s", app.settings.group, where, names)
         if app.session.queues:
             log.info("running the tasks of %s", ", ".join(app.session.queues))
         await stop.wait()

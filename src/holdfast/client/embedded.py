@@ -28,7 +28,7 @@ class EmbeddedClient:
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         self._check_open()
-        return await self._node.request(requests) if requests else []
+        return await self._node.submit(requests) if requests else []
 
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holdfast.client.errors import InvalidUrl
+from holdfast.protocol.text import hide_password
 
 rest_s_min: Final = 0.05
 rest_s_max: Final = 5.0
@@ -36,11 +37,11 @@ def parse_endpoint(url: str) -> Endpoint:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise InvalidUrl(f"{url!r} is not a URL: {error}") from None
+        raise InvalidUrl(f"{hide_password(url)!r} is not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
-        raise InvalidUrl(f"{url!r} is not the address of a server")
+        raise InvalidUrl(f"{hide_password(url)!r} is not the address of a server")
     if not parts.path.isascii() or any(character.isspace() for character in url):
-        raise InvalidUrl(f"{url!r} holds characters that a URL cannot have")
+        raise InvalidUrl(f"{hide_password(url)!r} holds characters that a URL cannot have")
     tls = parts.scheme == "https"
     return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
 

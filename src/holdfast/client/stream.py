@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.client.connection import Broken, Connection
 from holdfast.client.endpoints import Endpoint, Route
-from holdfast.client.errors import BadReply, Refused
+from holdfast.client.errors import Refused
 from holdfast.client.lane import Manner
 from holdfast.client.wire import decode_message
 from holdfast.protocol.messages import Message
@@ -83,11 +83,15 @@ class HttpMessageStream:
             if asyncio.get_running_loop().time() - self._connected_at < short_s:
                 await asyncio.sleep(self._route.failed())
             return
-        self._route.succeeded()
         try:
             messages = [decode_message(event, self._address) for event in events]
-        except msgspec.DecodeError as error:
-            raise BadReply(f"{self._route.current} sent a message that cannot be read: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            # What it invites to is offered again, so nothing is lost by hearing it elsewhere or later.
+            self._drop()
+            log.error("a message cannot be read: %s", error, extra={"endpoint": str(self._route.current)})
+            await asyncio.sleep(self._route.failed())
+            return
+        self._route.succeeded()
         self._arrived.extend(message for message in messages if message is not None)
 
     async def _connect(self) -> AsyncIterator[list[bytes]]:

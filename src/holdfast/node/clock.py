@@ -1,11 +1,14 @@
-"""The wall clock in milliseconds, which never goes backwards and may follow another clock."""
+"""The wall clock in milliseconds: never backwards, never still, and it may follow another clock."""
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.protocol.records import Millis
 
 Clock = Callable[[], Millis]
+
+creep_pace: Final = 0.5  # of real time, while the clock we read has yet to catch up with what it once said
 
 
 def wall_clock() -> Millis:
@@ -13,15 +16,29 @@ def wall_clock() -> Millis:
 
 
 class SteadyClock:
-    """A clock held to its own past: an instant once used in a commit is never undercut."""
+    """A clock held to its own past: an instant once used in a commit is never undercut.
 
-    def __init__(self, read: Clock, floor: Millis) -> None:
+    When the clock it reads is set back, it creeps on by `beat` (seconds that only ever grow) until that one
+    has caught up. Leases last longer meanwhile, but they end.
+    """
+
+    def __init__(self, read: Clock, floor: Millis, beat: Callable[[], float] = time.monotonic) -> None:
         self.read = read
         self._latest = floor
         self._ahead: Millis = 0  # how far the clock we follow is ahead of the one we read
+        self._beat = beat
+        self._counted_at = beat()  # the beat up to which `_latest` has counted
 
     def now(self) -> Millis:
-        self._latest = max(self._latest, self.read() + self._ahead)
+        reading = self.read() + self._ahead
+        if reading >= self._latest:
+            self._latest = reading
+            self._counted_at = self._beat()
+        else:
+            crept = int((self._beat() - self._counted_at) * 1000 * creep_pace)
+            if crept > 0:
+                self._latest += crept
+                self._counted_at += crept / (1000 * creep_pace)
         return self._latest
 
     def follow(self, instant: Millis, asked_at: Millis) -> None:

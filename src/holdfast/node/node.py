@@ -95,7 +95,7 @@ class Node:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SteadyClock(self._read_clock, await self._store.open())
+        self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
         if self._outsiders is not None:
@@ -135,13 +135,18 @@ class Node:
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; return their replies once it is durable."""
+        return await self.submit(requests)
+
+    def submit(self, requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+        """The same, with a future to await. It may be dropped: what was asked for is done all the same."""
+        future: asyncio.Future[list[Reply]] = self._loop.create_future()
         refusal = self._admission(len(requests))
         if refusal is not None:
-            return [refuse(refusal)] * len(requests)
-        future: asyncio.Future[list[Reply]] = self._loop.create_future()
-        self._queue.put(Submission(requests, future))
-        self._wake()
-        return await future
+            future.set_result([refuse(refusal)] * len(requests))
+        else:
+            self._queue.put(Submission(requests, future))
+            self._wake()
+        return future
 
     async def offers(self, group: str, limit: int) -> list[Execute]:
         """Tasks that wait for a worker of a group, best first, as messages to be sent again."""

@@ -3,6 +3,7 @@
 Text must survive every store and every client: no NUL, no lone surrogate, a bounded size in bytes.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,6 +24,17 @@ def check_text(name: str, value: str, most: int = limits.id_bytes_max, *, empty:
         raise ValueError(f"{name} has {size} bytes, the most is {most}")
     if "\0" in value:
         raise ValueError(f"{name} holds a NUL character")
+
+
+_password: Final = re.compile(r"((?:ssl)?password=)[^&\s]*", re.IGNORECASE)
+
+
+def hide_password(url: str) -> str:
+    """A URL as it may be shown: without user and password, even where it is not quite a URL."""
+    head, at, rest = url.rpartition("@")
+    scheme, slashes, _ = head.partition("//")
+    shown = f"{scheme}{slashes}...@{rest}" if at and slashes else f"...@{rest}" if at else url
+    return _password.sub(r"\1...", shown)
 
 
 def check_entries(name: str, entries: Mapping[str, str]) -> None:

@@ -37,7 +37,10 @@ class Authenticator:
             return ADMIN
         if not token or len(token) > token_bytes_max:
             raise Unauthenticated("This server asks for a token")
-        digest = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        try:
+            digest = hashlib.sha256(token.encode()).digest()
+        except UnicodeEncodeError:  # half a character: no token that anybody was given
+            raise Unauthenticated("The token is not known") from None
         known = self._remembered.get(digest)
         if known is not None and known[1] > time.time():
             return known[0]

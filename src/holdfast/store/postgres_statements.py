@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.store import rows
 from holdfast.store.scan_sql import POSTGRES, count_query
 
-idle_transaction_ms: Final = 10_000
+idle_transaction_ms: Final = 2_000
 lock_wait_ms: Final = 5_000
 
 SETTINGS: Final = {

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Queue
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
@@ -72,9 +73,14 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.ikc,
         promise.iku,
         key_of(entries.get(tags.BRANCH)) if entries else None,
-        key_of(entries.get(tags.ORIGIN)) if entries else None,
+        _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None,
         watched,
     )
+
+
+def _origin_key(promise_id: str, origin: str | None) -> str | None:
+    """What the id itself says needs no place in another index: that of origins holds the others."""
+    return None if origin is None or lies_within(promise_id, origin) else key_of(origin)
 
 
 def read_promise(row: Row) -> Promise:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from urllib.parse import unquote
 
+from holdfast.protocol.text import hide_password
 from holdfast.store.interface import Store, StoreError
 
 
@@ -31,7 +32,7 @@ def open_store(url: str) -> Store:
 
         return PostgresStore(url)
     raise UnknownStore(
-        f"{_without_password(url)!r} names no store. "
+        f"{hide_password(url)!r} names no store. "
         f"Use sqlite:///path, postgresql://host/database or memory:. [{UnknownStore.code}]"
     )
 
@@ -41,8 +42,3 @@ def file_of(url: str) -> Path | None:
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Path(unquote(url.removeprefix("sqlite:///")))
     return None
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}...@{rest.rpartition('@')[2]}" if "@" in rest else url

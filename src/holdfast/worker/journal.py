@@ -46,19 +46,20 @@ class Journal:
     def __init__(self, root: str, records: list[Promise]) -> None:
         self.root = root
         self.records: dict[str, Promise] = {}
-        self.highest = 0  # the number of the last operation recorded
+        self.highest = 0  # the number of the last operation recorded before
         self._prefix = child_id(root, 0)[:-1]
         self.order: dict[int, str] = {}
         for record in records:
             self.add(record)
+            number = record.id[len(self._prefix) :].removesuffix("~")
+            if number.isdigit() and record.id.startswith(self._prefix):
+                self.highest = max(self.highest, int(number))
 
     def add(self, record: Promise) -> None:
+        """What is learnt later is about operations that the code has asked for."""
         if record.state == "pending" and record.id in self.records:
             return  # a late answer knows less than we do: what has settled stays so
         self.records[record.id] = record
-        number = record.id[len(self._prefix) :].removesuffix("~")
-        if number.isdigit() and record.id.startswith(self._prefix):
-            self.highest = max(self.highest, int(number))
         headers = record.value.headers
         if headers is not None and (place := headers.get(PLACE)) is not None:
             self.order[int(place)] = headers.get(OBSERVED, record.id)

@@ -7,7 +7,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.client.interface import Client
@@ -50,17 +50,17 @@ class Pen:
     def has_cancellation(self) -> bool:
         return any(isinstance(action, SettleAction) for action in self.unwritten)
 
-    async def write(self, creations: Sequence[PromiseCreate] = ()) -> None:
+    def write(self, creations: Sequence[PromiseCreate] = ()) -> Awaitable[list[Reply]]:
         """One commit: the choices so far, then these."""
         for creation in creations:
             self.note(creation)
-        await self.write_and_ask([])
+        return self.write_and_ask([])
 
-    async def write_and_ask(self, asked: list[tuple[str, RequestData]]) -> list[Reply]:
-        """In one commit: what is unwritten, fenced; then what is asked."""
+    async def write_and_ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
+        """In one commit: what is unwritten, fenced; then what is asked. The replies to what was asked."""
         unwritten, self.unwritten = self.unwritten, []
         fences = [("task.fence", TaskFence(self._id, self.version, action)) for action in unwritten]
-        replies = await self.ask([*fences, *asked])
+        replies = await self.ask([*fences, *asked] if asked else fences)
         for reply in replies[: len(fences)]:
             if not isinstance(reply.data, FenceReply):
                 raise ClaimGone(f"{self._id}: {reply.data}")
@@ -72,12 +72,11 @@ class Pen:
         """In one commit; when it is too much for one in several, and none is there before an earlier one."""
         replies: list[Reply] = []
         corr_id = f"{self._id}@{self.version}"
-        while len(replies) < len(asked):
+        requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in asked]
+        while len(replies) < len(requests):
             if self.is_lost:
                 raise ClaimGone(self._id)
-            chunk = asked[len(replies) : len(replies) + request_count_max]
-            requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in chunk]
-            answered = await self._client.request(requests)
+            answered = await self._client.request(requests[len(replies) : len(replies) + request_count_max])
             if answered[0].status in (429, 503):
                 # Nothing was done, or nobody knows; everything asked here may be asked again.
                 await asyncio.sleep(busy_rest_s)

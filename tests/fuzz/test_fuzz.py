@@ -1,0 +1,47 @@
+"""A short run of the fuzzer, and proof that it finds what is there. `make fuzz` is the long one."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+
+from tests.fuzz.mutation import damage_bytes, damage_json
+from tests.fuzz.run import fuzz, run
+from tests.fuzz.targets import Target
+
+SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+
+
+def test_no_decoder_and_no_request_meets_an_input_that_hurts_it() -> None:
+    print(f"HOLDFAST_SEED={SEED}")
+    assert [str(finding) for finding in run(0.7, SEED)] == []
+
+
+def test_an_error_that_was_not_promised_is_found() -> None:
+    def swallow(data: bytes) -> None:
+        if b"\xff" in data:
+            raise IndexError("a defect")
+        raise ValueError("promised")
+
+    target = Target("planted", lambda chance: damage_bytes(b"abc", chance), swallow, (ValueError,))
+    _, findings = fuzz(target, 20, 1, finds_max=1)
+    assert "IndexError: a defect" in findings[0].what
+    assert findings[0].seed.startswith("planted:1:")
+
+
+def test_a_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.run.input_s_max", 0.01)
+    target = Target("slow", lambda _: 0, lambda _: print(sum(range(2_000_000))), ())
+    _, findings = fuzz(target, 20, 1, finds_max=1)
+    assert findings[0].what.startswith("took ")
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    document: dict[str, Any] = {"a": [1, {"b": "c"}], "d": None}
+    twice = [[repr(damage_json(document, random.Random(n))) for n in range(200)] for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert len(set(twice[0])) > 50
+    assert document == {"a": [1, {"b": "c"}], "d": None}

@@ -1,0 +1,31 @@
+"""Every dependency is pinned with its hash, and the list of what is shipped is whole."""
+
+import re
+import tomllib
+
+from tests.supply_chain import ROOT, document, normal, read_lock, shipped
+
+
+def test_every_pin_has_a_hash() -> None:
+    pins = read_lock()
+    assert len(pins) > 20
+    assert [name for name, pin in pins.items() if not pin.hashes] == []
+
+
+def test_everything_that_is_shipped_is_pinned_and_listed() -> None:
+    listed = {component["name"] for component in document()["components"]}
+    assert listed == {*shipped()} - {"holdfast"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {normal(re.split(r"[\[<>=!~;]", text)[0]) for group in groups for text in group}
+    assert declared <= listed
+
+
+def test_the_page_on_dependencies_names_every_direct_one() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+    for name in shipped()["holdfast"]:
+        assert name in page, name
+
+
+def test_the_same_lock_gives_the_same_document() -> None:
+    assert document() == document()
