@@ -177,6 +177,11 @@ class Figures:
         self.pgqueuer: list[float] = []
         self.celery: list[float] = []
 
+    def tell(self) -> None:
+        """The latest round, as it came."""
+        shown = {name: round(values[-1], 6) for name, values in vars(self).items() if values}
+        print("  ".join(f"{name} {value:,}" for name, value in shown.items()), file=sys.stderr, flush=True)
+
 
 def schema_of(server: PostgresServer) -> str:
     name = f"ours{time.time_ns()}"
@@ -261,6 +266,7 @@ def measure(rounds: int, count: int) -> list[Row]:
             for _ in range(rounds):
                 run_ours(server, got, count)
                 run_peers(server, folder, got, count)
+                got.tell()
             waited = waits(server, folder)
     finally:
         server.remove()
