@@ -108,7 +108,7 @@ async def be_planner(url: str, count: int) -> None:
     """The latest start after its instant, of tasks that were sent to begin some seconds later."""
     app, _, tell_time = app_of(url, worker=url.startswith("sqlite"))
     async with app:
-        handles = []
+        handles: list[Any] = []
         for _ in range(count):
             handles.append((await tell_time.schedule_async(ahead_s)).ok_value)
             await asyncio.sleep(0.05)
@@ -176,6 +176,11 @@ class Figures:
         self.procrastinate_in_bulk: list[float] = []
         self.pgqueuer: list[float] = []
         self.celery: list[float] = []
+
+    def tell(self) -> None:
+        """The latest round, as it came."""
+        shown = {name: round(values[-1], 6) for name, values in vars(self).items() if values}
+        print("  ".join(f"{name} {value:,}" for name, value in shown.items()), file=sys.stderr, flush=True)
 
 
 def schema_of(server: PostgresServer) -> str:
@@ -261,6 +266,7 @@ def measure(rounds: int, count: int) -> list[Row]:
             for _ in range(rounds):
                 run_ours(server, got, count)
                 run_peers(server, folder, got, count)
+                got.tell()
             waited = waits(server, folder)
     finally:
         server.remove()
