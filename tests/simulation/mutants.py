@@ -21,7 +21,7 @@ from holdfast.node.group import Outcome
 from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
-from holdfast.protocol.replies import EMPTY, Reply
+from holdfast.protocol.replies import EMPTY, PromiseReply, Reply
 from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
 from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
@@ -229,7 +229,7 @@ def writes_without_the_fence(patch: Patch) -> None:
         ]
         replies: Sequence[Reply] = await self.ask([*plain, *asked])
         for reply in replies[: len(plain)]:
-            if hasattr(reply.data, "promise"):
+            if isinstance(reply.data, PromiseReply):
                 self._learn(reply.data.promise)
         return replies[len(plain) :]
 
@@ -246,20 +246,20 @@ class Where(Struct, frozen=True):
 
 Mutation = Callable[[Patch], None]
 MUTANTS: dict[Mutation, Where] = {
-    skips_the_version_check: Where(),
+    skips_the_version_check: Where(40),
     acknowledges_before_the_commit: Where(stores=("sqlite",)),
     forgets_callbacks_in_a_crash: Where(stores=("sqlite",)),
     loses_the_order_of_observations: Where(),
     never_lapses_a_lease: Where(),
-    ignores_what_the_heartbeat_says_is_lost: Where(),
-    never_offers_again: Where(),
+    ignores_what_the_heartbeat_says_is_lost: Where(10),
+    never_offers_again: Where(70),
     sleeps_on_what_has_settled: Where(),
     grants_without_a_new_version: Where(),
     begins_before_its_choices_are_written: Where(),
-    drives_on_past_its_lease: Where(),
-    creates_again_what_exists: Where(),
+    drives_on_past_its_lease: Where(10),
+    creates_again_what_exists: Where(10),
     fires_a_schedule_twice: Where(),
     waits_for_a_message_only: Where(),
     forgets_what_is_due: Where(),
-    writes_without_the_fence: Where(),
+    writes_without_the_fence: Where(75),
 }

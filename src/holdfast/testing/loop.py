@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 Result = TypeVar("Result")
 
@@ -39,8 +40,10 @@ class Process:
 
     def admits(self, turn: "Turn") -> bool:
         """May this happen now? A turn of a frozen process is kept for later."""
-        if self.is_dead or self.is_frozen:
-            self.missed.append(turn)  # also what never happens: nothing may notice that it is gone
+        if self.is_dead:
+            return False
+        if self.is_frozen:
+            self.missed.append(turn)
             return False
         self.turns += 1
         if self.dies_after is not None and self.turns > self.dies_after:
@@ -91,6 +94,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         )
         self._epoch_ms = epoch_ms
         self._line: deque[Turn] = deque()
+        self._undone: list[Turn] = []
         self._timers: list[tuple[float, int, Turn]] = []
         self._set_count = 0
         self._ended = False
@@ -161,7 +165,10 @@ class JumpingLoop(asyncio.BaseEventLoop):
             line.append(heapq.heappop(timers)[2])
         for _ in range(len(line)):
             turn = line.popleft()
-            if turn.cancelled() or (turn.process is not None and not turn.process.admits(turn)):
+            if turn.cancelled():
+                continue
+            if turn.process is not None and not turn.process.admits(turn):
+                self._undone.append(turn)  # kept, so that nothing notices that it never happens
                 continue
             self.turns += 1
             turn.run()
@@ -187,11 +194,16 @@ class JumpingLoop(asyncio.BaseEventLoop):
         kept, self.tasks = self.tasks or [], None
         tasks = dict.fromkeys([*(task for task, _ in kept), *asyncio.all_tasks(self)])
         self.close()
-        for task in tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                with suppress(BaseException):
-                    task.get_coro().close()
+        with catch_warnings():
+            simplefilter("ignore")  # what was killed before it began was never awaited, which is no mistake
+            for task in tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    with suppress(BaseException):
+                        task.get_coro().close()
+            del task
+            for things in (kept, tasks, self._undone):
+                things.clear()
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:

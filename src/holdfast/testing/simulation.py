@@ -66,6 +66,7 @@ leave_s: Final = 1.0  # what a server leaves its last answers to be written
 caller_patience_s: Final = 3_600.0
 
 Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
+Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
 
 
 class SimulationFailure(AssertionError):
@@ -158,7 +159,7 @@ class Simulation:
             raise self.failure(f"{type(error).__name__}: {error}") from error
         finally:
             self.app.lend(None, None, None)
-            self.loop.set_exception_handler(lambda *_: None)
+            self.loop.set_exception_handler(_ignore)
             self.loop.bury()
             gc.enable()
             logging.disable(logging.NOTSET)
@@ -260,12 +261,12 @@ class Simulation:
         process.on_death.append(partial(self._died, place, process))
         self.log.note(process.name, "starts")
         live = self._call if place is self.caller else self._live
-        self.loop.create_task(self._guard(live(place, process)), context=process.context)
+        self.loop.create_task(self._guard(live, place, process), context=process.context)
 
-    async def _guard(self, life: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, life: Life, place: Place, process: Process) -> None:
         """An error that nobody expects ends the run."""
         try:
-            await life
+            await life(place, process)
         except Exception as error:
             assert self._finished is not None
             if self._finished.done():
@@ -281,7 +282,7 @@ class Simulation:
             process.on_death.append(gone.set)
             if not place.is_leaving:
                 place.is_leaving = True
-                self.loop.create_task(self._guard(self._leave(place, process)), context=process.context)
+                self.loop.create_task(self._guard(self._leave, place, process), context=process.context)
             await gone.wait()
 
     def _died(self, place: Place, process: Process) -> None:
@@ -408,6 +409,10 @@ class WatchedRunner(VirtualRunner):
 def _is_deadlock(root: Promise, around: Surroundings) -> bool:
     """When one is noticed depends on what else is under way at that moment, which no record tells."""
     return isinstance(around.payloads.decode_error(root.value, around.known_errors), Deadlock)
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """It is over: what is taken down now tells nobody."""
 
 
 def _scratch() -> str | None:
