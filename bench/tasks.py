@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 from bench.peers import queues
 from bench.table import Row, print_table
 from holdfast.app import App
+from holdfast.cli import worker
 from tests.postgres import PostgresServer, execute
 
 ours_count: Final = 20_000
@@ -31,7 +32,7 @@ callers: Final = 8
 latencies: Final = 300
 ahead_s: Final = 3.0
 settle_s: Final = 1.5  # until PostgreSQL's statistics have seen everything
-concurrency: Final = 250
+concurrency: Final = 500
 
 begun: list[float] = []
 
@@ -56,10 +57,10 @@ def app_of(url: str, *, worker: bool) -> Any:
 # --- what a child process does --------------------------------------------------------------------------
 
 
-async def be_worker(url: str, _: int) -> None:
+def be_worker(url: str) -> None:
+    """As `holdfast worker` does."""
     app, *_tasks = app_of(url, worker=True)
-    async with app:
-        await asyncio.Event().wait()
+    worker.run(app)
 
 
 async def be_filler(url: str, count: int) -> None:
@@ -120,7 +121,6 @@ async def be_planner(url: str, count: int) -> None:
 
 
 roles: dict[str, Callable[[str, int], Coroutine[Any, Any, None]]] = {
-    "worker": be_worker,
     "filler": be_filler,
     "sender": be_sender,
     "asker": be_asker,
@@ -281,10 +281,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=ours_count)
-    parser.add_argument("--be", choices=[*roles], help="be the process that is measured")
+    parser.add_argument("--be", choices=["worker", *roles], help="be the process that is measured")
     parser.add_argument("--url", default="")
     given = parser.parse_args()
-    if given.be:
+    if given.be == "worker":
+        be_worker(given.url)
+    elif given.be:
         asyncio.run(roles[given.be](given.url, given.count))
     else:
         rows = measure(given.rounds, given.count)

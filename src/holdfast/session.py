@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import isinf
+from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
@@ -81,6 +82,9 @@ class Seams(Struct, frozen=True):
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
     listen_again_s: float = listen_again_s
+    pid: str | None = None
+    chance: Random | None = None
+    loses_messages: bool = False  # on the way from `client`
     provide: Mapping[Key, Any] = {}  # instead of what the app provides
 
 
@@ -117,7 +121,7 @@ class Session:
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
         self._inbox = Inbox()
-        self._pid = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._pid = self._seams.pid or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         # Whoever runs no worker must not be offered work: an offer that nobody takes up costs a retry.
         self._hears_in = settings.group if settings.worker else f"{settings.group}.callers"
         self._address = f"poll://uni@{self._hears_in}/{self._pid}"
@@ -159,7 +163,8 @@ class Session:
             lease_s=self._settings.lease_s,
             now=self._seams.now,
             runner=None if self._seams.client is None else self._seams.runner(),
-            polls=self._seams.client is None,
+            polls=self._seams.client is None or self._seams.loses_messages,
+            chance=self._seams.chance,
         )
         for group in worker.groups:
             self._streams.append(asyncio.create_task(self._listen_for_tasks(group, worker)))
@@ -210,6 +215,11 @@ class Session:
     @property
     def pid(self) -> str:
         return self._pid
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there a worker here that holds nothing?"""
+        return self._worker is not None and not self._worker.held_count
 
     async def _connect(self) -> Client:
         if self._seams.client is not None:

@@ -134,24 +134,9 @@ async def check_replay(
     performed: Iterable[Performed],
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
-    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
-    client = _ReadOnly(store)
-    around = replace(around, client=client, runner=_Idle())
-    call = around.payloads.decode_call(root.param)
-    workflow = registry.find(call.function, call.version)
-    supplied = around.provided.names(workflow.function)
-    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
-    kwargs |= around.provided.fill(workflow.function)
-    claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
-    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
-    execution.asked = {}
-    try:
-        ending = await asyncio.wait_for(execution.drive(), PATIENCE_S)
-    except TimeoutError:
-        ending = "lost"
-    finally:
-        asked = execution.asked
-        execution.close()
+    execution, client = _retrace(root, store, registry, around)
+    ending = await _drive(execution)
+    asked = execution.asked
     if ending != "fulfilled":
         raise Untrue(
             f"Replaying {root.id} from its record does not reach its end: {execution.fault or ending}"
@@ -168,6 +153,42 @@ async def check_replay(
                 f"{' with other arguments' if now[0] == step.label else ''}: "
                 "it began before the choices that led to it were durable"
             )
+
+
+async def check_led(
+    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, step: Performed
+) -> None:
+    """Raise `Untrue` if what is stored does not lead an execution to a step that is about to be performed."""
+    execution, _ = _retrace(root, store, registry, around)
+    await _drive(execution)
+    if execution.asked.get(step.id) != (step.label, step.digest):
+        raise Untrue(f"{step.label!r} began as {step.id} before the choices that led to it were durable")
+
+
+def _retrace(
+    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings
+) -> tuple[_Watched, _ReadOnly]:
+    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
+    client = _ReadOnly(store)
+    around = replace(around, client=client, runner=_Idle())
+    call = around.payloads.decode_call(root.param)
+    workflow = registry.find(call.function, call.version)
+    supplied = around.provided.names(workflow.function)
+    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
+    kwargs |= around.provided.fill(workflow.function)
+    claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
+    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
+    execution.asked = {}
+    return execution, client
+
+
+async def _drive(execution: _Watched) -> str:
+    try:
+        return await asyncio.wait_for(execution.drive(), PATIENCE_S)
+    except TimeoutError:
+        return "lost"
+    finally:
+        execution.close()
 
 
 def _same_outcome(root: Promise, state: str, value: Value) -> bool:

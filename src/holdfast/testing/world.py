@@ -236,8 +236,8 @@ class _Ear(logging.Handler):
 class VirtualRunner(StepRunner):
     """Performs sync steps at once, on the loop: a thread would live in real time."""
 
-    def __init__(self, performed: list[Performed]) -> None:
-        super().__init__()
+    def __init__(self, performed: list[Performed], random: Callable[[], float] = random.random) -> None:
+        super().__init__(random=random)
         self._performed = performed
 
     def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:

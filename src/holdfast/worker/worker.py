@@ -58,7 +58,7 @@ class Worker:
         self._concurrency = concurrency
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
-        self._driving: set[asyncio.Task[None]] = set()
+        self._driving: dict[asyncio.Task[None], None] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -145,11 +145,11 @@ class Worker:
 
     def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
         driving = asyncio.create_task(self._serve(claim, lease_ends_s))
-        self._driving.add(driving)
+        self._driving[driving] = None
         driving.add_done_callback(self._left)
 
     def _left(self, driving: asyncio.Task[None]) -> None:
-        self._driving.discard(driving)
+        self._driving.pop(driving, None)
         self._wake.set()
 
     async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:
