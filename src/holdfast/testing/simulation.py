@@ -72,7 +72,7 @@ Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
 class SimulationFailure(AssertionError):
     """Something went wrong that no fault excuses."""
 
-    code = "HF7001"
+    code = "HF7101"
 
     def __init__(self, what: str, plan: Plan, lines: list[str]) -> None:
         super().__init__(what)
