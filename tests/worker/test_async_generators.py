@@ -33,6 +33,7 @@ async def numbers() -> AsyncGenerator[int]:
 
 @app.workflow
 async def closing() -> int:
+    number = 0
     async with aclosing(numbers()) as each:
         async for number in each:
             if number == 2:
@@ -43,6 +44,7 @@ async def closing() -> int:
 
 @app.workflow
 async def dropping() -> int:
+    number = 0
     async for number in numbers():
         if number == 2:
             break

@@ -59,7 +59,7 @@ async def flow() -> list[str]:
 
 
 def test_what_cannot_be_written_down_is_an_error_at_that_operation_after_every_crash() -> None:
-    proof = crash_everywhere(flow, app=app)
+    proof = crash_everywhere(flow, app=app, points_max=30)
     assert proof.result == [
         "a large result: NotRecorded",
         "a large error: NotRecorded",
@@ -100,6 +100,7 @@ async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(
 
     @world.workflow
     async def refused() -> str:
+        said = ""
         try:
             await functions.call("nowhere")
         except hf.NotRecorded as error:
