@@ -47,7 +47,6 @@ from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
-from holdfast.worker.known_errors import KnownErrors as KnownErrors
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
 from holdfast.worker.providers import Key, Provided, Providers
