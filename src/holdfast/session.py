@@ -44,6 +44,7 @@ from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import store_declarations
 from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.cancellation import ask_to_cancel, origin_of
+from holdfast.worker.errors import NoStoreHere
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
@@ -96,12 +97,6 @@ class Refused(HoldfastError):
     def __init__(self, sentence: str, status: int = 0) -> None:
         super().__init__(sentence)
         self.status = status
-
-
-class NoStoreHere(HoldfastError):
-    """A setting of the store was given to an app that has none: it talks to a server."""
-
-    code = "HF5210"
 
 
 class Session:
@@ -228,10 +223,7 @@ class Session:
         retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
             if retention_s is not None:
-                raise NoStoreHere(
-                    "This app talks to a server, so it cannot decide what that forgets. "
-                    f"Use `holdfast serve --retention` there. [{NoStoreHere.code}]"
-                )
+                raise NoStoreHere("This app talks to a server, so it cannot decide what that forgets")
             from holdfast.client.http import HttpClient
 
             return HttpClient(url.split(","), token=self._settings.token)

@@ -12,8 +12,8 @@ import pytest
 from holdfast import App
 from holdfast.node import Node
 from holdfast.server import Settings, running
-from holdfast.session import NoStoreHere
 from holdfast.store import open_store
+from holdfast.worker.errors import NoStoreHere
 from tests.postgres import database_url
 from tests.processes import Outcome, holdfast
 from tests.requests import create, get, settle

@@ -125,3 +125,10 @@ class RemoteError(HoldfastError):
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}" if self.type_name else self.message
+
+
+class NoStoreHere(WorkerError):
+    """A setting of the store was given to an app that has none: it talks to a server."""
+
+    code = "HF5210"
+    hint = "Use `holdfast serve --retention` there."
