@@ -31,7 +31,7 @@ def _run(arguments: argparse.Namespace) -> int:
         for each in found:
             print_line(f"{each.where}: {each.what}. [{each.code}]")
             print_line(f"    help: {each.help}")
-        print_line(f"{len(found)} found" if found else "nothing found")
+        print_line(f"{len(found)} to correct" if found else "nothing to correct")
     return REFUSED if found else 0
 
 
