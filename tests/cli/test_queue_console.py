@@ -138,7 +138,7 @@ def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
     outcome = check(tmp_path, SHOP)
     assert f"{tmp_path / 'shop.py'}:6: concurrency is a whole number" in outcome.out
     assert outcome.out.count("    help: ") == 14
-    assert outcome.out.strip().endswith("14 found")
+    assert outcome.out.strip().endswith("14 to correct")
 
 
 @pytest.mark.parametrize(("source", "code"), [("app = 1 / 0", "HF7006"), ("import nonsense", "HF7006")])
@@ -161,4 +161,4 @@ def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
     return hf.TaskResult(ok=to)
 """
     outcome = check(tmp_path, source)
-    assert (outcome.code, outcome.out.strip()) == (0, "nothing found"), outcome
+    assert (outcome.code, outcome.out.strip()) == (0, "nothing to correct"), outcome
