@@ -21,10 +21,12 @@ from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
+from holdfast.tasks.findings import note
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow
@@ -115,7 +117,10 @@ class App(Declaring):
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
             limit = None if timeout is None else parse_duration(timeout)
             workflow = Workflow(function, name or function.__name__, version, group, limit, tags)
-            self.registry.add(workflow)
+            try:
+                self.registry.add(workflow)
+            except DuplicateWorkflow as error:
+                note(error, function)
             return workflow
 
         return register if function is None else register(function)

@@ -109,7 +109,7 @@ class Session:
         self._settings = settings
         self._seams = seams or Seams()
         self._registry = registry
-        self._tasks = tasks or TaskRegistry()
+        self._tasks = TaskRegistry() if tasks is None else tasks  # an empty one may have queues
         self._provided = Provided((providers or Providers()).replaced(self._seams.provide))
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
