@@ -238,11 +238,11 @@ class App(Declaring):
 
         Settling it again changes nothing: the first outcome stands.
         """
-        return self._do(self._resolve(promise_id, value))
+        return self.do(self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it."""
-        return self._do(self._reject(promise_id, error))
+        return self.do(self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
         await self.session.settle(promise_id, value)
@@ -349,7 +349,7 @@ class App(Declaring):
             future.cancel()
             raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self._is_here():
             return asyncio.ensure_future(work)

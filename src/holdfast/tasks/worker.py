@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Final
 
 from holdfast.client.asking import ask
@@ -61,6 +62,7 @@ class TaskWorker:
         now: Callable[[], int],
         runner: StepRunner | None = None,
         polls: bool = True,
+        chance: Random | None = None,
     ) -> None:
         self._client = client
         self._payloads = payloads
@@ -76,7 +78,7 @@ class TaskWorker:
             processes_max=max(1, min(settings.processes, settings.concurrency)),
         )
         self._outbox = Outbox(client, self._compose)
-        self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind)
+        self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind, chance)
         self._held: dict[str, tuple[Run, Lane]] = {}
         self._timers: dict[Lane, asyncio.TimerHandle] = {}
         self._heartbeat: asyncio.Task[None] | None = None
