@@ -5,8 +5,7 @@ import logging
 import os
 import secrets
 import socket
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import isinf
 from random import Random
 from typing import Any, Final
@@ -46,6 +45,7 @@ from holdfast.tasks.storing import store_declarations
 from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
+from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
@@ -399,25 +399,6 @@ class Session:
             if not any(reply.status in (429, 503) for reply in refused):
                 raise Refused(str(refused[0].data), refused[0].status)
             await asyncio.sleep(0.1)
-
-
-class KnownErrors(Mapping[str, type[Exception]]):
-    """Error classes by `module:qualname`, of modules already imported. Nothing is imported by name."""
-
-    def __getitem__(self, name: str) -> type[Exception]:
-        module, _, path = name.partition(":")
-        found: Any = sys.modules.get(module)
-        for part in path.split("."):
-            found = getattr(found, part, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def _report(execution: str, report: Report) -> None:

@@ -22,10 +22,10 @@ from holdfast.protocol.records import Promise, TaskView
 from holdfast.protocol.replies import AcquireReply, Invoked, Reply
 from holdfast.protocol.requests import Request, TaskFence, TaskFulfill
 from holdfast.runtime import Deadlock
-from holdfast.session import KnownErrors
 from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker import functions as hf
 from holdfast.worker.execution import Execution
+from holdfast.worker.fault import KnownErrors
 from tests.worker.random_workflow import Incarnation, Ledger, draw_body
 from tests.worker.world import Hands, World
 

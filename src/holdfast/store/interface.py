@@ -159,7 +159,7 @@ class CorruptRecord(StoreError):
 class CannotJoin(StoreError):
     """Work of ours cannot be part of the transaction on this connection."""
 
-    code = "HF2009"
+    code = "HF2008"
 
 
 class NotAStore(StoreError):
