@@ -200,9 +200,11 @@ def run_ours(server: PostgresServer, figures: Figures, count: int) -> None:
         time.sleep(settle_s)
         before = looker.ask(commits)
         with Workers(url) as workers:
+            first = queues.first_begin(workers.processes)
+            booted_s = workers.cpu_s()
             until = queues.until_none_is_left(lambda: bool(looker.ask(left)), workers.processes)
-            figures.completed.append(count / (until - queues.first_begin(workers.processes)))
-            figures.cpu_s.append(workers.cpu_s() / count)
+            figures.completed.append(count / (until - first))
+            figures.cpu_s.append((workers.cpu_s() - booted_s) / count)
         time.sleep(settle_s)
         figures.transactions.append((looker.ask(commits) - before) / count)
         assert looker.ask(f"SELECT count(*) FROM {name}.promises WHERE state = 'resolved'") == count

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 import holdfast as hf
+from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.errors import Unreachable
 from holdfast.protocol.replies import Reply
 from holdfast.tasks.desk import Desk
@@ -398,10 +399,10 @@ def test_blocking_the_loop_that_has_to_do_the_work_is_refused(shop: Shop, world:
 def test_a_node_that_cannot_be_asked_is_an_err_and_never_an_exception(
     shop: Shop, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unreachable(requests: Any) -> list[Reply]:
+    async def unreachable(client: Any, requests: Any) -> list[Reply]:
         raise Unreachable("nobody there")
 
-    monkeypatch.setattr(world.node, "request", unreachable)
+    monkeypatch.setattr(EmbeddedClient, "request", unreachable)
     error = shop.double.send(1).err_value
     assert (error.code, error.retryable) == (hf.SendCode.ENQUEUE_FAILED, True)
     assert error.task_id is not None
@@ -412,16 +413,16 @@ def test_a_node_that_cannot_be_asked_is_an_err_and_never_an_exception(
 def test_a_node_without_room_is_asked_again(
     shop: Shop, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, refused = world.node.request, 2
+    real, refused = EmbeddedClient.request, 2
 
-    async def busy(requests: Any) -> list[Reply]:
+    async def busy(client: Any, requests: Any) -> list[Reply]:
         nonlocal refused
         if refused and requests[0].kind == "promise.create":
             refused -= 1
             return [Reply(429, "no room [HF1901]")] * len(requests)
-        return await real(requests)
+        return await real(client, requests)
 
-    monkeypatch.setattr(world.node, "request", busy)
+    monkeypatch.setattr(EmbeddedClient, "request", busy)
     assert shop.double.send(1).ok_value.get().ok_value == 2
 
 

@@ -22,6 +22,9 @@ SAID = {
     "polling": "done after 3 questions",
     "pipeline": "published ARTICLE 4\n5 articles",
     "agent_loop": "Go to the beach on Saturday.",
+    "tasks_fan_out": "BAD_ADDRESS: nobody\n5 of 6 sent",
+    "tasks_joins": "everyone: 6\nanyone: 2\nmost: [1, 1]",
+    "tasks_in_a_transaction": "order 1 confirmed\nTASK_NOT_FOUND",
     "versioning": "version 1: 72\nversion 2: 0.60 EUR",
 }
 
@@ -123,3 +126,10 @@ def test_versions_survive() -> None:
     example = Example("versioning")
     assert example.crash("invoice", "kettle").result == 72
     assert example.crash("invoice_in_euro", "kettle").result == "0.60 EUR"
+
+
+def test_joins_of_tasks_survive() -> None:
+    example = Example("tasks_joins")
+    assert example.crash("everyone", ["a", "bb", "ccc"]).result == 6
+    assert example.crash("anyone", ["broken", "bb"]).result == 2
+    assert example.crash("most", ["a", "broken", "a"]).result == [1, 1]
