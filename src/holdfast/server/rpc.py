@@ -45,11 +45,18 @@ class Rpc:
             envelopes = await self._answer([decoded], headers)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
         took = time.perf_counter() - started
-        for envelope in envelopes:
-            self._metrics.count_request(envelope.kind, envelope.head.status, took)
+        self._count(envelopes, took)
         if status == 200 or self._always_200:
             return 200, answer, []
         return status, answer, [retry_after] if status in retryable_statuses else []
+
+    def _count(self, envelopes: list[Envelope], seconds: float) -> None:
+        alike: dict[tuple[str, int], int] = {}
+        for envelope in envelopes:
+            key = (envelope.kind, envelope.head.status)
+            alike[key] = alike.get(key, 0) + 1
+        for (kind, status), count in alike.items():
+            self._metrics.count_requests(kind, status, seconds, count)
 
     async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
         if self._metrics.in_flight + len(items) > self._requests_max:
