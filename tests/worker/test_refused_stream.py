@@ -10,7 +10,7 @@ from tests.chaos.processes import free_port
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not true():
+        while not true():  # noqa: ASYNC110 (nothing tells us)
             await asyncio.sleep(0.01)
 
 

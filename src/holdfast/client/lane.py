@@ -15,11 +15,12 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from holdfast.client.connection import Connection, Response
+from holdfast.client.connection import Connection, Link, Opener, Response
 from holdfast.client.endpoints import Endpoint, Route, growing_rest
 from holdfast.client.errors import (
     BadReply,
@@ -51,6 +52,8 @@ class Manner(Struct, frozen=True):
     limit_s: float = 30.0  # what a caller waits for at most, retries included
     attempt_s: float = 10.0  # one round trip; also opening a connection
     persistent: bool = True  # keep trying within limit_s, or raise at the first failure
+    connect: Opener = Connection.open
+    chance: Random = field(default_factory=Random)  # spreads load, guards nothing
 
 
 class _Submission:
@@ -76,14 +79,14 @@ class _Submission:
 
 class Lane:
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
-        self._route = Route(endpoints)
+        self._route = Route(endpoints, manner.chance)
         self._manner = manner
         self._queue: deque[_Submission] = deque()
         self._timed: deque[_Submission] = deque()  # all that wait, those that have waited longest first
         self._alarm: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._wanted = asyncio.Event()
-        self._connection: Connection | None = None
+        self._connection: Link | None = None
         self._worker: asyncio.Task[None] | None = None
         self._turned_away = 0
         self._closed = False
@@ -202,11 +205,11 @@ class Lane:
         self._route.succeeded()
         await self._answered(batch, response)
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
             await self._disconnect()
             async with asyncio.timeout(self._manner.attempt_s):
-                self._connection = await Connection.open(
+                self._connection = await self._manner.connect(
                     self._route.current, self._manner.token, self._manner.tls
                 )
         return self._connection
@@ -275,7 +278,7 @@ class Lane:
         if response.status == 503:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
-        await asyncio.sleep(max(asked_s, growing_rest(self._turned_away)))
+        await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
 
 
 def _may_come_again(submission: _Submission, replies: Sequence[Reply]) -> bool:
