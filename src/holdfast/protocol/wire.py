@@ -5,6 +5,7 @@ already knows its reply. Both dialects are read here; what is written differs on
 records always carry headers and data.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -42,7 +43,8 @@ class _Envelope(Struct, frozen=True):
 
 
 _envelope_decoder: Final = msgspec.json.Decoder(_Envelope)
-_batch_decoder: Final = msgspec.json.Decoder(list[Raw])
+_batch_decoder: Final = msgspec.json.Decoder(list[_Envelope])
+_items_decoder: Final = msgspec.json.Decoder(list[Raw])
 _data_decoders: Final = {kind: msgspec.json.Decoder(data) for kind, data in KINDS.items()}
 _encoder: Final = msgspec.json.Encoder()
 
@@ -57,7 +59,7 @@ def decode_body(body: bytes) -> Request | Refused | list[Request | Refused]:
     if not body.lstrip(b" \t\r\n").startswith(b"["):
         return _decode(body)
     try:
-        items = _batch_decoder.decode(body)
+        items = _decode_items(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return Refused("unknown", "0", CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
     if not 0 < len(items) <= limits.batch_envelopes_max:
@@ -65,7 +67,15 @@ def decode_body(body: bytes) -> Request | Refused | list[Request | Refused]:
             f"an array holds 1 to {limits.batch_envelopes_max} envelopes, not {len(items)}"
         )
         return Refused("unknown", "0", CURRENT_VERSION, refusal)
-    return [_decode(item) for item in items]
+    return [_open(item) if isinstance(item, _Envelope) else _decode(item) for item in items]
+
+
+def _decode_items(body: bytes) -> Sequence[_Envelope | Raw]:
+    """All at once, which is what nearly every array allows; or else each for itself to be judged."""
+    try:
+        return _batch_decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _items_decoder.decode(body)
 
 
 def _decode(body: bytes | Raw) -> Request | Refused:
@@ -74,6 +84,10 @@ def _decode(body: bytes | Raw) -> Request | Refused:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         kind, corr_id = _salvage(body)
         return Refused(kind, corr_id, CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
+    return _open(envelope)
+
+
+def _open(envelope: _Envelope) -> Request | Refused:
     head = envelope.head
     try:
         dialect, decoder = _check_envelope(envelope)
@@ -148,6 +162,8 @@ def encode_reply(envelope: Envelope) -> bytes:
 
 
 def encode_replies(envelopes: list[Envelope]) -> bytes:
+    if all(envelope.head.version == CURRENT_VERSION for envelope in envelopes):
+        return _encoder.encode(envelopes)
     return b"[" + b",".join(encode_reply(envelope) for envelope in envelopes) + b"]"
 
 

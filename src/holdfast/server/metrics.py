@@ -24,9 +24,9 @@ class Latency:
         self.counts = [0] * (len(latency_bounds_s) + 1)
         self.total_s = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(latency_bounds_s, seconds)] += 1
-        self.total_s += seconds
+    def observe(self, seconds: float, count: int) -> None:
+        self.counts[bisect_left(latency_bounds_s, seconds)] += count
+        self.total_s += seconds * count
 
 
 class Metrics:
@@ -40,15 +40,16 @@ class Metrics:
         self.in_flight = 0
         self.refused: dict[str, int] = {}
 
-    def count_request(self, kind: str, status: int, seconds: float) -> None:
+    def count_requests(self, kind: str, status: int, seconds: float, count: int = 1) -> None:
+        """So many of a kind that were answered together."""
         if kind not in KINDS:
             kind = "unknown"
         key = (kind, status)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self.requests[key] = self.requests.get(key, 0) + count
         latency = self.latencies.get(kind)
         if latency is None:
             latency = self.latencies[kind] = Latency()
-        latency.observe(seconds)
+        latency.observe(seconds, count)
 
     def count_delivery(self, kind: str, way: str, outcome: str, count: int = 1) -> None:
         key = (kind, way, outcome)

@@ -49,8 +49,7 @@ class Rpc:
             envelopes, wait_s = await self._answer_in_turn([decoded], headers, peer)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
         took = time.perf_counter() - started
-        for envelope in envelopes:
-            self._metrics.count_request(envelope.kind, envelope.head.status, took)
+        self._count(envelopes, took)
         later: Headers = [(b"retry-after", b"%d" % wait_s)] if wait_s else []
         if status == 200 or self._always_200:
             return 200, answer, later
@@ -77,6 +76,14 @@ class Rpc:
             if token and isinstance(self._authenticator.grant_or_refusal(bearer, items[0]), Grant):
                 caller = f"token {token}"
         return ceil(self._rate.wait_s(caller, len(items)))
+
+    def _count(self, envelopes: list[Envelope], seconds: float) -> None:
+        alike: dict[tuple[str, int], int] = {}
+        for envelope in envelopes:
+            key = (envelope.kind, envelope.head.status)
+            alike[key] = alike.get(key, 0) + 1
+        for (kind, status), count in alike.items():
+            self._metrics.count_requests(kind, status, seconds, count)
 
     async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
         if self._metrics.in_flight + len(items) > self._requests_max:
