@@ -22,6 +22,7 @@ from tests.chaos.processes import descriptors
 from tests.chaos.world import World
 
 sample_s = 5.0
+lease_s = 20.0  # the default: this is ordinary life, not a campaign of faults
 warm_up_share = 0.2
 growth_share_max = 0.01  # of resident memory, in five minutes
 growth_bytes_floor = 3 * 1024 * 1024  # in a short run, what allocators do by themselves
@@ -85,7 +86,7 @@ def run(seconds: float, seed: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="holdfast-soak-", dir="/tmp") as name:
         folder = Path(name)
         ground = SqliteGround(folder)
-        with World(ground, folder, random.Random(seed)) as world:
+        with World(ground, folder, random.Random(seed), lease_s) as world:
             watched = {"server": world.nodes[0].alive.pid}
             watched |= {f"worker {place}": worker.pid for place, worker in enumerate(world.workers)}
             samples: dict[str, list[Sample]] = {name: [] for name in watched}
