@@ -84,8 +84,8 @@ class Ledger:
             return int(tries), int(lines)
 
 
-def open_app(url: str, ledger: Ledger, **settings: Any) -> hf.App:
-    app = hf.App(url, concurrency=12, **({"lease": LEASE_S} | settings))
+def open_app(url: str, ledger: Ledger, *, lease_s: float = LEASE_S, worker: bool = True) -> hf.App:
+    app = hf.App(url, concurrency=12, lease=lease_s, worker=worker)
     never = hf.Retry.never()
 
     def act(what: str) -> str:
@@ -194,7 +194,7 @@ def approves(number: int) -> bool:
 
 
 def main(url: str, ledger: str, lease_s: float) -> None:
-    with open_app(url, Ledger(ledger), lease=lease_s):
+    with open_app(url, Ledger(ledger), lease_s=lease_s):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         threading.Event().wait()
