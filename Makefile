@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
+.PHONY: simulate simulate-versions
 .PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos fuzz mutants campaign-power soak audit sbom
 
 help:  ## list the targets
@@ -35,8 +36,15 @@ campaign-model: $(STAMP)  ## random operations to the oracle and every store, co
 
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
 	HOLDFAST_HISTORY_ROUNDS=334 HOLDFAST_HISTORY_EACH=133 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 HOLDFAST_WORKER_KILLS=60 \
-		HOLDFAST_UPGRADE_ROUNDS=40 HOLDFAST_POOLED_OPERATIONS=20000 \
+		HOLDFAST_UPGRADE_ROUNDS=40 HOLDFAST_POOLED_OPERATIONS=20000 HOLDFAST_BACKLOG=1000000 \
 		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
+
+simulate: $(STAMP)  ## nodes, workers and faults in virtual time, a world a seed (COUNT, FIRST; SEED repeats one)
+	$(BIN)/python -m tests.simulation.campaign $(if $(SEED),--seed $(SEED),--first $(or $(FIRST),0) \
+		--count $(if $(filter file,$(origin COUNT)),20000,$(COUNT)))
+
+simulate-versions: $(STAMP)  ## the same seeds give the same events on every Python from 3.11 that is here
+	$(BIN)/python -m tests.simulation.versions $(ARGS)
 
 SCALE ?= 1
 chaos: $(STAMP)  ## kill, freeze, fill, cut and skew real processes (SCALE, SEED, ARGS)

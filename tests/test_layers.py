@@ -24,6 +24,7 @@ LAYERS: dict[str, set[str]] = {
         "engine",
         "store",
         "node",
+        "server",
         "runtime",
         "client",
         "worker",

@@ -16,7 +16,7 @@ import holdfast
 from holdfast.protocol.text import hide_password
 from holdfast.server import Settings, running
 from holdfast.server.errors import SettingsError
-from holdfast.session import KnownErrors
+from holdfast.worker.fault import KnownErrors
 from tests.postgres import database_url
 from tests.processes import environment
 from tests.server.http import create, envelope, post

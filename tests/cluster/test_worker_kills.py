@@ -24,7 +24,7 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.ledger_worker import LEASE_MS, STEPS, asyncpg
 from tests.postgres import PostgresServer, execute
 from tests.requests import create
-from tests.server.process import server_process
+from tests.server.process import ServerProcess, server_process
 
 KILLS = int(os.environ.get("HOLDFAST_WORKER_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
@@ -155,14 +155,25 @@ class Feeder:
         self._is_over.set()
 
 
+class Place:
+    """Where workers connect to: a node of their own on the database, or two servers, of which one may die."""
+
+    def __init__(self, url: str, doomed: ServerProcess | None = None) -> None:
+        self.url = url
+        self._doomed = doomed
+
+    async def lose_a_server(self) -> None:
+        if self._doomed is not None and self._doomed.process.returncode is None:
+            await self._doomed.kill()
+
+
 @asynccontextmanager
-async def place(mode: str, server: PostgresServer) -> AsyncGenerator[str]:
-    """Where workers connect to: a node of their own on the database, or one of two servers."""
+async def place(mode: str, server: PostgresServer) -> AsyncGenerator[Place]:
     if mode != "served":
-        yield server.url()
+        yield Place(server.url())
         return
     async with server_process(store=server.url()) as one, server_process(store=server.url()) as two:
-        yield f"{one.url},{two.url}"
+        yield Place(f"{one.url},{two.url}", one)
 
 
 @pytest.mark.parametrize("mode", ["raw", "app", "served"])
@@ -179,7 +190,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
     chance = random.Random(SEED)
     async with (
         Node(PostgresStore(server.url())) as node,
-        place(mode, server) as url,
+        place(mode, server) as there,
         App(server.url(), group="elsewhere", worker=False) as app,
     ):
         pool = await asyncpg.create_pool(server.url(), min_size=2, max_size=2)
@@ -190,7 +201,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
 
         async def start() -> WorkerProcess:
             kind = "raw" if mode == "raw" else "app"
-            worker = await asyncio.to_thread(WorkerProcess, kind, url, outside, f"w{next(names)}")
+            worker = await asyncio.to_thread(WorkerProcess, kind, there.url, outside, f"w{next(names)}")
             alive.append(worker)
             return worker
 
@@ -213,6 +224,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
                 hits += bool(lost)
                 workers.append(await start())
                 delays += [instant - killed_at for instant in await watch.takeovers(lost)]
+                await there.lose_a_server()  # from now on all must find the other one
                 if stands_still:
                     victim.send(signal.SIGCONT)  # it goes on where it was, with a token that is too old
             feeder.end()

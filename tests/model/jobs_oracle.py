@@ -101,9 +101,10 @@ class JobsOracle:
             return None
         if delay is None and "delays" in rule:
             delay = rule["delays"][min(job["retries"], len(rule["delays"]) - 1)]
-        elif delay is None:
+        if delay is None:
             delay = min(rule["max"], rule["base"] * 2 ** job["retries"])
-        instant = now + delay
+        assert delay is not None
+        instant: int = now + delay
         good = job["timeout"] if job["good"] is None else min(job["good"], job["timeout"])
         return instant if instant < good else None
 
@@ -178,7 +179,7 @@ class JobsOracle:
                 holder["unique"] = None
             else:
                 self.cancelled(holder, now)
-        job = {
+        born: Json = {
             "id": data["id"], "state": "pending", "version": 0, "queue": data["queue"],
             "priority": data.get("priority", 0), "created": now, "timeout": data["timeout"],
             "good": data.get("goodUntil"), "retry": data.get("retry"), "key": data.get("key"),
@@ -187,10 +188,10 @@ class JobsOracle:
             "code": None, "finished": None, "pid": None, "ttl": None, "promise": ("pending", {}, None),
             "eligible": max(now, data.get("delay", 0)),
         }  # fmt: skip
-        self.jobs[data["id"]] = job
-        self.wait(job, now, data.get("delay", 0))
-        self.write_end(job, now)
-        return 200, self.see_promise(job, now)
+        self.jobs[data["id"]] = born
+        self.wait(born, now, data.get("delay", 0))
+        self.write_end(born, now)
+        return 200, self.see_promise(born, now)
 
     def holder(self, data: Json, now: int) -> Json | None:
         if data.get("unique") is None:

@@ -126,6 +126,8 @@ class Dice:
         if kind == "task.fail":
             data["code"] = chance.choice(["BROKEN", "BROKEN", "OTHER"])
             data |= {"delay": chance.choice([1, 70])} if chance.random() < 0.2 else {}
+            if job["good"] is not None and chance.random() < 0.5:  # a retry that lands on the deadline
+                data["delay"] = max(1, job["good"] - self.now + chance.choice([-1, 0, 1]))
         if kind in ("task.fulfill", "promise.settle"):
             data["state"] = chance.choice(["resolved", "resolved", "rejected", "rejected_canceled"])
         return data

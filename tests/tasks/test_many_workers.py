@@ -157,7 +157,7 @@ def test_a_limit_holds_across_workers_and_does_not_leak_when_they_are_killed(cro
     assert all(result.is_ok for result in results_of(handles))
     assert most_at_once(crowd.ledger) <= yard.narrow_at_once
     assert most_at_once(crowd.ledger) == yard.narrow_at_once, "the limit was never reached"
-    view = yard.app.queue("limited").info()
+    view = yard.limited.info()
     assert (view.pending, view.claimed, view.running) == (0, 0, 0)
 
 

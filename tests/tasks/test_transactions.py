@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
@@ -15,6 +15,11 @@ import pytest
 import holdfast as hf
 from holdfast.client.asking import ask
 from holdfast.client.inside import request_inside
+from holdfast.node import Node
+from holdfast.protocol.replies import ClaimReply
+from holdfast.protocol.requests import TaskClaim
+from holdfast.store import postgres_transaction
+from holdfast.store.postgres import PostgresStore
 from holdfast.tasks.order import Order
 from tests.postgres import database_url
 
@@ -170,7 +175,7 @@ async def connected(name: str, url: str) -> AsyncGenerator[Driver]:
     schema = dict(parse_qsl(urlsplit(url).query))["search_path"]
     base = url.replace(f"search_path={schema}", f"options=-csearch_path%3D{schema}")
     if name == "asyncpg":
-        connection: Any = await asyncpg.connect(url)
+        connection: Any = await cast(Any, asyncpg).connect(url)
         yield Driver(name, connection)
         await connection.close()
     elif name == "psycopg":
@@ -274,3 +279,28 @@ def test_postgres_the_connection_keeps_its_lock_timeout() -> None:
         await driver.execute("COMMIT")
 
     tell("asyncpg", story)
+
+
+def test_postgres_a_claim_waits_a_moment_for_what_somebody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who begins to wait for a result holds its row for a moment: a claim that passed over it then, and said
+    that there is nothing, would leave the task to the worker's next look, many seconds later."""
+    monkeypatch.setattr(postgres_transaction, "passed_over_looks", 100)
+    monkeypatch.setattr(postgres_transaction, "passed_over_rest_s", 0.05)
+
+    async def main() -> None:
+        url = database_url()
+        async with Node(PostgresStore(url)) as node, connected("asyncpg", url) as driver:
+            order = make_app(url)[1].prepare(1).order
+            assert isinstance(order, Order)
+            await node.request([ask(order.creation)])
+            await driver.execute("BEGIN")
+            await driver.execute("SELECT * FROM promises FOR UPDATE")
+            claim = asyncio.ensure_future(node.request([ask(TaskClaim(["queue.default"], 5, "w", 1_000))]))
+            done, _ = await asyncio.wait([claim], timeout=0.3)
+            assert not done
+            await driver.execute("COMMIT")
+            [reply] = await claim
+            assert isinstance(reply.data, ClaimReply)
+            assert [granted.task.id for granted in reply.data.tasks] == [order.creation.id]
+
+    asyncio.run(main())

@@ -6,9 +6,9 @@ It leaves to others which node to talk to and what to do when it fails: any `OSE
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import httptools
 from msgspec import Struct
@@ -29,6 +29,24 @@ class Response(Struct, frozen=True):
     status: int
     body: bytes
     retry_after_s: float | None = None
+
+
+class Link(Protocol):
+    """What a lane and a stream ask of a connection. A simulated network has its own."""
+
+    @property
+    def is_usable(self) -> bool: ...
+
+    async def post(self, body: bytes) -> Response: ...
+
+    async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]: ...
+
+    async def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+Opener = Callable[[Endpoint, str | None, ssl.SSLContext | None], Awaitable[Link]]
 
 
 class _Parsed:

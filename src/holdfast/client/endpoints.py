@@ -1,7 +1,7 @@
 """Where the nodes are, which one to talk to next, and how long to rest before trying again."""
 
-import random
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -53,10 +53,11 @@ class Route:
     back do not all arrive at once.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, endpoints: Sequence[Endpoint], chance: Random) -> None:
         assert endpoints
         self._endpoints = endpoints
-        self._index = random.randrange(len(endpoints))  # noqa: S311 (spreads load, guards nothing)
+        self._chance = chance
+        self._index = chance.randrange(len(endpoints))
         self._failures = 0
 
     @property
@@ -76,11 +77,11 @@ class Route:
         self._failures += 1
         self._index = (self._index + 1) % len(self._endpoints)
         if self._failures % len(self._endpoints):
-            return random.uniform(0, hop_s_max)  # noqa: S311
-        return growing_rest(self.rounds)
+            return self._chance.uniform(0, hop_s_max)
+        return growing_rest(self.rounds, self._chance)
 
 
-def growing_rest(attempt: int) -> float:
+def growing_rest(attempt: int, chance: Random) -> float:
     """Seconds to rest after the n-th failure: doubling, bounded, somewhere in the upper half."""
     longest = min(rest_s_max, rest_s_min * 2 ** min(attempt - 1, 20))
-    return random.uniform(longest / 2, longest)  # noqa: S311
+    return chance.uniform(longest / 2, longest)

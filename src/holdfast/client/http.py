@@ -9,9 +9,11 @@ lease is at stake, and searches, because they may be long.
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from random import Random
 from types import TracebackType
 from typing import Final, Self
 
+from holdfast.client.connection import Connection, Opener
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
 from holdfast.client.interface import MessageStream
@@ -40,16 +42,18 @@ class HttpClient:
         limit_s: float = 30.0,
         attempt_s: float = 10.0,
         persistent: bool = True,
+        connect: Opener = Connection.open,
+        chance: Random | None = None,
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise InvalidUrl(f"{urls!r} is not a list of URLs")
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise InvalidToken("The token cannot be sent")
         self._endpoints = [parse_endpoint(url) for url in urls]
-        self._manner = Manner(token, tls, limit_s, attempt_s, persistent)
+        self._manner = Manner(token, tls, limit_s, attempt_s, persistent, connect, chance or Random())  # noqa: S311
         self._lane = Lane(self._endpoints, self._manner)
         self._side_lane = Lane(self._endpoints, self._manner)
-        self._streams: set[HttpMessageStream] = set()
+        self._streams: dict[HttpMessageStream, None] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -71,11 +75,11 @@ class HttpClient:
         if self._closed:
             raise ClientClosed("This client was closed")
         stream = HttpMessageStream(self._endpoints, self._manner, group, member)
-        self._streams.add(stream)
+        self._streams[stream] = None
         try:
             yield stream
         finally:
-            self._streams.discard(stream)
+            self._streams.pop(stream, None)
             await stream.close()
 
     async def close(self) -> None:

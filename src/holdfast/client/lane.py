@@ -15,11 +15,12 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from holdfast.client.connection import Connection, Response
+from holdfast.client.connection import Connection, Link, Opener, Response
 from holdfast.client.endpoints import Endpoint, Route, growing_rest
 from holdfast.client.errors import (
     BadReply,
@@ -51,14 +52,19 @@ class Manner(Struct, frozen=True):
     limit_s: float = 30.0  # what a caller waits for at most, retries included
     attempt_s: float = 10.0  # one round trip; also opening a connection
     persistent: bool = True  # keep trying within limit_s, or raise at the first failure
+    connect: Opener = Connection.open
+    chance: Random = field(default_factory=Random)  # spreads load, guards nothing
 
 
 class _Submission:
     """Requests that were issued together."""
 
-    __slots__ = ("body", "future", "requests", "sent", "trouble")
+    __slots__ = ("body", "deadline_s", "future", "requests", "sent", "trouble")
 
-    def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
+    def __init__(
+        self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]", deadline_s: float
+    ) -> None:
+        self.deadline_s = deadline_s
         self.requests = requests
         self.body = b",".join(map(encode_request, requests))
         self.future = future
@@ -73,12 +79,14 @@ class _Submission:
 
 class Lane:
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
-        self._route = Route(endpoints)
+        self._route = Route(endpoints, manner.chance)
         self._manner = manner
         self._queue: deque[_Submission] = deque()
+        self._timed: deque[_Submission] = deque()  # all that wait, those that have waited longest first
+        self._alarm: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._wanted = asyncio.Event()
-        self._connection: Connection | None = None
+        self._connection: Link | None = None
         self._worker: asyncio.Task[None] | None = None
         self._turned_away = 0
         self._closed = False
@@ -91,17 +99,31 @@ class Lane:
             return first + await self.request(requests[batch_envelopes_max:])
         if self._waiting + len(requests) > waiting_requests_max:
             raise TooManyWaiting(f"{self._waiting} requests are waiting, the most is {waiting_requests_max}")
-        submission = _Submission(requests, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        submission = _Submission(requests, loop.create_future(), loop.time() + self._manner.limit_s)
+        self._time(submission, loop)
         self._queue.append(submission)
         self._waiting += len(requests)
         self._wanted.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="holdfast-lane")
-        try:
-            async with asyncio.timeout(self._manner.limit_s):
-                return await submission.future
-        except TimeoutError:
-            raise self._late(submission) from submission.trouble
+        return await submission.future
+
+    def _time(self, submission: _Submission, loop: asyncio.AbstractEventLoop) -> None:
+        """One alarm for all: nearly every request is answered long before it rings."""
+        while self._timed and self._timed[0].future.done():
+            self._timed.popleft()
+        self._timed.append(submission)
+        if self._alarm is None:
+            self._alarm = loop.call_at(submission.deadline_s, self._time_up, loop)
+
+    def _time_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        soon = loop.time() + 0.01  # a timer may ring a little before its time
+        while self._timed and (self._timed[0].future.done() or self._timed[0].deadline_s <= soon):
+            submission = self._timed.popleft()
+            submission.fail(self._late(submission))
+        first = self._timed[0].deadline_s if self._timed else None
+        self._alarm = None if first is None else loop.call_at(first, self._time_up, loop)
 
     def _late(self, submission: _Submission) -> ClientError:
         limit = f"within {self._manner.limit_s:g} s"
@@ -112,6 +134,8 @@ class Lane:
 
     async def close(self) -> None:
         self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -181,11 +205,11 @@ class Lane:
         self._route.succeeded()
         await self._answered(batch, response)
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
             await self._disconnect()
             async with asyncio.timeout(self._manner.attempt_s):
-                self._connection = await Connection.open(
+                self._connection = await self._manner.connect(
                     self._route.current, self._manner.token, self._manner.tls
                 )
         return self._connection
@@ -254,7 +278,7 @@ class Lane:
         if response.status == 503:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
-        await asyncio.sleep(max(asked_s, growing_rest(self._turned_away)))
+        await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
 
 
 def _may_come_again(submission: _Submission, replies: Sequence[Reply]) -> bool:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from holdfast.client.connection import Broken, Connection
+from holdfast.client.connection import Broken, Link
 from holdfast.client.endpoints import Endpoint, Route
 from holdfast.client.errors import Refused
 from holdfast.client.lane import Manner
@@ -33,13 +33,13 @@ class HttpMessageStream:
     """Iterate over it. It ends when it is closed; it raises `Refused` when the node will not have it."""
 
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner, group: str, member: str) -> None:
-        self._route = Route(endpoints)
+        self._route = Route(endpoints, manner.chance)
         self._manner = manner
         self._path = f"/poll/{quote(group, safe='')}/{quote(member, safe='')}"
         self._address = f"poll://uni@{group}/{member}"
         self._arrived: deque[Message] = deque()
         self._events: AsyncIterator[list[bytes]] | None = None
-        self._connection: Connection | None = None
+        self._connection: Link | None = None
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
         self._connected_at = 0.0
@@ -96,7 +96,7 @@ class HttpMessageStream:
 
     async def _connect(self) -> AsyncIterator[list[bytes]]:
         async with asyncio.timeout(self._manner.attempt_s):
-            self._connection = await Connection.open(
+            self._connection = await self._manner.connect(
                 self._route.current, self._manner.token, self._manner.tls
             )
             status, body = await self._connection.listen(self._path, silence_s_max)

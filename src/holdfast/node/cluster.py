@@ -13,11 +13,10 @@ node. An execute does not: whoever connects asks the store.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from random import Random
 from typing import Final, Protocol
-from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -74,8 +73,9 @@ _decode: Final = msgspec.json.Decoder(Call).decode
 
 
 class Cluster:
-    def __init__(self, node: Home, bus: Bus) -> None:
-        self.name = uuid4().hex
+    def __init__(self, node: Home, bus: Bus, chance: Random) -> None:
+        self.name = f"{chance.getrandbits(128):032x}"
+        self._chance = chance
         self.is_deaf = True
         self._node = node
         self._bus = bus
@@ -84,7 +84,7 @@ class Cluster:
         self._has_mail = asyncio.Event()
         self._echo = asyncio.Event()
         self._look_now = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
         await self._bus.start(self._hear, self._look_now.set)
@@ -107,8 +107,8 @@ class Cluster:
                 log.exception("a call from another node could not be carried out")
 
         task = asyncio.get_running_loop().create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     # --- telling -------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Cluster:
                 self.is_deaf = True
                 self._bus.reconnect()
             rest_s = look_deaf_s if self.is_deaf else look_s
-            await self._happens(self._look_now, rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+            await self._happens(self._look_now, rest_s * self._chance.uniform(0.75, 1.25))
             self._look_now.clear()
             self.is_deaf = not self._echo.is_set()
             self._node.want_sweep()
@@ -205,7 +205,8 @@ class Cluster:
 
     async def _happens(self, event: asyncio.Event, seconds: float) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await event.wait()
         return event.is_set()
 
     async def _look_for_offers(self) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random, SystemRandom
 from types import TracebackType
 from typing import Final, Self
 
@@ -58,6 +59,7 @@ class Node:
         rules: Rules | None = None,
         clock: Clock = wall_clock,
         debug: bool = False,
+        chance: Random | None = None,
         retention_ms: int | None = None,
     ) -> None:
         self.office = PostOffice()
@@ -74,7 +76,8 @@ class Node:
         self._impatience: asyncio.TimerHandle | None = None
         self._sweeping = False
         self._stopping = False
-        self._cluster = None if store.bus is None or debug else Cluster(self, store.bus)
+        bus = None if debug else store.bus
+        self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
         self._outsiders = Outsiders(self, store) if isinstance(store, Watched) and not debug else None
         self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
         self._idle = asyncio.Event()

@@ -9,7 +9,7 @@
 """
 
 import asyncio
-import random
+from random import Random
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -46,6 +46,7 @@ class Streams:
         offers: Offers,
         authenticator: Authenticator,
         url: str,
+        chance: Random | None = None,
     ) -> None:
         self._node = node
         self._settings = settings
@@ -53,7 +54,8 @@ class Streams:
         self._offers = offers
         self._authenticator = authenticator
         self._url = url
-        self._open: set[Mailbox] = set()
+        self._chance = chance or Random()  # noqa: S311 (spreads load, guards nothing)
+        self._open: dict[Mailbox, None] = {}
         self._stopping = False
 
     def stop(self) -> None:
@@ -72,7 +74,7 @@ class Streams:
         connection.on_lost = mailbox.close
         if connection.is_lost:
             mailbox.close()
-        self._open.add(mailbox)
+        self._open[mailbox] = None
         self._metrics.streams += 1
         self._metrics.streams_opened += 1
         try:
@@ -81,13 +83,13 @@ class Streams:
         finally:
             connection.on_lost = None
             mailbox.close()
-            self._open.discard(mailbox)
+            self._open.pop(mailbox, None)
             self._metrics.streams -= 1
             self._offers.worker_gone(group)
 
     async def _pump(self, mailbox: Mailbox, connection: Connection, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        lasts_s = self._settings.stream_s * random.uniform(1 - jitter, 1 + jitter)  # noqa: S311
+        lasts_s = self._settings.stream_s * self._chance.uniform(1 - jitter, 1 + jitter)
         end_at = loop.time() + lasts_s
         while not mailbox.is_closed and (left_s := end_at - loop.time()) > 0:
             messages: list[Message] = []

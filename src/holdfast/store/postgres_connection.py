@@ -31,7 +31,7 @@ class MissingDriver(StoreError):
 class PoolerInTheWay(StoreError):
     """The URL leads to a transaction pooler and does not say so."""
 
-    code = "HF2008"
+    code = "HF2009"
 
 
 def _driver() -> Any:

@@ -66,7 +66,7 @@ def array_text(values: Sequence[Any]) -> str:
     """Values as the text of an array. The driver would look at each of them twice, in Python."""
     first = next((value for value in values if value is not None), None)
     if not isinstance(first, str):  # numbers, truths, nothing at all
-        return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+        return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"
     text = "" if None in values else _separator.join(values)
     if text.count(_separator) != len(values) - 1:
         return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"

@@ -4,13 +4,12 @@ What was written is checked when it is read: a row that cannot have been written
 names it, never a guess.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
-from operator import attrgetter
 from typing import Any, Final, overload
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
@@ -30,8 +29,6 @@ SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
 
 _job_at: Final = Task.__struct_fields__.index("job")
-_plain_fields: Final = Task.__struct_fields__[:_job_at]
-_plain_row: Final[Callable[[Task], tuple[Any, ...]]] = attrgetter(*_plain_fields)
 assert _job_at == len(Task.__struct_fields__) - 1
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -107,7 +104,7 @@ def read_promise(row: Row) -> Promise:
 
 def task_row(task: Task) -> Row:
     target, job = task.target, task.job
-    plain = _plain_row(task)
+    plain = astuple(task)[:_job_at]
     if job is None:
         return (*plain, None, poll_group(target), claim_group(target), None, None)
     return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
@@ -115,7 +112,7 @@ def task_row(task: Task) -> Row:
 
 def read_task(row: Row) -> Task:
     try:
-        task = msgspec.convert(dict(zip(_plain_fields, row, strict=False)), Task, strict=False)
+        task = msgspec.convert(row[:_job_at], Task, strict=False)
         text = row[_job_at]
         if text is not None:
             task = replace(task, job=_decode_job(text))

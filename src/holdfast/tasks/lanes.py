@@ -143,15 +143,22 @@ class Lane:
         return TaskClaim(groups, count, pid, lease_ms, start, ceiling)
 
 
-def lanes_of(registry: TaskRegistry, settings: TaskSettings, left_behind: Callable[[], int]) -> list[Lane]:
+def lanes_of(
+    registry: TaskRegistry,
+    settings: TaskSettings,
+    left_behind: Callable[[], int],
+    chance: random.Random | None = None,
+) -> list[Lane]:
     queues = list(dict.fromkeys(settings.queues if settings.queues is not None else registry.queues))
     narrow = {task.queue for task in registry if task.mode == "process"}
     wide = [queue for queue in queues if queue not in narrow]
     deep = [queue for queue in queues if queue in narrow]
     lanes: list[Lane] = []
     if wide:
-        lanes.append(Lane(wide, settings.concurrency, settings.prefetch, left_behind=left_behind))
+        lanes.append(
+            Lane(wide, settings.concurrency, settings.prefetch, left_behind=left_behind, chance=chance)
+        )
     if deep:
         slots = min(settings.processes, settings.concurrency)
-        lanes.append(Lane(deep, slots, settings.prefetch))
+        lanes.append(Lane(deep, slots, settings.prefetch, chance=chance))
     return lanes

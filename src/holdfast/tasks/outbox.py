@@ -51,7 +51,7 @@ class Outbox:
         self._arrays_max = arrays_max
         self._loop = asyncio.get_running_loop()
         self._letters: deque[Letter] = deque()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], None] = {}
         self._is_due = False
         self._rests = False
         self._closed = False
@@ -96,13 +96,13 @@ class Outbox:
             return
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), array_requests_max))]
         task = asyncio.create_task(self._deliver(letters))
-        self._under_way.add(task)
+        self._under_way[task] = None
         task.add_done_callback(self._arrived)
         if self._letters:
             self.nudge()
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        self._under_way.pop(task, None)
         if not self._closed:
             self.nudge()
 

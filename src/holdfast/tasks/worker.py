@@ -15,12 +15,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Final
 
 from holdfast.client.asking import ask
 from holdfast.client.interface import Client
 from holdfast.protocol.jobs import queue_group
-from holdfast.protocol.messages import Execute, Message, Unblock
+from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import (
     AcquireReply,
@@ -61,6 +62,7 @@ class TaskWorker:
         now: Callable[[], int],
         runner: StepRunner | None = None,
         polls: bool = True,
+        chance: Random | None = None,
     ) -> None:
         self._client = client
         self._payloads = payloads
@@ -76,7 +78,7 @@ class TaskWorker:
             processes_max=max(1, min(settings.processes, settings.concurrency)),
         )
         self._outbox = Outbox(client, self._compose)
-        self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind)
+        self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind, chance)
         self._held: dict[str, tuple[Run, Lane]] = {}
         self._timers: dict[Lane, asyncio.TimerHandle] = {}
         self._heartbeat: asyncio.Task[None] | None = None
@@ -111,7 +113,7 @@ class TaskWorker:
             for lane in self._lanes:
                 lane.may_have_work = True
             self._outbox.nudge()
-        elif isinstance(message, Unblock) and (held := self._held.get(message.promise.id)) is not None:
+        elif (held := self._held.get(message.promise.id)) is not None:
             self._lose(held[0], f"{message.promise.id} was settled by somebody else")
 
     async def stop(self, drain_s: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The proving ground: virtual time, workers killed at every point, and a ledger of effects.
+"""The proving ground: virtual time, workers killed at every point, whole installations from a seed.
 
 With pytest, the fixtures of `plugin` are there as soon as Holdfast is installed.
 """
@@ -8,6 +8,8 @@ from holdfast.testing.ledger import Ledger, StaleToken
 from holdfast.testing.loop import JumpingLoop, Stuck
 from holdfast.testing.mortal import CrashPoint
 from holdfast.testing.replay import Untrue
+from holdfast.testing.seeds import Report, simulate
+from holdfast.testing.simulation import Simulation, SimulationFailure
 from holdfast.testing.world import World
 
 __all__ = [
@@ -16,9 +18,13 @@ __all__ = [
     "JumpingLoop",
     "Ledger",
     "Proof",
+    "Report",
+    "Simulation",
+    "SimulationFailure",
     "StaleToken",
     "Stuck",
     "Untrue",
     "World",
     "crash_everywhere",
+    "simulate",
 ]

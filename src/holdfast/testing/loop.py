@@ -1,12 +1,21 @@
 """An event loop whose clock jumps: when everybody waits, it is at once as late as the next timer.
 
 Only for code that waits on timers and futures of this loop: nothing else can wake it.
+
+1. What is ready runs in the order in which it became ready; timers of one instant in the order in which they
+   were set. Nothing else decides the order: no address, no hash, no version of Python.
+2. What runs on behalf of a `Process` is marked by its context. A process that is dead runs nothing more, not
+   even a `finally`: that is kill -9, at whatever await it was. One that is frozen runs later what it missed.
 """
 
 import asyncio
-import selectors
-from collections.abc import Coroutine
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 Result = TypeVar("Result")
 
@@ -15,31 +24,186 @@ class Stuck(RuntimeError):
     """Everybody waits for something that cannot come: no timer is set, and no work is left."""
 
 
-class _JumpingSelector(selectors.SelectSelector):
-    loop: "JumpingLoop"
+class Process:
+    """What lives and dies together: everything that was started in its context, and what that started."""
 
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            raise Stuck(
-                "Everybody waits for something that cannot come. Is there a promise that nobody settles?"
-            )
-        self.loop.jumped_s += timeout
-        return super().select(0)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_dead = False
+        self.is_frozen = False
+        self.missed: list[Turn] = []
+        self.turns = 0
+        self.dies_after: int | None = None  # so many turns from its start
+        self.on_death: list[Callable[[], None]] = []
+        self.context = Context()
+        self.context.run(_process.set, self)
+
+    def admits(self, turn: "Turn") -> bool:
+        """May this happen now? A turn of a frozen process is kept for later."""
+        if self.is_dead:
+            return False
+        if self.is_frozen:
+            self.missed.append(turn)
+            return False
+        self.turns += 1
+        if self.dies_after is not None and self.turns > self.dies_after:
+            self.die()
+            return False
+        return True
+
+    def die(self) -> None:
+        if not self.is_dead:
+            self.is_dead = True
+            for tell in self.on_death:
+                tell()
+
+    def __repr__(self) -> str:
+        return f"<process {self.name}>"
 
 
-class JumpingLoop(asyncio.SelectorEventLoop):
+_process: ContextVar[Process | None] = ContextVar("holdfast process", default=None)
+
+
+class Turn(asyncio.TimerHandle):
+    """One callback, and on whose behalf it is."""
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self.process: Process | None = context.get(_process)
+
+    def run(self) -> None:
+        self._run()
+
+
+class JumpingLoop(asyncio.BaseEventLoop):
     def __init__(self, epoch_ms: int = 0) -> None:
+        super().__init__()
         self.jumped_s = 0.0
+        self.turns = 0
+        self.turns_still_max = 10_000_000  # at one instant: past it, somebody goes round in circles
+        self._still_since = 0
+        self.tasks: list[tuple[asyncio.Task[Any], Process | None]] | None = (
+            None  # for whoever asks to keep them
+        )
         self._epoch_ms = epoch_ms
-        selector = _JumpingSelector()
-        super().__init__(selector)
-        selector.loop = self
+        self._line: deque[Turn] = deque()
+        self._undone: list[Turn] = []
+        self._timers: list[tuple[float, int, Turn]] = []
+        self._set_count = 0
+        self._ended = False
+
+    # --- time ------------------------------------------------------------------------------------------
 
     def time(self) -> float:
         return self.jumped_s
 
     def millis(self) -> int:
         return self._epoch_ms + round(self.jumped_s * 1000)
+
+    # --- what is to happen -----------------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Turn:
+        if self._ended:
+            raise RuntimeError("Event loop is closed")
+        turn = Turn(self.jumped_s, callback, args, self, copy_context() if context is None else context)
+        self._line.append(turn)
+        return turn
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Turn:
+        return self.call_at(self.jumped_s + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Turn:
+        turn = Turn(when, callback, args, self, copy_context() if context is None else context)
+        self._set_count += 1
+        heapq.heappush(self._timers, (when, self._set_count, turn))
+        return turn
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        task = super().create_task(coro, **options)
+        if self.tasks is not None:
+            context = options.get("context")
+            self.tasks.append((task, _process.get() if context is None else context.get(_process)))
+        return task
+
+    def thaw(self, process: Process) -> None:
+        """What it missed happens now."""
+        if process.is_dead or not process.is_frozen:
+            return
+        process.is_frozen = False
+        self._line.extend(process.missed)
+        process.missed.clear()
+
+    # --- what happens ----------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        line, timers = self._line, self._timers
+        if not line:
+            while timers and timers[0][2].cancelled():
+                heapq.heappop(timers)
+            if timers:
+                self._jump_to(timers[0][0])
+            elif not getattr(self, "_stopping", False):
+                raise Stuck(
+                    "Everybody waits for something that cannot come. Is there a promise that nobody settles?"
+                )
+        while timers and timers[0][0] <= self.jumped_s:
+            line.append(heapq.heappop(timers)[2])
+        for _ in range(len(line)):
+            turn = line.popleft()
+            if turn.cancelled():
+                continue
+            if turn.process is not None and not turn.process.admits(turn):
+                self._undone.append(turn)  # kept, so that nothing notices that it never happens
+                continue
+            self.turns += 1
+            turn.run()
+
+    def _jump_to(self, instant: float) -> None:
+        if instant > self.jumped_s:
+            self.jumped_s = instant
+            self._still_since = self.turns
+        elif self.turns - self._still_since > self.turns_still_max:
+            raise Stuck(f"Time stands still: {self.turns_still_max} things happened at one instant.")
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def close(self) -> None:
+        self._ended = True
+        self._line.clear()
+        self._timers.clear()
+        super().close()
+
+    def bury(self) -> None:
+        """The end of all that is still under way, dead or alive: nothing of it is told to anybody."""
+        kept, self.tasks = self.tasks or [], None
+        tasks = dict.fromkeys([*(task for task, _ in kept), *asyncio.all_tasks(self)])
+        self.close()
+        with catch_warnings():
+            simplefilter("ignore")  # what was killed before it began was never awaited, which is no mistake
+            for task in tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    with suppress(BaseException):
+                        task.get_coro().close()
+            del task
+            for things in (kept, tasks, self._undone):
+                things.clear()
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:

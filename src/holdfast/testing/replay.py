@@ -18,8 +18,11 @@ from holdfast.protocol.records import Promise, TaskView, Value
 from holdfast.protocol.replies import AcquireReply, FenceReply, Invoked, PromiseReply, Reply
 from holdfast.protocol.requests import (
     CreateAction,
+    PromiseCreate,
     PromiseGet,
+    PromiseRegisterCallback,
     PromiseRegisterListener,
+    PromiseSettle,
     Request,
     TaskFence,
     TaskFulfill,
@@ -92,6 +95,8 @@ class _ReadOnly:
             case PromiseGet(id=promise_id) | PromiseRegisterListener(awaited=promise_id):
                 found = self._store.promises.get(promise_id)
                 return Reply(404, "not there") if found is None else Reply(200, PromiseReply(found))
+            case PromiseCreate() | PromiseRegisterCallback() | PromiseSettle():
+                return Reply(404, "somebody else was asked to cancel itself, and has been")
             case TaskSuspend():
                 return Reply(409, "nothing more will come")
             case _:
@@ -129,24 +134,9 @@ async def check_replay(
     performed: Iterable[Performed],
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
-    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
-    client = _ReadOnly(store)
-    around = replace(around, client=client, runner=_Idle())
-    call = around.payloads.decode_call(root.param)
-    workflow = registry.find(call.function, call.version)
-    supplied = around.provided.names(workflow.function)
-    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
-    kwargs |= around.provided.fill(workflow.function)
-    claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
-    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
-    execution.asked = {}
-    try:
-        ending = await asyncio.wait_for(execution.drive(), PATIENCE_S)
-    except TimeoutError:
-        ending = "lost"
-    finally:
-        asked = execution.asked
-        execution.close()
+    execution, client = _retrace(root, store, registry, around)
+    ending = await _drive(execution)
+    asked = execution.asked
     if ending != "fulfilled":
         raise Untrue(
             f"Replaying {root.id} from its record does not reach its end: {execution.fault or ending}"
@@ -163,6 +153,42 @@ async def check_replay(
                 f"{' with other arguments' if now[0] == step.label else ''}: "
                 "it began before the choices that led to it were durable"
             )
+
+
+async def check_led(
+    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, step: Performed
+) -> None:
+    """Raise `Untrue` if what is stored does not lead an execution to a step that is about to be performed."""
+    execution, _ = _retrace(root, store, registry, around)
+    await _drive(execution)
+    if execution.asked.get(step.id) != (step.label, step.digest):
+        raise Untrue(f"{step.label!r} began as {step.id} before the choices that led to it were durable")
+
+
+def _retrace(
+    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings
+) -> tuple[_Watched, _ReadOnly]:
+    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
+    client = _ReadOnly(store)
+    around = replace(around, client=client, runner=_Idle())
+    call = around.payloads.decode_call(root.param)
+    workflow = registry.find(call.function, call.version)
+    supplied = around.provided.names(workflow.function)
+    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
+    kwargs |= around.provided.fill(workflow.function)
+    claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
+    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
+    execution.asked = {}
+    return execution, client
+
+
+async def _drive(execution: _Watched) -> str:
+    try:
+        return await asyncio.wait_for(execution.drive(), PATIENCE_S)
+    except TimeoutError:
+        return "lost"
+    finally:
+        execution.close()
 
 
 def _same_outcome(root: Promise, state: str, value: Value) -> bool:

@@ -63,7 +63,7 @@ class StepRunner:
         self.performers = Performers(self.loop, self.context)
         self.tasks_left_behind: set[asyncio.Task[Any]] = set()
         self.random = random
-        self._running: set[Performance] = set()
+        self._running: dict[Performance, None] = {}
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._closed = False
 
@@ -75,7 +75,7 @@ class StepRunner:
         if self._closed:
             raise StepsClosed(f"The step {call.name} was started on a runner that is closed")
         performance = Performance(self, call, done)
-        self._running.add(performance)
+        self._running[performance] = None
         performance.start()
 
     def running(self) -> list[RunningStep]:
@@ -107,7 +107,7 @@ class StepRunner:
         await self.processes.close()
 
     def left(self, performance: Performance, /) -> None:
-        self._running.discard(performance)
+        self._running.pop(performance, None)
         if not self._running:
             for idle in self._idle_waiters:
                 if not idle.done():

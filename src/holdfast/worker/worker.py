@@ -58,7 +58,7 @@ class Worker:
         self._concurrency = concurrency
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
-        self._driving: set[asyncio.Task[None]] = set()
+        self._driving: dict[asyncio.Task[None], None] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -145,11 +145,11 @@ class Worker:
 
     def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
         driving = asyncio.create_task(self._serve(claim, lease_ends_s))
-        self._driving.add(driving)
+        self._driving[driving] = None
         driving.add_done_callback(self._left)
 
     def _left(self, driving: asyncio.Task[None]) -> None:
-        self._driving.discard(driving)
+        self._driving.pop(driving, None)
         self._wake.set()
 
     async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:
@@ -228,9 +228,13 @@ class Worker:
         for start in range(0, len(refs), 10_000):
             chunk = refs[start : start + 10_000]
             lease_ends_s = self._lease_end_s()
-            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk))
+            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk, heed=True))
             if reply is not None and isinstance(reply.data, HeartbeatReply):
                 self._confirm(chunk, {(ref.id, ref.version) for ref in reply.data.lost or ()}, lease_ends_s)
+                for ref in reply.data.woken or ():
+                    held = self._held.get(ref.id)
+                    if held is not None and held.version == ref.version:
+                        held.doubt()
 
     def _confirm(self, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
         for ref in refs:

@@ -1,0 +1,31 @@
+"""Where a simulated process lives, dies, and is started again: a machine with a name and a clock."""
+
+from holdfast.node import Node
+from holdfast.session import Session
+from holdfast.testing.loop import Process
+from holdfast.testing.network import Door
+
+
+class Place:
+    def __init__(self, name: str, *, has_node: bool = False, has_worker: bool = False) -> None:
+        self.name = name
+        self.has_node = has_node
+        self.has_worker = has_worker
+        self.skew_ms = 0  # how far its wall clock is ahead
+        self.lives = 0
+        self.is_leaving = False
+        self.process = Process(name)
+        self.node: Node | None = None
+        self.door: Door | None = None
+        self.session: Session | None = None
+
+    def begin_life(self) -> Process:
+        self.lives += 1
+        self.process = Process(f"{self.name}#{self.lives}")
+        self.node = self.door = self.session = None
+        self.is_leaving = False
+        return self.process
+
+    @property
+    def is_up(self) -> bool:
+        return not self.process.is_dead

@@ -1,0 +1,104 @@
+"""Many simulations, one a seed: how much was tried, and how to repeat what failed.
+
+A failing seed is told with the last lines of its event log. HOLDFAST_SEED=17 runs that seed alone and prints
+all of them.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from holdfast.app import App
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.faults import Plan
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure, patience_s
+from holdfast.worker.durations import Duration, parse_duration
+
+VARIABLE: Final = "HOLDFAST_SEED"
+lines_shown: Final = 60
+
+Look = Callable[[MemoryStore, int], list[str]]
+
+
+class Report(Struct):
+    """How much was tried."""
+
+    seeds: int = 0
+    turns: int = 0
+    requests: int = 0
+    commits: int = 0
+    virtual_s: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, simulation: Simulation) -> None:
+        self.seeds += 1
+        self.turns += simulation.loop.turns
+        self.requests += simulation.witness.answered
+        self.commits += simulation.disk.commits
+        self.virtual_s += simulation.loop.time()
+        for kind, count in simulation.faults.counts.items():
+            self.faults[kind] = self.faults.get(kind, 0) + count
+
+
+def simulate(
+    app: App,
+    scenario: Scenario,
+    *,
+    seeds: int | Iterable[int] = 100,
+    ledger: Ledger | None = None,
+    looks: Sequence[Look] = (),
+    restartable: bool = False,
+    leftovers: bool = False,
+    patience: Duration = patience_s,
+) -> Report:
+    """Run a scenario once for each seed, each time in another world with other faults.
+
+    The scenario is what a caller does; the app's own methods work in it. Its assertions, and those on the
+    final store by `looks` (sentences about what is wrong), must hold in every world. A scenario that may be
+    killed and begin again says so by `restartable`, one that leaves executions waiting by `leftovers`. What
+    is not over after `patience` (in virtual time, after the trouble) is stuck.
+
+    >>> simulate(app, orders, seeds=300, ledger=ledger)
+    """
+    alone = os.environ.get(VARIABLE)
+    chosen = [int(alone)] if alone else range(seeds) if isinstance(seeds, int) else seeds
+    report = Report()
+    for seed in chosen:
+        if ledger is not None:
+            ledger.clear()
+        simulation = Simulation(
+            app,
+            Plan.draw(seed),
+            restartable=restartable,
+            leftovers=leftovers,
+            patience_s=parse_duration(patience),
+        )
+        simulation.looks += looks
+        try:
+            simulation.run(scenario)
+        except SimulationFailure as failure:
+            raise explained(failure, f"{VARIABLE}={seed}") from failure
+        finally:
+            if alone:
+                sys.stdout.write("\n".join(simulation.log.lines) + "\n")
+        report.add(simulation)
+    return report
+
+
+def explained(failure: SimulationFailure, command: str) -> SimulationFailure:
+    """The same failure, in words for whoever has to find its cause."""
+    head, tail = failure.lines[:2], failure.lines[2:][-lines_shown:]
+    left_out = len(failure.lines) - len(head) - len(tail)
+    log = "\n".join([*head, f"... {left_out} lines ...", *tail])
+    text = f"Seed {failure.plan.seed}: {failure.what}\nTo repeat it: {command}\n{log}"
+    return SimulationFailure(text, failure.plan, failure.lines)
+
+
+def digest(lines: Iterable[str]) -> str:
+    """Of an event log: two runs with the same one have done the same."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

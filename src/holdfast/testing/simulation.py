@@ -1,0 +1,420 @@
+"""A whole installation in one thread and in virtual time: nodes, workers, callers, and everything that can
+happen to them, from one seed.
+
+    async def orders(simulation: Simulation) -> None:
+        handle = app.start(checkout, "4242", id="order-17")
+        assert await handle == "charged 4242"
+
+    simulate(app, orders, seeds=200, ledger=ledger)
+
+The engine, the node, the server's handlers, the HTTP client, the session, the worker and the runtime are the
+real ones. The clock, the network below HTTP, the disk below the store and death are simulated.
+
+1. Everything follows from the seed: the same seed gives the same events, in every process and every version.
+2. For a while things go wrong (`faults`); then everything is mended, and what was begun must come to its end.
+3. In the end nothing that was acknowledged is lost, every record leads where its execution went, and nobody
+   has left a task behind.
+"""
+
+import asyncio
+import gc
+import logging
+import tempfile
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.client.embedded import EmbeddedClient
+from holdfast.client.http import HttpClient
+from holdfast.client.interface import Client
+from holdfast.engine import Rules
+from holdfast.node import Node
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.records import Promise
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import KINDS, Request, RequestData
+from holdfast.runtime import Deadlock, Step
+from holdfast.session import Seams, Session
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.adversary import Adversary
+from holdfast.testing.disk import Disk, view_of
+from holdfast.testing.faults import EventLog, Faults, Plan
+from holdfast.testing.loop import JumpingLoop, Process, Stuck
+from holdfast.testing.network import Door, Network
+from holdfast.testing.places import Place
+from holdfast.testing.replay import Performed, Untrue, check_led, check_replay
+from holdfast.testing.witness import Witness, WitnessedClient
+from holdfast.testing.world import EPOCH, VirtualRunner, choose
+from holdfast.worker.info import of_step
+from holdfast.worker.payload import Payloads
+from holdfast.worker.performance import Outcome, StepCall
+from holdfast.worker.surroundings import Surroundings
+
+patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
+look_s: Final = 1.0
+idle_s: Final = 20.0
+led_share: Final = 0.1  # of the steps, for which it is seen that the record leads to them
+turns_still_max: Final = 200_000  # at one instant
+leave_s: Final = 1.0  # what a server leaves its last answers to be written
+caller_patience_s: Final = 3_600.0
+
+Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
+Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
+
+
+class SimulationFailure(AssertionError):
+    """Something went wrong that no fault excuses."""
+
+    code = "HF7101"
+
+    def __init__(self, what: str, plan: Plan, lines: list[str]) -> None:
+        super().__init__(what)
+        self.what = what
+        self.plan = plan
+        self.lines = lines
+
+
+class Simulation:
+    """One run. What a scenario may use: `plan`, `chance`, `now`, and the app, which is open in it."""
+
+    def __init__(
+        self,
+        app: App,
+        plan: Plan,
+        *,
+        restartable: bool = False,
+        leftovers: bool = False,
+        patience_s: float = patience_s,
+    ) -> None:
+        self.app = app
+        self.leftovers = leftovers
+        self.patience_s = patience_s
+        self.plan = plan
+        self.restartable = restartable
+        self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
+        self.loop.tasks = []
+        self.loop.turns_still_max = turns_still_max
+        self.log = EventLog(self.loop.millis)
+        self.faults = Faults(plan, Random(f"faults {plan.seed}"), self.log)  # noqa: S311
+        self.network = Network(self.loop, self.faults)
+        self.witness = Witness(self.log)
+        self.performed: list[Performed] = []
+        self.chance = Random()  # noqa: S311
+        self._dice = Random(f"looks {plan.seed}")  # noqa: S311
+        self.places = [
+            Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
+        ]
+        if not plan.workers_inside:
+            self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
+        self.caller = Place("caller")
+        self.troubles: list[str] = []
+        self._waiting: dict[tuple[str, int], float] = {}  # pending tasks, and since when
+        self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
+        self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
+        self.is_ending = False
+        self._asked = 0
+        self._scenario: Scenario | None = None
+        self._finished: asyncio.Future[None] | None = None
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
+
+    async def ask(self, data: RequestData) -> Reply:
+        """Ask a node for anything the protocol has, as the caller."""
+        self._asked += 1
+        kind = next(kind for kind, shape in KINDS.items() if shape is type(data))
+        request = Request(kind, f"caller/{self._asked}", CURRENT_VERSION, "A", data)
+        [reply] = await self.caller_session.surroundings().client.request([request])
+        return reply
+
+    def stored(self) -> MemoryStore:
+        """Everything that is stored, whichever store it is in."""
+        return self.disk.read()
+
+    # --- one run ---------------------------------------------------------------------------------------
+
+    def run(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.log.lines += self.plan.lines()
+        self.loop.set_exception_handler(self._unhandled)
+        logging.disable(logging.CRITICAL)
+        gc.disable()  # what is collected when would be up to the interpreter
+        try:
+            with tempfile.TemporaryDirectory(prefix="holdfast-", dir=_scratch()) as folder:
+                self.disk = Disk(self.loop, self.faults, Path(folder))
+                self.loop.run_until_complete(self._main())
+        except SimulationFailure:
+            raise
+        except Stuck as error:
+            raise self.failure(str(error)) from error
+        except Exception as error:
+            raise self.failure(f"{type(error).__name__}: {error}") from error
+        finally:
+            self.app.lend(None, None, None)
+            self.loop.set_exception_handler(_ignore)
+            self.loop.bury()
+            gc.enable()
+            logging.disable(logging.NOTSET)
+
+    def failure(self, what: str) -> SimulationFailure:
+        return SimulationFailure(what, self.plan, self.log.lines)
+
+    async def _main(self) -> None:
+        self._finished = self.loop.create_future()
+        for place in self.places:
+            self.start(place)
+        self.start(self.caller)
+        adversary = self.loop.create_task(Adversary(self).live())
+        self.loop.create_task(self._watch())
+        try:
+            async with asyncio.timeout(self.plan.trouble_s + self.patience_s):
+                await self._finished
+                adversary.cancel()
+                await asyncio.wait([adversary])
+                await self._settle_down()
+        except TimeoutError:
+            raise self.failure(f"stuck: {self._open_work() or 'the scenario does not end'}") from None
+        await self._stop_all()
+        await self._check()
+
+    async def _settle_down(self) -> None:
+        """What was started and not awaited comes to its end, too."""
+        while self._open_work():  # noqa: ASYNC110 (nothing tells us)
+            await asyncio.sleep(look_s)
+
+    def _open_work(self) -> list[str]:
+        over = ("fulfilled", "suspended") if self.leftovers else ("fulfilled",)
+        tasks = self.stored().tasks
+        return [f"{key} is {task.state}" for key, task in tasks.items() if task.state not in over]
+
+    async def _stop_all(self) -> None:
+        self.is_ending = True
+        for place in (self.caller, *reversed(self.places)):
+            await self.stop(place)
+
+    def _note_leaks(self, process: Process) -> None:
+        me = asyncio.current_task()
+        for task, owner in self.loop.tasks or ():
+            if owner is process and task is not me and not task.done():
+                self.troubles.append(f"{process.name} left a task behind: {task.get_coro()}")
+
+    async def _check(self) -> None:
+        store = self.stored()
+        wrong = [*self.troubles, *self.witness.compare(store)]
+        for look in self.looks:
+            wrong += look(store, self._latest_now)
+        if wrong:
+            raise self.failure("; ".join(wrong[:5]))
+        around = self.caller_session.surroundings()
+        store = view_of(store, self._latest_now)
+        for key, task in store.tasks.items():
+            root = store.promises[key]
+            if task.job is not None:  # run once an attempt, never replayed
+                continue
+            if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
+                await check_replay(root, store, self.app.registry, around, self.performed)
+
+    async def _watch(self) -> None:
+        """Look at the store now and then; and when nothing goes wrong any more, that no work lies about."""
+        while not self.is_ending:
+            await asyncio.sleep(self.plan.trouble_s / 5)
+            store, now = self.stored(), self._latest_now
+            for peek in self.peeks:
+                self.troubles += peek(store, now)
+            if self.troubles and self._finished is not None and not self._finished.done():
+                self._finished.set_exception(AssertionError("; ".join(self.troubles[:5])))
+            if self.faults.is_over and not self.is_ending:
+                self._note_idleness(store, now)
+
+    def _note_idleness(self, store: MemoryStore, now: int) -> None:
+        """Work that nobody takes although there are hands: it must be offered again after `retry_ms`."""
+        waiting = {
+            (key, task.version): None
+            for key, task in store.tasks.items()
+            if task.state == "pending" and not task.parked and task.timeout_at > now
+        }
+        stands_still = self._latest_now > max(self._clock(place) for place in self.places if place.has_node)
+        busy = not any(place.session is not None and place.session.is_idle for place in self.places)
+        since = self._waiting if not (stands_still or busy) else {}
+        self._waiting = {key: since.get(key, self.loop.time()) for key in waiting}
+        patience_s = self.plan.retry_ms / 1000 + self.plan.lease_s + idle_s
+        for (key, version), began in self._waiting.items():
+            if self.loop.time() - began > patience_s:
+                self.troubles.append(f"nobody takes {key} at version {version} for {patience_s:g} s")
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.troubles.append(f"{context['message']}: {error!r}")
+
+    # --- processes -------------------------------------------------------------------------------------
+
+    def start(self, place: Place) -> None:
+        process = place.begin_life()
+        process.on_death.append(partial(self._died, place, process))
+        self.log.note(process.name, "starts")
+        live = self._call if place is self.caller else self._live
+        self.loop.create_task(self._guard(live, place, process), context=process.context)
+
+    async def _guard(self, life: Life, place: Place, process: Process) -> None:
+        """An error that nobody expects ends the run."""
+        try:
+            await life(place, process)
+        except Exception as error:
+            assert self._finished is not None
+            if self._finished.done():
+                self.troubles.append(f"{type(error).__name__}: {error}")
+            else:
+                self._finished.set_exception(error)
+
+    async def stop(self, place: Place) -> None:
+        """In good order, unless it dies on the way."""
+        process = place.process
+        if not process.is_dead:
+            gone = asyncio.Event()
+            process.on_death.append(gone.set)
+            if not place.is_leaving:
+                place.is_leaving = True
+                self.loop.create_task(self._guard(self._leave, place, process), context=process.context)
+            await gone.wait()
+
+    def _died(self, place: Place, process: Process) -> None:
+        self.log.note(process.name, "is gone")
+        door = self.network.doors.get(place.name)
+        if door is not None and door.process is process:
+            del self.network.doors[place.name]
+        self.network.break_links(process)
+
+    async def _live(self, place: Place, process: Process) -> None:
+        if place.has_node:
+            node = place.node = Node(
+                self.disk.attach(process),
+                rules=Rules(retry_ms=self.plan.retry_ms),
+                clock=partial(self._clock, place),
+                chance=self._chance(process),
+            )
+            await node.start()
+            place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
+        if place.has_worker:
+            client = EmbeddedClient(place.node) if place.node is not None else self._connect(process)
+            place.session = self._session(place, process, client, worker=True)
+            await place.session.open()
+
+    async def _leave(self, place: Place, process: Process) -> None:
+        try:
+            if place.session is not None:
+                await place.session.close()
+            if place.node is not None and place.door is not None:
+                self.network.doors.pop(place.name, None)
+                place.door.stop()
+                await place.node.stop()
+            await asyncio.sleep(leave_s)
+            if self.is_ending:
+                self._note_leaks(process)
+        finally:
+            process.die()
+
+    async def _call(self, place: Place, process: Process) -> None:
+        """The caller's process: the app is open in it, and the scenario runs."""
+        assert self._scenario is not None
+        assert self._finished is not None
+        session = self._session(place, process, self._connect(process, caller_patience_s), worker=False)
+        self.caller_session = place.session = session
+        await session.open()
+        self.app.lend(None, None, None)
+        self.app.lend(session, self.loop, None)
+        self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
+        await self._scenario(self)
+        if not self._finished.done():
+            self._finished.set_result(None)
+
+    def _session(self, place: Place, process: Process, client: Client, *, worker: bool) -> Session:
+        settings = replace(
+            self.app.settings, worker=worker, lease_s=self.plan.lease_s, concurrency=self.plan.concurrency
+        )
+        chance = self._chance(process)
+        seams = Seams(
+            client=WitnessedClient(client, self.witness, process),
+            now=partial(self._clock, place),
+            runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
+            choose=choose,
+            pid=process.name,
+            chance=chance,
+            loses_messages=True,
+        )
+        return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
+
+    def _begins(self, process: Process, step: Step) -> None:
+        """A step is about to be performed: by whoever drives the execution, and by nobody else."""
+        info = step.context[of_step]
+        self.log.note(process.name, f"performs {info.step}")
+        if (process.name, info.id, info.token) in self.witness.lost:
+            self.troubles.append(f"{process.name} began {info.step} although its claim was lost")
+        # A node whose clock leaps forward may give a task away before its holder can know.
+        if self.plan.store == "sqlite" or "node clock jumps" in self.plan.weights:
+            return
+        task = self.disk.memory.tasks[info.id]
+        if task.version != info.token:
+            self.troubles.append(
+                f"{process.name} began {info.step} at version {info.token}, {task.pid} drives {task.version}"
+            )
+        if self._dice.random() < led_share:
+            seen = view_of(self.disk.memory, self.loop.millis())
+            look = self._check_led(info.id, seen, Performed.of(step, Payloads()))
+            self.loop.create_task(look, context=Context())
+
+    async def _check_led(self, execution: str, seen: MemoryStore, step: Performed) -> None:
+        root = seen.promises[execution]
+        try:
+            await check_led(root, seen, self.app.registry, self.caller_session.surroundings(), step)
+        except Untrue as error:
+            self.troubles.append(str(error))
+
+    def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
+        urls = [f"http://{place.name}" for place in self.places if place.has_node]
+        connect = partial(self.network.connect, process)
+        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=self._chance(process))
+
+    def _clock(self, place: Place) -> int:
+        return self.loop.millis() + place.skew_ms
+
+    @property
+    def _latest_now(self) -> int:
+        """No node has committed at a later instant: one whose clock goes back waits for its own past."""
+        return max(self.disk.latest, self.loop.millis())
+
+    def _chance(self, process: Process) -> Random:
+        return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
+
+
+class WatchedRunner(VirtualRunner):
+    def __init__(
+        self, performed: list[Performed], random: Callable[[], float], begins: Callable[[Step], None]
+    ) -> None:
+        super().__init__(performed, random)
+        self._begins = begins
+
+    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+        self._begins(call.step)
+        super().start(call, done)
+
+
+def _is_deadlock(root: Promise, around: Surroundings) -> bool:
+    """When one is noticed depends on what else is under way at that moment, which no record tells."""
+    return isinstance(around.payloads.decode_error(root.value, around.known_errors), Deadlock)
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """It is over: what is taken down now tells nobody."""
+
+
+def _scratch() -> str | None:
+    """In memory where the machine offers it: nothing of it is meant to last."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108

@@ -1,0 +1,145 @@
+"""Remembers what nodes said, and says when they contradict themselves.
+
+1. Two callers never see two different settled records of one promise.
+2. Whoever asks after a settled record was seen does not get a pending one.
+3. No two claims are granted at one version of one task, and whoever writes at a version writes before a later
+   one was granted.
+4. A process that was told that its claim is lost begins nothing more for it.
+5. No request fails because of a defect.
+6. What was seen is there in the end: nothing that was acknowledged is lost.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from holdfast.client.interface import Client, MessageStream
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import (
+    AcquireReply,
+    ClaimReply,
+    FenceReply,
+    HeartbeatReply,
+    PreloadReply,
+    PromiseReply,
+    Reply,
+)
+from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.faults import EventLog
+from holdfast.testing.loop import Process
+from holdfast.testing.mortal import describe
+
+Settled = tuple[str, Value, int | None]
+
+
+class Witness:
+    """Everything that any caller was told, in one order."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.contradictions: list[str] = []
+        self.answered = 0
+        self.log = log
+        self._seen: dict[str, None] = {}
+        self._settled: dict[str, tuple[int, Settled]] = {}  # when it was first seen, and as what
+        self._claims: dict[tuple[str, int], str] = {}
+        self._versions: dict[str, list[tuple[int, int]]] = {}  # when which was granted
+        self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
+        self.clock = 0
+
+    def hear(self, requests: Sequence[Request], replies: Sequence[Reply], asked_at: int, who: str) -> None:
+        self.clock += 1
+        for request, reply in zip(requests, replies, strict=True):
+            data = reply.data
+            if reply.status == 500:
+                self.contradictions.append(f"{request.kind} of {who} failed: {data}")
+            elif reply.status < 400 and isinstance(request.data, TaskFence | TaskSuspend | TaskFulfill):
+                self._see_write(request.data.id, request.data.version, asked_at, who)
+            if isinstance(data, HeartbeatReply):
+                self.lost.update({(who, ref.id, ref.version): None for ref in data.lost or ()})
+            if isinstance(data, PromiseReply):
+                self._see(data.promise, asked_at, who)
+            elif isinstance(data, FenceReply):
+                if isinstance(data.action.data, PromiseReply):
+                    self._see(data.action.data.promise, asked_at, who)
+            elif isinstance(data, PreloadReply):
+                self._see_all(data.preload, asked_at, who)
+            elif isinstance(data, ClaimReply):
+                for claim in data.tasks:
+                    self._see_claim(claim, asked_at, who)
+
+    def _see_claim(self, claim: AcquireReply, asked_at: int, who: str) -> None:
+        key = claim.task.id, claim.task.version
+        other = self._claims.setdefault(key, who)
+        if other != who:
+            self.contradictions.append(f"{key[0]} was claimed at version {key[1]} by {other} and by {who}")
+        self._versions.setdefault(key[0], []).append((self.clock, key[1]))
+        self._see_all([claim.promise, *claim.preload], asked_at, who)
+
+    def _see_write(self, task_id: str, version: int, asked_at: int, who: str) -> None:
+        for granted_at, granted in self._versions.get(task_id, ()):
+            if granted > version and granted_at <= asked_at:
+                self.contradictions.append(
+                    f"{who} wrote to {task_id} at version {version} after {granted} was granted"
+                )
+
+    def _see_all(self, promises: Iterable[Promise], asked_at: int, who: str) -> None:
+        for promise in promises:
+            self._see(promise, asked_at, who)
+
+    def _see(self, promise: Promise, asked_at: int, who: str) -> None:
+        self._seen[promise.id] = None
+        known = self._settled.get(promise.id)
+        if promise.state == "pending":
+            if known is not None and known[0] <= asked_at:
+                self.contradictions.append(
+                    f"{who} was told that {promise.id} is pending after it had settled"
+                )
+            return
+        found = _settled(promise)
+        if known is None:
+            self._settled[promise.id] = self.clock, found
+        elif known[1] != found:
+            self.contradictions.append(f"{promise.id} was {known[1]} and then, to {who}, {found}")
+
+    def compare(self, store: MemoryStore) -> list[str]:
+        """What was told and is not so."""
+        lost = [f"{key} was acknowledged and is gone" for key in self._seen if key not in store.promises]
+        wrong = [
+            f"{key} was told to be {told} and is {_settled(found)}"
+            for key, (_, told) in self._settled.items()
+            if (found := store.promises.get(key)) is not None
+            # What nobody depends on is written down as lapsed by nobody, and read as such by everybody.
+            and _settled(found) != told
+            and not (found.state == "pending" and told[2] == found.timeout_at)
+        ]
+        return [*self.contradictions, *lost, *wrong]
+
+
+def _settled(promise: Promise) -> Settled:
+    return promise.state, promise.value, promise.settled_at
+
+
+class WitnessedClient:
+    """A client whose every answer is remembered."""
+
+    def __init__(self, client: Client, witness: Witness, process: Process) -> None:
+        self._client = client
+        self._witness = witness
+        self._process = process
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        witness, name = self._witness, self._process.name
+        asked_at = witness.clock
+        witness.log.note(name, f"asks {describe(requests)}")
+        replies = await self._client.request(requests)
+        statuses = ",".join(str(reply.status) for reply in replies)
+        witness.log.note(name, f"hears {statuses} to {describe(requests)}")
+        witness.answered += len(replies)
+        witness.hear(requests, replies, asked_at, name)
+        return replies
+
+    def messages(self, group: str, member: str) -> AbstractAsyncContextManager[MessageStream]:
+        return self._client.messages(group, member)
+
+    async def close(self) -> None:
+        await self._client.close()

@@ -1,0 +1,265 @@
+"""Planted faults: the product, wrong in one way each. The simulation must find every one in a few seeds.
+
+Each is a patch that is applied while it runs, and says on which stores it can show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.engine import law, promises, schedules, sweep, tasks, transitions
+from holdfast.engine.view import is_open
+from holdfast.engine.working_set import WorkingSet
+from holdfast.node import node as node_module
+from holdfast.node.group import Outcome
+from holdfast.protocol import cron, limits
+from holdfast.protocol.errors import ClaimLost
+from holdfast.protocol.records import Millis, Promise, Task, TaskRef
+from holdfast.protocol.replies import EMPTY, PromiseReply, Reply
+from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
+from holdfast.session import Session
+from holdfast.store.interface import Result, Work, drive
+from holdfast.store.sqlite import SqliteFile
+from holdfast.testing.faults import StoreKind
+from holdfast.worker import journal
+from holdfast.worker.execution import Execution
+from holdfast.worker.pen import Pen
+from holdfast.worker.worker import Worker
+
+Patch = pytest.MonkeyPatch
+
+
+def _replace(patch: Patch, kind: type[RequestData], handler: Any) -> None:
+    handlers: dict[Any, Any] = law.HANDLERS
+    patch.setitem(handlers, kind, handler)
+
+
+def skips_the_version_check(patch: Patch) -> None:
+    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
+        task = tasks.find_task(task_id, ws)
+        if not is_open(task, now) or task.state != "acquired":
+            raise ClaimLost("not held")
+        return task
+
+    patch.setattr(tasks, "held_task", held_task)
+
+
+def acknowledges_before_the_commit(patch: Patch) -> None:
+    def run(self: Any, work: Callable[[], Work[Result]]) -> Result:
+        execute = self._transaction.connection.execute
+        if self._transaction.connection.in_transaction:
+            execute("COMMIT")
+        execute("BEGIN IMMEDIATE")
+        return drive(work(), self._transaction.perform)
+
+    patch.setattr(SqliteFile, "run", run)
+
+
+def forgets_callbacks_in_a_crash(patch: Patch) -> None:
+    original = SqliteFile.open
+
+    def open_and_forget(self: Any) -> Millis:
+        now = original(self)
+        self._transaction.connection.execute("DELETE FROM callbacks")
+        return now
+
+    patch.setattr(SqliteFile, "open", open_and_forget)
+
+
+def loses_the_order_of_observations(patch: Patch) -> None:
+    original = journal.Journal.add
+
+    def add(self: journal.Journal, record: Promise) -> None:
+        if journal.OBSERVED not in (record.value.headers or {}):
+            original(self, record)
+
+    patch.setattr(journal.Journal, "add", add)
+
+
+def never_lapses_a_lease(patch: Patch) -> None:
+    original = sweep.task_due
+
+    def task_due(request: Request, data: sweep.TaskDue, ws: WorkingSet, now: Millis) -> Reply:
+        task = ws.task(data.id)
+        if task is not None and task.state == "acquired":
+            ws.put_task(replace(task, due_at=now + 60_000))
+            return Reply(200, EMPTY)
+        return original(request, data, ws, now)
+
+    _replace(patch, sweep.TaskDue, task_due)
+
+
+def ignores_what_the_heartbeat_says_is_lost(patch: Patch) -> None:
+    original = Worker._confirm  # pyright: ignore[reportPrivateUsage]
+
+    def confirm(self: Worker, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
+        original(self, refs, set(), lease_ends_s)
+
+    patch.setattr(Worker, "_confirm", confirm)
+
+
+def never_offers_again(patch: Patch) -> None:
+    original = sweep.task_due
+
+    def task_due(request: Request, data: sweep.TaskDue, ws: WorkingSet, now: Millis) -> Reply:
+        task = ws.task(data.id)
+        if task is not None and task.state == "pending" and not task.parked:
+            ws.put_task(replace(task, due_at=min(now + ws.rules.retry_ms, limits.instant_ms_max)))
+            return Reply(200, EMPTY)
+        return original(request, data, ws, now)
+
+    _replace(patch, sweep.TaskDue, task_due)
+
+
+def sleeps_on_what_has_settled(patch: Patch) -> None:
+    """A suspension does not look whether what it waits for is there already."""
+
+    def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) -> Reply:
+        task = tasks.held_task(data.id, data.version, ws, now)
+        for action in data.actions:
+            ws.add_callback(action.data.awaited, task.id)
+        rest = {"due_at": None, "pid": None, "ttl": None, "corr_id": None, "acquired_at": None}
+        ws.put_task(replace(task, state="suspended", resumes=0, **rest))
+        return Reply(200, EMPTY)
+
+    _replace(patch, TaskSuspend, suspend)
+
+
+def grants_without_a_new_version(patch: Patch) -> None:
+    original = transitions.grant
+
+    def grant(task: Task, *rest: Any, **options: Any) -> Task:
+        ws = rest[3]
+        granted = replace(original(task, *rest, **options), version=max(task.version, 1))
+        ws.put_task(granted)
+        return granted
+
+    patch.setattr(tasks, "grant", grant)
+
+
+def begins_before_its_choices_are_written(patch: Patch) -> None:
+    original = Execution._begin  # pyright: ignore[reportPrivateUsage]
+
+    async def begin(self: Any) -> None:
+        for promise_id in [*self._fresh]:
+            operation = self._open[promise_id]
+            if hasattr(operation, "function") and promise_id not in self._journal.records:
+                del self._fresh[promise_id]
+                self._steps.start(promise_id, operation, self.info, self._open.__contains__)
+        await original(self)
+
+    patch.setattr(Execution, "_begin", begin)
+
+
+def drives_on_past_its_lease(patch: Patch) -> None:
+    def check_claim(self: Any) -> None:
+        pass
+
+    patch.setattr(Execution, "_check_claim", check_claim)
+    patch.setattr(Worker, "_confirm", confirm_nothing)
+
+
+def confirm_nothing(*_: Any) -> None:
+    pass
+
+
+def creates_again_what_exists(patch: Patch) -> None:
+    """A second promise.create resets the promise."""
+
+    def create(action: PromiseCreate, target: Any, dialect: Any, ws: WorkingSet, now: Millis) -> Promise:
+        existing = ws.promise(action.id)
+        if existing is not None and existing.state != "pending" and action.settle is None:
+            ws.put_promise(replace(existing, state="pending", settled_at=None))
+        return original(action, target, dialect, ws, now)
+
+    original = promises.create_promise
+    patch.setattr(promises, "create_promise", create)
+    patch.setattr(tasks, "create_promise", create)
+
+
+def fires_a_schedule_twice(patch: Patch) -> None:
+    original = cron.due_occurrences
+
+    def due_occurrences(*rest: Any) -> list[Millis]:
+        due = list(original(*rest))
+        return [*due, due[-1] - 1] if due else due
+
+    patch.setattr(schedules, "due_occurrences", due_occurrences)
+
+
+def waits_for_a_message_only(patch: Patch) -> None:
+    """A caller registers once and counts on the message."""
+    original = Session.__init__
+
+    def init(self: Session, settings: Any, registry: Any, providers: Any, seams: Any, tasks: Any) -> None:
+        original(self, settings, registry, providers, replace(seams, listen_again_s=float("inf")), tasks)
+
+    patch.setattr(Session, "__init__", init)
+
+
+def forgets_what_is_due(patch: Patch) -> None:
+    """A node sweeps when it starts, and afterwards only what its own commits made due first."""
+    original = node_module.Node._finish_sweep  # pyright: ignore[reportPrivateUsage]
+
+    def finish_sweep(self: Any, done: Any) -> None:
+        if done.exception() is None:
+            outcome = done.result()
+            quiet: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            quiet.set_result(replace(outcome, next_due=None))
+            done = quiet
+        original(self, done)
+
+    patch.setattr(node_module.Node, "_finish_sweep", finish_sweep)
+
+
+def writes_without_the_fence(patch: Patch) -> None:
+    """An execution records its steps as plain promises."""
+
+    async def write_and_ask(self: Any, asked: list[tuple[str, Any]]) -> Sequence[Reply]:
+        unwritten, self.unwritten = self.unwritten, []
+        plain = [
+            ("promise.create" if isinstance(each.data, PromiseCreate) else "promise.settle", each.data)
+            for each in unwritten
+        ]
+        replies: Sequence[Reply] = await self.ask([*plain, *asked])
+        for reply in replies[: len(plain)]:
+            if isinstance(reply.data, PromiseReply):
+                self._learn(reply.data.promise)
+        return replies[len(plain) :]
+
+    patch.setattr(Pen, "write_and_ask", write_and_ask)
+
+
+class Where(Struct, frozen=True):
+    """Where it is looked for: in so many seeds from the first, on these stores."""
+
+    first: int = 0
+    seeds: int = 30
+    stores: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
+
+
+Mutation = Callable[[Patch], None]
+MUTANTS: dict[Mutation, Where] = {
+    skips_the_version_check: Where(40),
+    acknowledges_before_the_commit: Where(stores=("sqlite",)),
+    forgets_callbacks_in_a_crash: Where(stores=("sqlite",)),
+    loses_the_order_of_observations: Where(),
+    never_lapses_a_lease: Where(),
+    ignores_what_the_heartbeat_says_is_lost: Where(10),
+    never_offers_again: Where(70),
+    sleeps_on_what_has_settled: Where(),
+    grants_without_a_new_version: Where(),
+    begins_before_its_choices_are_written: Where(),
+    drives_on_past_its_lease: Where(10),
+    creates_again_what_exists: Where(10),
+    fires_a_schedule_twice: Where(),
+    waits_for_a_message_only: Where(),
+    forgets_what_is_due: Where(),
+    writes_without_the_fence: Where(75),
+}

@@ -1,0 +1,128 @@
+"""Whole installations in virtual time, each in a world of its own: nothing is lost, doubled or stuck."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.testing import Ledger, Simulation, SimulationFailure, simulate
+from holdfast.testing.faults import KINDS, Plan
+from holdfast.testing.seeds import Report, digest
+from tests.simulation.campaign import batch, missing_faults, play
+from tests.simulation.mutants import MUTANTS, Mutation, Where
+
+ROOT = Path(__file__).parent.parent.parent
+FIRST = int(os.environ.get("HOLDFAST_SEED", "0"))
+BATCH = 100
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + 3 * BATCH, BATCH))
+def test_nothing_is_lost_doubled_or_stuck_in_a_hundred_worlds(first: int) -> None:
+    report, failures = batch(range(first, first + BATCH))
+    assert not failures, "\n\n".join(failure.what for failure in failures)
+    assert not missing_faults(report), f"too few of {missing_faults(report)}"
+    assert report.requests > 50 * BATCH
+
+
+def play_all(seeds: range, where: Where) -> None:
+    for seed in seeds:
+        play(seed, where.stores)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_planted_fault_is_found(mutant: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    where = MUTANTS[mutant]
+    with pytest.raises(SimulationFailure, match="make simulate SEED="):
+        play_all(range(where.first, where.first + where.seeds), where)
+
+
+def test_the_same_seed_does_the_same_whatever_the_hashes_are() -> None:
+    def digests(hash_seed: str) -> list[str]:
+        command = [sys.executable, "-m", "tests.simulation.campaign", "--digests", "--count", "20"]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    first = digests("1")
+    assert len(first) == 20
+    assert len({line.split()[1] for line in first}) == 20
+    assert first == digests("2")
+
+
+def test_a_batch_without_some_fault_is_refused() -> None:
+    every = dict.fromkeys(KINDS, 5)
+    assert missing_faults(Report(seeds=100, faults=every)) == []
+    assert missing_faults(Report(seeds=100, faults=every | {"reply lost": 0})) == ["reply lost"]
+
+
+def test_different_seeds_are_different_worlds() -> None:
+    plans = [Plan.draw(seed) for seed in range(200)]
+    assert {plan.store for plan in plans} == {"memory", "sqlite", "shared"}
+    assert len({digest(plan.lines()) for plan in plans}) == 200
+    for kind in plans[0].rates.keys() | plans[0].weights.keys():
+        assert any(kind not in plan.rates | plan.weights for plan in plans), f"{kind} is in every plan"
+
+
+# --- what users have ---------------------------------------------------------------------------------------
+
+app = hf.App()
+ledger = Ledger()
+
+
+def pay(order: str) -> str:
+    ledger.enter(f"paid {order}")
+    return f"receipt of {order}"
+
+
+@app.workflow
+async def checkout(order: str) -> str:
+    receipt = await hf.run(pay, order)
+    await hf.sleep("1h")
+    return receipt
+
+
+async def two_orders(simulation: Simulation) -> None:
+    handles = [app.start(checkout, order, id=order) for order in ("a", "b")]
+    for handle in handles:
+        assert await handle == f"receipt of {handle.id}"
+    assert sorted(ledger.entries) == ["paid a", "paid b"]
+
+
+def test_a_user_simulates_a_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_SEED", raising=False)
+    report = simulate(app, two_orders, seeds=20, ledger=ledger)
+    assert report.seeds == 20
+    assert sum(report.faults.values()) > 100
+
+
+def test_a_failing_seed_says_how_to_repeat_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def wrong(simulation: Simulation) -> None:
+        assert await app.start(checkout, "c", id="c") == "nothing"
+
+    monkeypatch.setenv("HOLDFAST_SEED", "7")
+    with pytest.raises(SimulationFailure, match=r"(?s)Seed 7: .*To repeat it: HOLDFAST_SEED=7") as caught:
+        simulate(app, wrong, ledger=ledger)
+    log = capsys.readouterr().out
+    assert log.splitlines() == caught.value.lines
+    assert "performs c:1" in log
+
+
+def test_an_execution_that_nobody_ends_is_a_failure_unless_it_is_meant() -> None:
+    @app.workflow(name="waits")
+    async def waits() -> None:
+        await hf.promise(str)
+
+    async def start_only(simulation: Simulation) -> None:
+        await simulation.caller_session.start("w", "waits", 1, (), {}, None, None, {})
+
+    with pytest.raises(SimulationFailure, match=r"stuck: .*w is suspended"):
+        simulate(app, start_only, seeds=[5])
+    assert simulate(app, start_only, seeds=[5], leftovers=True).seeds == 1
