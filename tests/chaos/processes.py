@@ -128,9 +128,9 @@ class Node:
         return time.monotonic() - began
 
 
-def start_worker(url: str, ledger: Path, log: Path) -> Process:
+def start_worker(url: str, ledger: Path, log: Path, lease_s: float) -> Process:
     """A worker; it is not waited for."""
-    return Process([sys.executable, "-m", "tests.chaos.workload", url, str(ledger)], log)
+    return Process([sys.executable, "-m", "tests.chaos.workload", url, str(ledger), str(lease_s)], log)
 
 
 def descriptors(pid: int) -> int:

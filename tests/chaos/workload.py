@@ -84,8 +84,8 @@ class Ledger:
             return int(tries), int(lines)
 
 
-def open_app(url: str, ledger: Ledger, **settings: Any) -> hf.App:
-    app = hf.App(url, lease=LEASE_S, concurrency=12, **settings)
+def open_app(url: str, ledger: Ledger, *, lease_s: float = LEASE_S, worker: bool = True) -> hf.App:
+    app = hf.App(url, concurrency=12, lease=lease_s, worker=worker)
     never = hf.Retry.never()
 
     def act(what: str) -> str:
@@ -193,12 +193,12 @@ def approves(number: int) -> bool:
     return number % 4 != 0
 
 
-def main(url: str, ledger: str) -> None:
-    with open_app(url, Ledger(ledger)):
+def main(url: str, ledger: str, lease_s: float) -> None:
+    with open_app(url, Ledger(ledger), lease_s=lease_s):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         threading.Event().wait()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))

@@ -49,8 +49,9 @@ class Tally(Struct):
 
 
 class World:
-    def __init__(self, ground: Ground, folder: Path, chance: random.Random) -> None:
+    def __init__(self, ground: Ground, folder: Path, chance: random.Random, lease_s: float = LEASE_S) -> None:
         self.ground = ground
+        self._lease_s = lease_s
         self.folder = folder
         self.chance = chance
         self.nodes = [Node(f"node{index}", folder, ground.store) for index in range(ground.node_count)]
@@ -86,7 +87,9 @@ class World:
     def new_worker(self) -> Process:
         urls = [proxy.url for proxy in self.proxies]
         self.chance.shuffle(urls)
-        return start_worker(",".join(urls), self.folder / "ledger.db", self.folder / "workers.log")
+        return start_worker(
+            ",".join(urls), self.folder / "ledger.db", self.folder / "workers.log", self._lease_s
+        )
 
     def held_by(self, worker: Process) -> dict[str, int]:
         """What a worker holds; its pid is part of the name under which it claims."""
@@ -250,7 +253,3 @@ class Roots(threading.Thread):
         self._feeding.clear()
         if self.ident is not None:
             self.join(30)
-
-
-def lease_bound_s() -> float:
-    return LEASE_S + 1.0
