@@ -35,7 +35,8 @@ campaign-model: $(STAMP)  ## random operations to the oracle and every store, co
 	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
 
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
-	HOLDFAST_HISTORY_ROUNDS=1500 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 \
+	HOLDFAST_HISTORY_ROUNDS=334 HOLDFAST_HISTORY_EACH=133 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 HOLDFAST_WORKER_KILLS=60 \
+		HOLDFAST_UPGRADE_ROUNDS=40 HOLDFAST_POOLED_OPERATIONS=20000 HOLDFAST_BACKLOG=1000000 \
 		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
 
 simulate: $(STAMP)  ## nodes, workers and faults in virtual time, a world a seed (COUNT, FIRST; SEED repeats one)

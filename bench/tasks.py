@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 from bench.peers import queues
 from bench.table import Row, print_table
 from holdfast.app import App
+from holdfast.cli import worker
 from tests.postgres import PostgresServer, execute
 
 ours_count: Final = 20_000
@@ -31,7 +32,7 @@ callers: Final = 8
 latencies: Final = 300
 ahead_s: Final = 3.0
 settle_s: Final = 1.5  # until PostgreSQL's statistics have seen everything
-concurrency: Final = 250
+concurrency: Final = 500
 
 begun: list[float] = []
 
@@ -56,10 +57,10 @@ def app_of(url: str, *, worker: bool) -> Any:
 # --- what a child process does --------------------------------------------------------------------------
 
 
-async def be_worker(url: str, _: int) -> None:
+def be_worker(url: str) -> None:
+    """As `holdfast worker` does."""
     app, *_tasks = app_of(url, worker=True)
-    async with app:
-        await asyncio.Event().wait()
+    worker.run(app)
 
 
 async def be_filler(url: str, count: int) -> None:
@@ -107,7 +108,7 @@ async def be_planner(url: str, count: int) -> None:
     """The latest start after its instant, of tasks that were sent to begin some seconds later."""
     app, _, tell_time = app_of(url, worker=url.startswith("sqlite"))
     async with app:
-        handles = []
+        handles: list[Any] = []
         for _ in range(count):
             handles.append((await tell_time.schedule_async(ahead_s)).ok_value)
             await asyncio.sleep(0.05)
@@ -120,7 +121,6 @@ async def be_planner(url: str, count: int) -> None:
 
 
 roles: dict[str, Callable[[str, int], Coroutine[Any, Any, None]]] = {
-    "worker": be_worker,
     "filler": be_filler,
     "sender": be_sender,
     "asker": be_asker,
@@ -176,6 +176,11 @@ class Figures:
         self.procrastinate_in_bulk: list[float] = []
         self.pgqueuer: list[float] = []
         self.celery: list[float] = []
+
+    def tell(self) -> None:
+        """The latest round, as it came."""
+        shown = {name: round(values[-1], 6) for name, values in vars(self).items() if values}
+        print("  ".join(f"{name} {value:,}" for name, value in shown.items()), file=sys.stderr, flush=True)
 
 
 def schema_of(server: PostgresServer) -> str:
@@ -261,6 +266,7 @@ def measure(rounds: int, count: int) -> list[Row]:
             for _ in range(rounds):
                 run_ours(server, got, count)
                 run_peers(server, folder, got, count)
+                got.tell()
             waited = waits(server, folder)
     finally:
         server.remove()
@@ -281,10 +287,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=ours_count)
-    parser.add_argument("--be", choices=[*roles], help="be the process that is measured")
+    parser.add_argument("--be", choices=["worker", *roles], help="be the process that is measured")
     parser.add_argument("--url", default="")
     given = parser.parse_args()
-    if given.be:
+    if given.be == "worker":
+        be_worker(given.url)
+    elif given.be:
         asyncio.run(roles[given.be](given.url, given.count))
     else:
         rows = measure(given.rounds, given.count)

@@ -74,7 +74,7 @@ def licence_of(name: str) -> str:
 def document() -> dict[str, Any]:
     pins, tree = read_lock(), shipped()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    components = [
+    components: list[dict[str, Any]] = [
         {
             "type": "library",
             "bom-ref": name,

@@ -16,7 +16,7 @@ import holdfast
 from holdfast.protocol.text import hide_password
 from holdfast.server import Settings, running
 from holdfast.server.errors import SettingsError
-from holdfast.session import KnownErrors
+from holdfast.worker.fault import KnownErrors
 from tests.postgres import database_url
 from tests.processes import environment
 from tests.server.http import create, envelope, post
@@ -50,14 +50,9 @@ FORBIDDEN_CALLS = {
 }
 # Names of tables and columns, constants of these modules, are put together as text here and nowhere else.
 SQL_MODULES = {
-    "sqlite",
-    "sqlite_statements",
-    "postgres",
-    "postgres_statements",
-    "postgres_transaction",
-    "scan_sql",
+    *("sqlite", "sqlite_statements", "postgres", "postgres_statements", "postgres_transaction", "scan_sql"),
+    *("postgres_migrate", "postgres_guest", "__init__"),  # the last: migrations
 }
-SQL_MODULES |= {"postgres_migrate", "__init__"}  # migrations
 SQL_WORDS = (
     "SELECT ",
     "INSERT ",

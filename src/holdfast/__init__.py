@@ -212,6 +212,9 @@ if TYPE_CHECKING:
         NotProvided as NotProvided,
     )
     from holdfast.worker.execution_errors import (
+        NotRecorded as NotRecorded,
+    )
+    from holdfast.worker.execution_errors import (
         ReplayMismatch as ReplayMismatch,
     )
     from holdfast.worker.execution_errors import (
@@ -301,7 +304,8 @@ _homes = {
         "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
     ),
     "holdfast.worker.execution_errors": (
-        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided ReplayMismatch UnknownWorkflow"
+        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided NotRecorded ReplayMismatch "
+        "UnknownWorkflow"
     ),
     "holdfast.worker.functions": (
         "call cancel current detach logger now patched promise random run sleep start timeout uuid within"

@@ -21,10 +21,12 @@ from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
+from holdfast.tasks.findings import note
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order
 from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow
@@ -115,7 +117,10 @@ class App(Declaring):
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
             limit = None if timeout is None else parse_duration(timeout)
             workflow = Workflow(function, name or function.__name__, version, group, limit, tags)
-            self.registry.add(workflow)
+            try:
+                self.registry.add(workflow)
+            except DuplicateWorkflow as error:
+                note(error, function)
             return workflow
 
         return register if function is None else register(function)
@@ -233,11 +238,11 @@ class App(Declaring):
 
         Settling it again changes nothing: the first outcome stands.
         """
-        return self._do(self._resolve(promise_id, value))
+        return self.do(self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it."""
-        return self._do(self._reject(promise_id, error))
+        return self.do(self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
         await self.session.settle(promise_id, value)
@@ -344,7 +349,7 @@ class App(Declaring):
             future.cancel()
             raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self._is_here():
             return asyncio.ensure_future(work)

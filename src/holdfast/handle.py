@@ -19,6 +19,8 @@ class Bridge(Protocol):
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]: ...
 
+    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]: ...
+
 
 class Handle(Generic[T]):
     """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
@@ -39,9 +41,19 @@ class Handle(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         return self._app.bridge(self._outcome()).__await__()
 
-    def cancel(self) -> None:
-        """End it as cancelled, wherever it runs. What it recorded stays."""
-        self._app.block(self._app.session.cancel(self.id))
+    def cancel(self, *, now: bool = False) -> Awaitable[None]:
+        """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
+
+        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
+        with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
+        forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
+        """
+        return self._app.do(self._cancel(now))
+
+    async def _cancel(self, now: bool) -> None:
+        if self._created is not None:
+            await self._created
+        await self._app.session.cancel(self.id, now=now)
 
     async def _outcome(self) -> T:
         if self._created is not None:

@@ -5,8 +5,8 @@ import logging
 import os
 import secrets
 import socket
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import isinf
 from random import Random
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import (
     PromiseCreate,
+    PromiseGet,
     PromiseRegisterListener,
     PromiseSettle,
     Request,
@@ -42,7 +43,9 @@ from holdfast.tasks.order import Order
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import store_declarations
 from holdfast.tasks.worker import TaskWorker
+from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
+from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Codec, Payloads
@@ -55,6 +58,7 @@ from holdfast.worker.worker import Worker
 log = logging.getLogger("holdfast.app")
 
 listen_again_s: Final = 30.0  # a lost message costs at most this
+refused_rest_s: Final = 2.0
 
 
 class SessionSettings(Struct, frozen=True):
@@ -112,7 +116,7 @@ class Session:
         self._settings = settings
         self._seams = seams or Seams()
         self._registry = registry
-        self._tasks = tasks or TaskRegistry()
+        self._tasks = TaskRegistry() if tasks is None else tasks  # an empty one may have queues
         self._provided = Provided((providers or Providers()).replaced(self._seams.provide))
         self._payloads = Payloads(settings.codec)
         self._errors = KnownErrors()
@@ -251,9 +255,20 @@ class Session:
             known_errors=self._errors,
             report=_report,
             provided=self._provided,
+            listen_again_s=None if isinf(self._seams.listen_again_s) else self._seams.listen_again_s,
         )
 
     async def _listen(self) -> None:
+        """For as long as the session lives: who is refused today may be let in tomorrow."""
+        while True:
+            try:
+                await self._hear()
+                return
+            except HoldfastError as error:
+                log.error("the message stream was refused: %s", error)
+                await asyncio.sleep(refused_rest_s)
+
+    async def _hear(self) -> None:
         async with self._client.messages(self._hears_in, self._pid) as messages:
             async for message in messages:
                 if isinstance(message, Unblock):
@@ -352,8 +367,12 @@ class Session:
             raise CallCanceled(f"{promise.id} was cancelled")
         raise CallTimedOut(f"{promise.id} timed out")
 
-    async def cancel(self, promise_id: str) -> None:
-        await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
+    async def cancel(self, promise_id: str, *, now: bool) -> None:
+        root = await self._ask("promise.get", PromiseGet(promise_id))
+        if now or tags.TARGET not in root.tags:
+            await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
+        elif root.state == "pending":
+            await self._ask_all(ask_to_cancel(root.id, origin_of(root), root.timeout_at))
 
     async def settle(self, promise_id: str, value: Any) -> None:
         """Settle a promise that a workflow waits for."""
@@ -364,34 +383,22 @@ class Session:
         await self._ask("promise.settle", PromiseSettle(promise_id, "rejected", value))
 
     async def _ask(self, kind: str, data: RequestData) -> Promise:
+        return (await self._ask_all([(kind, data)]))[0]
+
+    async def _ask_all(self, asked: list[tuple[str, RequestData]]) -> list[Promise]:
+        """In one commit, in this order. Each may be repeated, so a node that is busy is asked again."""
         self._count += 1
-        request = Request(kind, f"{self._pid}/{self._count}", CURRENT_VERSION, "A", data)
+        corr_id = f"{self._pid}/{self._count}"
+        requests = [Request(kind, corr_id, CURRENT_VERSION, "A", data) for kind, data in asked]
         while True:
-            [reply] = await self._client.request([request])
-            if isinstance(reply.data, PromiseReply):
-                return reply.data.promise
-            if reply.status not in (429, 503):
-                raise Refused(str(reply.data), reply.status)
+            replies = await self._client.request(requests)
+            promises = [reply.data.promise for reply in replies if isinstance(reply.data, PromiseReply)]
+            if len(promises) == len(requests):
+                return promises
+            refused = [reply for reply in replies if not isinstance(reply.data, PromiseReply)]
+            if not any(reply.status in (429, 503) for reply in refused):
+                raise Refused(str(refused[0].data), refused[0].status)
             await asyncio.sleep(0.1)
-
-
-class KnownErrors(Mapping[str, type[Exception]]):
-    """Error classes by `module:qualname`, of modules already imported. Nothing is imported by name."""
-
-    def __getitem__(self, name: str) -> type[Exception]:
-        module, _, path = name.partition(":")
-        found: Any = sys.modules.get(module)
-        for part in path.split("."):
-            found = getattr(found, part, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def _report(execution: str, report: Report) -> None:

@@ -30,7 +30,7 @@ from tests.postgres import PORT, PostgresServer, execute
 from tests.requests import ask
 
 Held = tuple[str, int, str]  # task, version, pid
-TABLES = ("promises", "tasks", "callbacks", "listeners", "schedules", "clock")
+TABLES = ("promises", "tasks", "callbacks", "listeners", "schedules", "clock", "queues")
 DISK_BYTES = 48 * 1024 * 1024
 
 

@@ -15,6 +15,7 @@ from holdfast.cli.durations import format_duration, parse_duration
         ("2d", 172_800_000),
         ("1w1d1h1m1s1ms", 694_861_001),
         ("0s", 0),
+        ("1h 30m", 5_400_000),
     ],
 )
 def test_durations_are_read(text: str, milliseconds: int) -> None:
@@ -22,7 +23,7 @@ def test_durations_are_read(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "5x", "h", "1h 30m", "-1s", "1h30", "1e3s", "٣s", "99999999999999999s"]
+    "text", ["", "5", "5x", "h", "1h -3m", "1m1h", "-1s", "1h30", "1e3s", "٣s", "99999999999999999s"]
 )
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="1h30m"):

@@ -131,7 +131,8 @@ async def test_limits_hold_exactly_however_many_claim_at_once(nodes: list[Node],
 async def look_at_what_is_held(url: str, crew: Crew, total: int) -> tuple[int, int]:
     """The most that was held at any instant the database showed, of the queue and of one key."""
     most = most_of_a_key = 0
-    connection = await asyncpg.connect(url)
+    driver: Any = asyncpg
+    connection = await driver.connect(url)
     try:
         while crew.finished.total() < total:
             found = await connection.fetch(
@@ -252,5 +253,6 @@ async def test_a_queue_is_set_and_paused_by_two_nodes_at_once_and_neither_is_los
             nodes[0].request([ask(QueueSet(name, 3))]), nodes[1].request([ask(QueuePause(name, True))])
         )
         [reply] = await nodes[2].request([ask(QueuePause(name, True))])
-        queue = reply.data.queue  # type: ignore[union-attr]
+        answer: Any = reply.data
+        queue = answer.queue
         assert (queue.concurrency, queue.paused) == (3, True)

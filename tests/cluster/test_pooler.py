@@ -162,7 +162,7 @@ _STATE = """
 
 
 async def test_a_url_that_hides_the_pooler_is_refused_with_what_to_do(pooled: Pooled) -> None:
-    with pytest.raises(PoolerInTheWay, match=r"prepared=off.*HF2008"):
+    with pytest.raises(PoolerInTheWay, match=r"prepared=off.*HF2009"):
         await PostgresStore(pooled.plain).open()
 
 

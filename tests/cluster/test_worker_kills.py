@@ -1,4 +1,4 @@
-"""kill -9 of workers, and workers that stand still and come back: no effect twice, nothing lost, soon taken over.
+"""kill -9 of workers, and workers that stand still and come back: no effect twice, nothing lost.
 
 A fault counts only if the worker held a task at that moment.
 """
@@ -24,9 +24,9 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.ledger_worker import LEASE_MS, STEPS, asyncpg
 from tests.postgres import PostgresServer, execute
 from tests.requests import create
-from tests.server.process import server_process
+from tests.server.process import ServerProcess, server_process
 
-KILLS = int(os.environ.get("HOLDFAST_WORKER_KILLS", "4"))
+KILLS = int(os.environ.get("HOLDFAST_WORKER_KILLS", "3"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
 WORKERS = 3
 TASKS = 24  # at any moment: two workers can hold them
@@ -78,9 +78,10 @@ class Watch:
         self.stall_ms = 0  # the longest that one look took: the machine itself may be slow
 
     async def now(self) -> int:
-        return await self._pool.fetchval(
+        now: int = await self._pool.fetchval(
             "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         )
+        return now
 
     async def held(self, worker: WorkerProcess) -> dict[str, int]:
         """The tasks that it holds, and their versions."""
@@ -89,13 +90,16 @@ class Watch:
         )
         return {row["id"]: row["version"] for row in rows}
 
-    async def busiest(self, workers: list[WorkerProcess], least: int) -> WorkerProcess:
+    async def busiest(
+        self, workers: list[WorkerProcess], least: int, feeding: asyncio.Task[None]
+    ) -> WorkerProcess:
         """The worker that holds the most tasks, once it holds this many."""
         until = time.monotonic() + 60
         while True:
             held = [len(await self.held(worker)) for worker in workers]
             if max(held) >= least:
                 return workers[held.index(max(held))]
+            assert not feeding.done(), feeding.exception()
             assert time.monotonic() < until, "no worker gets work"
             await asyncio.sleep(0.01)
 
@@ -116,7 +120,8 @@ class Watch:
         return [*found.values()]
 
     async def open_tasks(self) -> int:
-        return await self._pool.fetchval("SELECT count(*) FROM tasks WHERE state <> 'fulfilled'")
+        count: int = await self._pool.fetchval("SELECT count(*) FROM tasks WHERE state <> 'fulfilled'")
+        return count
 
 
 class Feeder:
@@ -138,7 +143,7 @@ class Feeder:
                     [reply] = await self._node.request([create(name, target="poll://any@g", branch=name)])
                     assert reply.status == 200
                 else:
-                    await self._app.session.start(name, "keep_books", 1, (name,), {}, "g", None)
+                    await self._app.session.start(name, "keep_books", 1, (name,), {}, "g", None, {})
                 self.names.append(name)
             await asyncio.sleep(0.02)
         until = time.monotonic() + 60
@@ -150,14 +155,25 @@ class Feeder:
         self._is_over.set()
 
 
+class Place:
+    """Where workers connect to: a node of their own on the database, or two servers, of which one may die."""
+
+    def __init__(self, url: str, doomed: ServerProcess | None = None) -> None:
+        self.url = url
+        self._doomed = doomed
+
+    async def lose_a_server(self) -> None:
+        if self._doomed is not None and self._doomed.process.returncode is None:
+            await self._doomed.kill()
+
+
 @asynccontextmanager
-async def place(mode: str, server: PostgresServer) -> AsyncGenerator[str]:
-    """Where workers connect to: a node of their own on the database, or one of two servers."""
+async def place(mode: str, server: PostgresServer) -> AsyncGenerator[Place]:
     if mode != "served":
-        yield server.url()
+        yield Place(server.url())
         return
     async with server_process(store=server.url()) as one, server_process(store=server.url()) as two:
-        yield f"{one.url},{two.url}"
+        yield Place(f"{one.url},{two.url}", one)
 
 
 @pytest.mark.parametrize("mode", ["raw", "app", "served"])
@@ -174,7 +190,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
     chance = random.Random(SEED)
     async with (
         Node(PostgresStore(server.url())) as node,
-        place(mode, server) as url,
+        place(mode, server) as there,
         App(server.url(), group="elsewhere", worker=False) as app,
     ):
         pool = await asyncpg.create_pool(server.url(), min_size=2, max_size=2)
@@ -185,7 +201,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
 
         async def start() -> WorkerProcess:
             kind = "raw" if mode == "raw" else "app"
-            worker = await asyncio.to_thread(WorkerProcess, kind, url, outside, f"w{next(names)}")
+            worker = await asyncio.to_thread(WorkerProcess, kind, there.url, outside, f"w{next(names)}")
             alive.append(worker)
             return worker
 
@@ -194,10 +210,10 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
         hits, delays = 0, list[int]()
         try:
             for number in range(KILLS):
-                victim = await watch.busiest(workers, 2)
+                victim = await watch.busiest(workers, 2, feeding)
                 workers.remove(victim)
                 await asyncio.sleep(chance.uniform(0, 0.2))
-                stands_still = number % 4 == 3
+                stands_still = number % 3 == 2
                 if stands_still:
                     victim.send(signal.SIGSTOP)
                 else:
@@ -208,6 +224,7 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
                 hits += bool(lost)
                 workers.append(await start())
                 delays += [instant - killed_at for instant in await watch.takeovers(lost)]
+                await there.lose_a_server()  # from now on all must find the other one
                 if stands_still:
                     victim.send(signal.SIGCONT)  # it goes on where it was, with a token that is too old
             feeder.end()
@@ -218,10 +235,11 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
                 worker.end()
             await pool.close()
     delays.sort()
-    print(f"{KILLS} faults, {hits} hit, {len(delays)} tasks taken over, {len(feeder.names)} done; "
-          f"ms until taken over: median {delays[len(delays) // 2]}, most {delays[-1]} (a look took up to {watch.stall_ms})")  # fmt: skip
-    assert hits >= KILLS - KILLS // 4, "too few workers were killed while they held anything"
-    assert delays[-1] <= TAKEOVER_MS + watch.stall_ms
+    median, most = delays[len(delays) // 2], delays[-1]
+    print(f"{KILLS} faults, {hits} hit, {len(delays)} tasks taken over, {len(feeder.names)} done")
+    print(f"ms until taken over: median {median}, most {most} (a look took up to {watch.stall_ms})")
+    assert hits >= KILLS * 0.8, "too few workers were killed while they held anything"
+    assert most <= TAKEOVER_MS + watch.stall_ms
     check(server.url(), mode, feeder.names)
 
 
@@ -243,7 +261,8 @@ def check(url: str, mode: str, names: list[str]) -> None:
     if mode == "raw":
         inside = rows(
             url,
-            "SELECT tags::json ->> 'resonate:branch', tags::json ->> 'step' FROM promises WHERE tags LIKE '%\"step\"%'",
+            "SELECT tags::json ->> 'resonate:branch', tags::json ->> 'step' FROM promises "
+            "WHERE tags LIKE '%\"step\"%'",
         )
         assert len(inside) == len(wanted), "the fence let something through twice, or lost it"
         assert {(task, step) for task, step in inside} == wanted
@@ -253,9 +272,7 @@ def check(url: str, mode: str, names: list[str]) -> None:
         "SELECT count(*) FROM (SELECT 1 FROM outside.performed GROUP BY task, step HAVING count(*) > 1) x",
     )
     refused = execute(url, "SELECT count(*) FROM outside.refused")
-    print(
-        f"{len(lines)} effects; {again} steps were performed again, {refused} writes with an old token were refused"
-    )
+    print(f"{len(lines)} effects; {again} steps performed again; {refused} writes with an old token refused")
 
 
 def test_the_check_would_notice_an_effect_that_happened_twice(server: PostgresServer) -> None:
@@ -264,7 +281,10 @@ def test_the_check_would_notice_an_effect_that_happened_twice(server: PostgresSe
     execute(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA IF EXISTS outside CASCADE")
     execute(url, OUTSIDE)
     execute(url, "CREATE TABLE tasks (state TEXT); CREATE TABLE promises (tags TEXT);")
-    line = "INSERT INTO outside.ledger (task, step, token) SELECT 't0', n, {token} FROM generate_series(0, {last}) n"
+    line = (
+        "INSERT INTO outside.ledger (task, step, token) "
+        "SELECT 't0', n, {token} FROM generate_series(0, {last}) n"
+    )
     execute(url, line.format(token=1, last=STEPS - 1))
     check(url, "app", ["t0"])
     execute(url, "INSERT INTO outside.ledger (task, step, token) VALUES ('t0', 3, 2)")

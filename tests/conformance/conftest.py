@@ -71,8 +71,8 @@ def backend(backend_name: str) -> Iterator[Backend]:
 @pytest.fixture
 def wire(backend: Backend) -> Wire:
     client = Wire(backend)
-    for kind in ("debug.reset", "debug.start"):
-        assert client.send(kind, {}).status == 200
+    answers = client.batch(("debug.reset", {}), ("debug.start", {}))
+    assert [answer.status for answer in answers] == [200, 200]
     return client
 
 

@@ -415,7 +415,7 @@ def test_a_lease_that_would_outlast_the_largest_instant_is_no_failure(wire: Wire
     assert wire.snap()
 
 
-@pytest.mark.parametrize("refs", [10_001, 100_000])
+@pytest.mark.parametrize("refs", [10_001, 40_000])
 def test_a_flood_of_references_is_refused(wire: Wire, refs: int) -> None:
     furnish(wire)
     before = wire.snap()
@@ -653,11 +653,12 @@ def damage(chance: random.Random, request: Json) -> Json:
     return damaged(request, path, assign(junk))
 
 
-def test_random_damage_is_never_a_failure_and_a_refusal_never_a_change(wire: Wire) -> None:
+def test_random_damage_is_never_a_failure_and_a_refusal_never_a_change(wire: Wire, backend_name: str) -> None:
     seed = int(os.environ.get("HOLDFAST_SEED", "20260401"))
     chance = random.Random(seed)
     refused = 0
-    for _ in range(1_500):
+    storm = 400 if backend_name == "postgres" else 1_500  # every snapshot there is eight trips to the server
+    for _ in range(storm):
         if chance.random() < 0.02:
             wire.send("debug.reset", {})
             furnish(wire)
@@ -674,7 +675,7 @@ def test_random_damage_is_never_a_failure_and_a_refusal_never_a_change(wire: Wir
             assert isinstance(answer.data, str), context
             assert answer.data, context
             assert wire.snap() == before, context
-    assert refused > 500, "the storm must refuse something to prove something"
+    assert refused > storm // 3, "the storm must refuse something to prove something"
 
 
 def test_the_server_still_works_after_all_of_it(wire: Wire) -> None:

@@ -380,6 +380,27 @@ def test_a_search_finds_promises_that_have_all_the_tags(five: Wire) -> None:
     assert found(five, tags={"half": "second", "letter": "b"}) == []
 
 
+def test_a_search_by_origin_finds_what_has_it_wherever_it_lies(wire: Wire) -> None:
+    oak = {"resonate:origin": "oak"}
+    for name in ("oak", "oak:1", "oak:1.1", "oak.a", "birch", "oaks", "a", "z:1"):
+        wire.create(name, tags=oak if name != "birch" else {"resonate:origin": "birch"})
+    wire.create("oak:2", tags={"resonate:origin": "birch"})
+    wire.create("oak:3")
+    wire.settle("oak:1")
+    everything = ["a", "oak", "oak.a", "oak:1", "oak:1.1", "oaks", "z:1"]
+    assert found(wire, tags=oak) == everything
+    assert found(wire, tags=oak, state="resolved") == ["oak:1"]
+    assert found(wire, tags=oak, prefix="oak:") == ["oak:1", "oak:1.1"]
+    assert found(wire, tags={"resonate:origin": "birch"}) == ["birch", "oak:2"]
+    pages: list[str] = []
+    cursor: str | None = None
+    while cursor is not None or not pages:
+        page = wire.send("promise.search", {"tags": oak, "limit": 2} | ({"cursor": cursor} if cursor else {}))
+        pages += [promise["id"] for promise in page.data["promises"]]
+        cursor = page.data.get("cursor")
+    assert pages == everything
+
+
 def test_a_search_joins_its_conditions(five: Wire) -> None:
     assert found(five, state="pending", tags={"half": "second"}) == ["d", "e"]
 

@@ -33,9 +33,9 @@ from holdfast.server.auth import Authenticator
 from holdfast.server.errors import SettingsError
 from holdfast.server.grants import Grant
 from holdfast.server.settings import Settings, load_settings
-from holdfast.session import KnownErrors
 from holdfast.worker.durations import parse_duration
 from holdfast.worker.errors import BadDuration
+from holdfast.worker.fault import KnownErrors
 from holdfast.worker.payload import Payloads
 from tests.backends import NodeBackend
 from tests.conformance.every_kind import EVERY_KIND

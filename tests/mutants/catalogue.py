@@ -55,8 +55,8 @@ ENGINE = (
         "a heartbeat extends nothing",
         "a live worker keeps its lease",
         "engine/tasks.py",
-        "replace(task, due_at=now + task.ttl)",
-        "replace(task, due_at=task.due_at)",
+        "due_at=before_deadline(task, now + task.ttl)",
+        "due_at=task.due_at",
         _conformance("tasks"),
     ),
     Mutant(
@@ -284,8 +284,8 @@ WORKER = (
         "nothing is acted upon before it is durable",
         "worker/execution.py",
         "        if self._pen.unwritten:\n            await self._pen.write()\n            self._check_claim()  # the answer may have come late\n"
-        "        for promise_id, step in steps:\n            self._start(promise_id, step)",
-        "        for promise_id, step in steps:\n            self._start(promise_id, step)\n        if self._pen.unwritten:\n"
+        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._open.__contains__)",
+        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._open.__contains__)\n        if self._pen.unwritten:\n"
         "            await self._pen.write()",
         "tests/worker/test_execution.py tests/worker/test_replay.py",
     ),

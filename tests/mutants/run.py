@@ -25,7 +25,7 @@ from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.processes import environment
 
 ROOT = Path(__file__).parent.parent.parent
-suite_s_max = 120.0
+suite_s_max = 300.0
 TESTS_FAILED = 1  # pytest's own exit code
 STILL_RUNNING = -1
 ENVIRONMENT = {

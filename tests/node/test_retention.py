@@ -13,7 +13,7 @@ import pytest
 from holdfast.node import Node, janitor, retention
 from holdfast.node.retention import Progress, collect_page
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.requests import TaskSuspend
+from holdfast.protocol.requests import PromiseCreate, TaskSuspend
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
 from holdfast.store import urls as stores
 from holdfast.store.interface import Store
@@ -60,6 +60,17 @@ async def test_a_tree_that_is_over_goes_with_everything_in_it(node: Node) -> Non
     assert await statuses(node, *names) == [404] * 5
     [reply] = await node.request([create("a", data="anew")])
     assert reply.data.promise.param.data == "anew"  # type: ignore[union-attr]
+
+
+async def test_a_background_task_that_has_ended_goes_and_one_that_waits_stays(node: Node) -> None:
+    tags = {"resonate:target": "poll://any@queue.q", "holdfast:job": '{"unique":"u"}'}
+    far = 9_000_000_000_000
+    await node.request([ask(PromiseCreate("done", far, tags=tags)), settle("done")])
+    await node.request([ask(PromiseCreate("open", far, tags=tags))])
+    assert await node.collect_garbage(ANY_AGE) == 1
+    assert await statuses(node, "done", "open") == [404, 200]
+    [reply] = await node.request([ask(PromiseCreate("more", far, tags=tags))])
+    assert promise_of(reply).id == "open", "it still holds its key"
 
 
 async def test_what_is_young_stays(node: Node) -> None:

@@ -44,7 +44,7 @@ class ServerProcess:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def start_process(**settings: Any) -> ServerProcess:
+async def start_process(environment: dict[str, str] | None = None, **settings: Any) -> ServerProcess:
     given = {"port": 0, "log_level": "warning"} | settings
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -53,6 +53,7 @@ async def start_process(**settings: Any) -> ServerProcess:
         json.dumps(given),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env=os.environ | (environment or {}),
     )
     assert process.stdout is not None
     async with asyncio.timeout(30):

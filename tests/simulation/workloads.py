@@ -300,7 +300,7 @@ async def change_your_mind(
     pause_s = chance.uniform(0, 10)
     handle = app.start(doze, chance.choice([1.0, 5.0, 300.0]), id=name)
     await asyncio.sleep(pause_s)
-    await simulation.caller_session.cancel(name)
+    await simulation.caller_session.cancel(name, now=chance.random() < 0.5)
     with suppress(hf.CallCanceled):
         await handle
 

@@ -84,7 +84,7 @@ async def test_what_an_older_version_stored_is_there_after_the_upgrade(url: str)
 
 async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
     await (await opened(url)).close()
-    execute(url, "UPDATE schema_version SET version = 9999")
+    execute(url, "UPDATE schema_version SET version = 9999, compatible_from = 9999")
     with pytest.raises(NewerSchema, match="9999"):
         await opened(url)
 

@@ -32,8 +32,8 @@ class Yard:
         self.ledger = Ledger(self.path)
         self.workers: list[Worker] = []
 
-    def worker(self, *flags: str, lease: str = "1500ms") -> Worker:
-        worker = Worker(self.url, self.path, *flags, lease=lease)
+    def worker(self, *flags: str, lease: str = "1500ms", **extra: str) -> Worker:
+        worker = Worker(self.url, self.path, *flags, lease=lease, **extra)
         self.workers.append(worker)
         return worker
 
@@ -169,6 +169,22 @@ def test_d5_a_cancelled_child_is_killed(here: Yard) -> None:
     handle.cancel(force=True)
     eventually(lambda: not is_alive(child), 10)
     assert handle.get(timeout=within_s).err_value.error_code == "TASK_CANCELLED"
+
+
+def test_d6_d9_a_scheduled_task_keeps_its_retry_policy_and_its_instants_do_not_drift(here: Yard) -> None:
+    here.worker("--queues", "planned", YARD_PLANS="1")
+
+    def done() -> list[str]:
+        again = {line.task for line in here.ledger.lines("begin") if line.attempt == 2}
+        return sorted(again) if len(again) >= 3 else []
+
+    handles = [yard.app.task_handle(task_id) for task_id in eventually(done, within_s)]
+    for handle in handles:
+        assert handle.get(timeout=within_s).is_ok
+        assert attempts_of(handle) == [(1, "UNHANDLED_EXCEPTION"), (2, None)]
+    instants = sorted(int(handle.id.rpartition("-")[2]) for handle in handles)
+    assert all(instant % 1_000 == 0 for instant in instants), instants
+    assert len(set(instants)) == len(instants)
 
 
 def test_d7_a_retried_task_has_a_whole_lease_before_it_and_is_kept_by_its_own_beats(here: Yard) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.client.errors import OutcomeUnknown
+from holdfast.client.interface import Client
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.status import TaskStatus
+from holdfast.tasks.worker import TaskWorker
 
 soon_s = 20.0
 
@@ -424,13 +429,17 @@ async def test_a_worker_that_stops_gives_back_what_has_not_started_and_waits_for
             return number
 
     async with app:
-        task = app.tasks.find("work")
-        handles = [one.ok_value for one in await task.send_many_async([(n,) for n in range(4)])]  # type: ignore[attr-defined]
+        task: Any = app.tasks.find("work")
+        sent: list[Any] = await task.send_many_async([(n,) for n in range(4)])
+        handles = [one.ok_value for one in sent]
         await begun.wait()
         asyncio.get_running_loop().call_later(0.2, ends.set)
+    looking = app_on(tmp_path)
+    looking.settings = replace(looking.settings, worker=False)
+    async with looking:
+        seen = Counter([(await looking.task_handle(each.id).info_async()).status.value for each in handles])
+        assert seen == {"COMPLETED": 1, "PENDING": 3}
     async with second:
-        infos = [await second.task_handle(handle.id).info_async() for handle in handles]
-        assert infos[0].status is TaskStatus.COMPLETED
         for handle in handles:
             async with asyncio.timeout(soon_s):
                 assert (await second.task_handle(handle.id)).is_ok
@@ -458,3 +467,56 @@ async def test_what_outlasts_the_drain_is_given_back_without_counting(tmp_path: 
             assert (await second.task_handle(handle.id)).ok_value == "quick"
         info = await second.task_handle(handle.id).info_async()
         assert [(each.number, each.error_code) for each in info.attempts] == [(1, None)]
+
+
+# --- lost replies ----------------------------------------------------------------------------------------
+
+
+class Losing:
+    """A real client whose line breaks once, after a claim was carried out and before its reply arrives."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.has_lost = False
+
+    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+        replies = await self._client.request(requests)
+        if not self.has_lost and any(isinstance(each.data, TaskClaim) for each in requests):
+            self.has_lost = True
+            raise OutcomeUnknown("The connection broke")
+        return replies
+
+    def messages(self, group: str, member: str) -> Any:
+        return self._client.messages(group, member)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+async def test_tasks_of_a_claim_whose_reply_was_lost_are_given_back_and_run_without_waiting_for_the_lease(
+    tmp_path: Path,
+) -> None:
+    app = app_on(tmp_path)
+    app.settings = replace(app.settings, worker=False)
+    ran: list[int] = []
+
+    @app.task
+    async def work(number: int) -> int:
+        ran.append(number)
+        return number
+
+    async with app:
+        line = Losing(app.session.desk.client)
+        handles = [each.ok_value for each in await work.send_many_async([(n,) for n in range(3)])]
+        worker = TaskWorker(
+            line, app.payloads, app.tasks, pid="w1", settings=TaskSettings(), lease_s=600, now=app.now
+        )
+        worker.start()
+        async with asyncio.timeout(soon_s):
+            assert [(await handle).ok_value for handle in handles] == [0, 1, 2]
+        assert line.has_lost
+        assert sorted(ran) == [0, 1, 2]
+        for handle in handles:
+            [attempt] = (await handle.info_async()).attempts
+            assert (attempt.number, attempt.token, attempt.error_code) == (1, 2, None)
+        await worker.stop()

@@ -146,7 +146,7 @@ def oops() -> None:
 
 
 narrow_at_once = 3
-app.queue("limited", concurrency=narrow_at_once)
+limited = app.queue("limited", concurrency=narrow_at_once)
 
 
 @app.task(queue="limited", retry=patient)
@@ -156,15 +156,25 @@ def narrow(seconds: float) -> None:
     note("end")
 
 
+@app.task(queue="planned", retry=patient)
+def planned() -> None:
+    """Fails at first, each time it is due."""
+    note("begin")
+    if hf.current().attempt == 1:
+        raise Oops("not yet")
+
+
+if "YARD_PLANS" in os.environ:
+    app.schedule(every="1s", id="plan")(planned)
+
+
 class Worker:
     """`holdfast worker tests.tasks.yard:app`, in a process of its own."""
 
-    def __init__(
-        self, url: str, ledger: Path, *flags: str, lease: str = lease, log: Path | None = None
-    ) -> None:
+    def __init__(self, url: str, ledger: Path, *flags: str, lease: str = lease, **extra: str) -> None:
         command = [sys.executable, "-m", "holdfast", "worker", "tests.tasks.yard:app", *flags]
-        env = environment({"YARD_URL": url, "YARD_LEDGER": str(ledger), "YARD_LEASE": lease})
-        self._log = (log or ledger.with_suffix(".log")).open("a")
+        env = environment({"YARD_URL": url, "YARD_LEDGER": str(ledger), "YARD_LEASE": lease, **extra})
+        self._log = ledger.with_suffix(".log").open("a")
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=self._log)
 
     @property

@@ -9,9 +9,11 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from holdfast.runtime import step_signal
 from holdfast.worker.attempt import current_attempt
+from holdfast.worker.functions import current
 
 
 @dataclass
@@ -79,3 +81,10 @@ def is_wanted() -> bool:
 
 def give_an_object() -> object:
     return object()
+
+
+def who_am_i() -> list[Any]:
+    """What `current()` says inside a step in a process of its own."""
+    info = current()
+    deadline = None if info.deadline is None else info.deadline.isoformat()
+    return [info.id, info.step, info.token, info.workflow, deadline, current_attempt(), os.getpid()]

@@ -31,9 +31,9 @@ from holdfast.protocol.requests import (
     TaskGet,
 )
 from holdfast.runtime import Report
-from holdfast.session import KnownErrors
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop, run_jumping
+from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry, Workflow

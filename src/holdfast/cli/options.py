@@ -108,6 +108,13 @@ def add_paging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all pages")
 
 
+def add_queue_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--concurrency", type=int, metavar="N", help="at most so many run at once")
+    parser.add_argument("--per-key", type=int, metavar="N", help="with the same limit key")
+    parser.add_argument("--rate", metavar="N/TIME", help="at most so many begin: 10/s, 100/m, 5/10s")
+    parser.add_argument("--per-key-rate", metavar="N/TIME", help="with the same limit key")
+
+
 def deadline(span: Millis, now: Millis) -> Millis:
     return min(now + span, instant_ms_max)
 

@@ -2,8 +2,18 @@
 
 import argparse
 
+from holdfast.cli import job_actions as jobs
 from holdfast.cli import task_actions as actions
-from holdfast.cli.options import add_creation, add_paging, add_payload, default_target, duration
+from holdfast.cli.calls import add_call
+from holdfast.cli.options import (
+    Subparsers,
+    add_creation,
+    add_paging,
+    add_payload,
+    add_tags,
+    default_target,
+    duration,
+)
 from holdfast.cli.session import add_command
 
 states = ("pending", "acquired", "suspended", "halted", "fulfilled")
@@ -12,6 +22,7 @@ settlements = ("resolved", "rejected", "rejected_canceled")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_background(commands)
     add_command(commands, "get", "show a task", actions.get).add_argument("id")
 
     create = add_command(
@@ -75,6 +86,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--group", help="only for workers of this group")
     search.add_argument("--pid", help="only held by this process")
     add_paging(search)
+
+
+def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
+    """Those of queues: what their lifecycle says, and what can be done about it."""
+    listing = add_command(commands, "list", "background tasks, by id", jobs.list_)
+    listing.add_argument("--status", choices=jobs.STATUSES, help="only in this state")
+    listing.add_argument("--queue", help="only of this queue")
+    listing.add_argument("--name", help="only of this function")
+    add_paging(listing)
+
+    add_command(commands, "info", "a background task: every instant and attempt", jobs.info).add_argument(
+        "id"
+    )
+
+    cancel = add_command(commands, "cancel", "end a background task", jobs.cancel)
+    cancel.add_argument("id")
+    cancel.add_argument("--force", action="store_true", help="also while it runs")
+
+    add_command(commands, "rerun", "run a failed one again, under a new id", jobs.rerun).add_argument("id")
+
+    send = add_command(commands, "send", "queue a background task", jobs.send)
+    send.add_argument("--id", help="instead of a new one")
+    add_call(send, required=True)
+    send.add_argument("--queue", default="default", help="where it waits (%(default)s)")
+    send.add_argument("--priority", type=int, help="higher ones first")
+    send.add_argument("--delay", metavar="DURATION", type=duration, help="begin no earlier than that")
+    send.add_argument("--good-for", metavar="DURATION", type=duration, help="begin no later than that")
+    send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
+    send.add_argument("--key", help="at most one open task has it")
+    send.add_argument("--limit-key", help="what the limits per key count by")
+    add_tags(send)
 
 
 def _add_ref(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

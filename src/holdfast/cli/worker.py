@@ -7,11 +7,13 @@ others take over.
 
 import argparse
 import asyncio
+import gc
 import importlib
 import logging
 import os
 import signal
 import sys
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,6 +24,8 @@ from holdfast.protocol.text import hide_password
 from holdfast.tasks.lanes import TaskSettings
 
 log = logging.getLogger("holdfast.worker")
+
+collect_after_allocations: Final = 20_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +70,13 @@ def _run(arguments: argparse.Namespace) -> int:
         grace_s=parse_duration(arguments.grace) / 1000,
         tasks=_task_settings(arguments, app.settings.tasks),
     )
+    return run(app)
+
+
+def run(app: App) -> int:
+    """Work in a process that does nothing else."""
+    gc.freeze()  # what is loaded stays: no need to look at it again and again
+    gc.set_threshold(collect_after_allocations, 20, 50)
     return asyncio.run(work(app))
 
 

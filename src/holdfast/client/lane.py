@@ -59,9 +59,12 @@ class Manner(Struct, frozen=True):
 class _Submission:
     """Requests that were issued together."""
 
-    __slots__ = ("body", "future", "requests", "sent", "trouble")
+    __slots__ = ("body", "deadline_s", "future", "requests", "sent", "trouble")
 
-    def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
+    def __init__(
+        self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]", deadline_s: float
+    ) -> None:
+        self.deadline_s = deadline_s
         self.requests = requests
         self.body = b",".join(map(encode_request, requests))
         self.future = future
@@ -79,6 +82,8 @@ class Lane:
         self._route = Route(endpoints, manner.chance)
         self._manner = manner
         self._queue: deque[_Submission] = deque()
+        self._timed: deque[_Submission] = deque()  # all that wait, those that have waited longest first
+        self._alarm: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._wanted = asyncio.Event()
         self._connection: Link | None = None
@@ -94,17 +99,31 @@ class Lane:
             return first + await self.request(requests[batch_envelopes_max:])
         if self._waiting + len(requests) > waiting_requests_max:
             raise TooManyWaiting(f"{self._waiting} requests are waiting, the most is {waiting_requests_max}")
-        submission = _Submission(requests, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        submission = _Submission(requests, loop.create_future(), loop.time() + self._manner.limit_s)
+        self._time(submission, loop)
         self._queue.append(submission)
         self._waiting += len(requests)
         self._wanted.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="holdfast-lane")
-        try:
-            async with asyncio.timeout(self._manner.limit_s):
-                return await submission.future
-        except TimeoutError:
-            raise self._late(submission) from submission.trouble
+        return await submission.future
+
+    def _time(self, submission: _Submission, loop: asyncio.AbstractEventLoop) -> None:
+        """One alarm for all: nearly every request is answered long before it rings."""
+        while self._timed and self._timed[0].future.done():
+            self._timed.popleft()
+        self._timed.append(submission)
+        if self._alarm is None:
+            self._alarm = loop.call_at(submission.deadline_s, self._time_up, loop)
+
+    def _time_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        soon = loop.time() + 0.01  # a timer may ring a little before its time
+        while self._timed and (self._timed[0].future.done() or self._timed[0].deadline_s <= soon):
+            submission = self._timed.popleft()
+            submission.fail(self._late(submission))
+        first = self._timed[0].deadline_s if self._timed else None
+        self._alarm = None if first is None else loop.call_at(first, self._time_up, loop)
 
     def _late(self, submission: _Submission) -> ClientError:
         limit = f"within {self._manner.limit_s:g} s"
@@ -115,6 +134,8 @@ class Lane:
 
     async def close(self) -> None:
         self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)

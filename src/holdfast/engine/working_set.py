@@ -179,9 +179,10 @@ class WorkingSet:
     def put_promise(self, promise: Promise) -> None:
         promise_id = promise.id
         if self.promises.get(promise_id) is None:
-            # A new promise: nobody can have registered on it, so there is nothing to load.
-            self._set(self.callbacks, promise_id, {})
-            self._set(self.listeners, promise_id, {})
+            if promise_id not in self.callbacks:
+                # A new promise: nobody can have registered on it, so there is nothing to load.
+                self._set(self.callbacks, promise_id, {})
+                self._set(self.listeners, promise_id, {})
             branch = promise.tags.get(tags.BRANCH) if promise.tags else None
             if branch is not None and branch in self.branches:
                 self._set(self.branches[branch], promise_id, None)
@@ -318,10 +319,13 @@ class WorkingSet:
         self.tasks.setdefault(task.id, task)
 
     def fill_absent(self, promise_ids: Iterable[str]) -> None:
-        """Of these ids, what was not filled does not exist."""
+        """Of these ids, what was not filled does not exist, and owes nobody anything."""
         for promise_id in promise_ids:
-            self.promises.setdefault(promise_id, None)
             self.tasks.setdefault(promise_id, None)
+            if promise_id not in self.promises:
+                self.promises[promise_id] = None
+                self.callbacks[promise_id] = {}
+                self.listeners[promise_id] = {}
 
     def fill_obligations(
         self, promise_id: str, awaiters: Iterable[str], listeners: Iterable[Listener]

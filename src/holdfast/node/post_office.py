@@ -4,12 +4,14 @@
    from the store. So messages may be lost or doubled without harm, and this lives in memory.
 2. What cannot be handed over waits, one message per key (a newer one replaces it), and goes to the first
    worker of its group that connects or has room again.
+   They wait in lines, one for each group and one for each member that alone is asked for: the first of a line
+   that cannot go says that none behind it can, so what waits is not looked at again by every reader.
 3. Everything is bounded: a mailbox by its capacity, the waiting room by `waiting_max`. Past that the oldest
    waiting message is dropped; rule 1 makes up for it.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -20,6 +22,9 @@ waiting_max: Final = 10_000
 mailbox_capacity: Final = 100
 
 Key = tuple[str, ...]
+Line = tuple[str, str]  # a group, and the only member who may take what waits in it, or ""
+
+PUSH: Final = ("", "")
 
 
 class Mailbox:
@@ -77,7 +82,7 @@ class Mailbox:
 class PostOffice:
     def __init__(self) -> None:
         self._mailboxes: dict[str, list[Mailbox]] = {}
-        self._waiting: dict[str, dict[Key, Message]] = {}  # by group; "" is for HTTP push
+        self._waiting: dict[Line, OrderedDict[Key, Message]] = {}
         self._waiting_count = 0
         self._push: Callable[[Message], None] | None = None
         self.is_paused = False
@@ -106,7 +111,7 @@ class PostOffice:
         """Who posts messages to HTTP addresses. It must return at once and never raise."""
         self._push = push
         if push is not None:
-            self._release("")
+            self._release(PUSH)
 
     def deliver(self, messages: Iterable[Message]) -> None:
         left = self.hand_over(messages)
@@ -120,8 +125,7 @@ class PostOffice:
         return [message for message in messages if not self._hand_over_one(message)]
 
     def hold(self, message: Message) -> None:
-        address = parse_address(message.address)
-        self._hold("" if isinstance(address, Push) else address.group, message)
+        self._hold(_line(parse_address(message.address)), message)
 
     def serves(self, text: str) -> bool:
         """Is anybody here who could take a message for this address, now or when there is room?"""
@@ -139,15 +143,16 @@ class PostOffice:
         return any(mailbox.has_room for mailbox in self._mailboxes.get(group, ()))
 
     def waiting_for(self, group: str) -> list[Message]:
-        return [*self._waiting.get(group, {}).values()]
+        lines = [line for line in self._waiting if line[0] == group]
+        return [message for line in lines for message in self._waiting[line].values()]
 
     def pause(self) -> None:
         self.is_paused = True
 
     def resume(self) -> None:
         self.is_paused = False
-        for group in [*self._waiting]:
-            self._release(group)
+        for line in [*self._waiting]:
+            self._release(line)
 
     def clear(self) -> None:
         self._waiting.clear()
@@ -155,8 +160,8 @@ class PostOffice:
 
     def refill(self, mailbox: Mailbox) -> None:
         """This worker has room: give it what waits for it."""
-        if self._waiting.get(mailbox.group):
-            self._release(mailbox.group)
+        self._release((mailbox.group, mailbox.member))
+        self._release((mailbox.group, ""))
 
     def forget(self, mailbox: Mailbox) -> None:
         mailboxes = self._mailboxes[mailbox.group]
@@ -193,22 +198,29 @@ class PostOffice:
             members.append(chosen)
         return chosen
 
-    def _hold(self, group: str, message: Message) -> None:
-        held = self._waiting.setdefault(group, {})
+    def _hold(self, line: Line, message: Message) -> None:
+        held = self._waiting.setdefault(line, OrderedDict())
         self._waiting_count += message.key not in held
         held[message.key] = message
         if self._waiting_count > waiting_max and not self.is_paused:
-            self._drop_oldest(group)
+            self._drop_oldest(line)
 
-    def _drop_oldest(self, group: str) -> None:
-        held = self._waiting[group]
-        del held[next(iter(held))]
+    def _drop_oldest(self, line: Line) -> None:
+        self._waiting[line].popitem(last=False)
         self._waiting_count -= 1
         self.dropped_count += 1
 
-    def _release(self, group: str) -> None:
-        """Try again to hand over what waits for a group; what still cannot go waits on."""
-        held = self._waiting.pop(group, {})
-        self._waiting_count -= len(held)
-        for message in self.hand_over(held.values()):
-            self.hold(message)
+    def _release(self, line: Line) -> None:
+        """Try again to hand over what waits in a line, until one cannot go."""
+        held = self._waiting.get(line)
+        while held and self._hand_over_one(next(iter(held.values()))):
+            held.popitem(last=False)
+            self._waiting_count -= 1
+        if held is not None and not held:
+            del self._waiting[line]
+
+
+def _line(address: Poll | Push) -> Line:
+    if isinstance(address, Push):
+        return PUSH
+    return address.group, (address.member or "") if address.unicast else ""

@@ -44,8 +44,8 @@ class Promise(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False)
     iku: str | None = None
 
 
-class Task(Struct, frozen=True, gc=False):
-    """The responsibility for a promise's value. It has its promise's id.
+class Task(Struct, frozen=True, array_like=True, gc=False):
+    """The responsibility for a promise's value. It has its promise's id. Read from rows, so it is like one.
 
     `due_at` is the lease's end while acquired and the next offer while pending, else None; of a job that has
     not started, its `good_until` if that comes first. `timeout_at`, `created_at` and `priority` repeat what

@@ -68,11 +68,11 @@ class App:
         if settings.metrics:
             self._routes["metrics"] = {"GET": self._metrics}
 
-    async def answer(self, headers: Headers, body: bytes) -> Answer:
+    async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
         """Answer `POST /`. Never raises."""
         try:
             extra = self._visitors.admit(headers)
-            status, answer, more = await self._rpc.answer(headers, body)
+            status, answer, more = await self._rpc.answer(headers, body, peer)
         except Refusal as refusal:
             self.metrics.count_refused(refusal.code)
             return refusal.status, refusal_body(refusal), refusal_headers(refusal)
@@ -119,7 +119,9 @@ class App:
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The long way to `answer`, for requests that the short one leaves out (and other ASGI servers)."""
         body = await read_body(receive, self._body_bytes_max)
-        status, answer, headers = await self._rpc.answer(scope["headers"], body)
+        status, answer, headers = await self._rpc.answer(
+            scope["headers"], body, (scope.get("client") or [""])[0]
+        )
         await respond(send, status, answer, [json_type, *headers])
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:

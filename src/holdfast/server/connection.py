@@ -37,7 +37,7 @@ class Ground:
         self.read_timeout_s = 10.0
         self.idle_timeout_s = 75.0
         self.on_refusal: Callable[[Refusal], None]
-        self.answer: Callable[[Headers, bytes], Awaitable[Answer]]
+        self.answer: Callable[[Headers, bytes, str], Awaitable[Answer]]
 
 
 class Exchange:
@@ -88,6 +88,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._reading_since = self.loop.time()
+        self._peer: str = (self.client or ("",))[0]
         _notice_dead_peers(transport)
         if len(self.connections) > self.ground.connections_max:
             self.refuse(TooMany(f"{self.ground.connections_max} connections are open, which is the most"))
@@ -202,7 +203,7 @@ class Connection(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
 
     async def _write_answer(self, exchange: Exchange) -> None:
-        status, body, headers = await self.ground.answer(exchange.headers, bytes(exchange.body))
+        status, body, headers = await self.ground.answer(exchange.headers, bytes(exchange.body), self._peer)
         if self.is_lost:
             return
         exchange.response_complete = True

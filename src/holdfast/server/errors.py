@@ -87,6 +87,12 @@ class ForeignHost(Refusal):
     hint = "Add the name to allowed_hosts if clients shall reach this server by it."
 
 
+class TooFast(Refusal):
+    code = "HF3011"
+    status = 429
+    hint = "Wait as long as Retry-After says; rate_limit is the bound."
+
+
 class SettingsError(HoldfastError):
     """A setting that cannot be used. The server does not start."""
 

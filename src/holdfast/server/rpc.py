@@ -5,6 +5,7 @@ id that the client waits for.
 """
 
 import time
+from math import ceil
 
 from holdfast.node.node import Node
 from holdfast.node.rpc import answer_all
@@ -17,8 +18,10 @@ from holdfast.server.access import filter_reply, restrict
 from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.connection import Answer
-from holdfast.server.errors import BodyTooLarge
+from holdfast.server.errors import BodyTooLarge, TooFast
+from holdfast.server.grants import Grant
 from holdfast.server.metrics import Metrics
+from holdfast.server.rate import RateLimit
 from holdfast.server.settings import Settings
 
 
@@ -32,24 +35,48 @@ class Rpc:
         self._body_bytes_max = settings.body_bytes_max
         self._requests_max = settings.requests_max
         self._always_200 = settings.always_200
+        self._rate = RateLimit(settings.rate_limit) if settings.rate_limit else None
 
-    async def answer(self, headers: Headers, body: bytes) -> Answer:
+    async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
         if len(body) > self._body_bytes_max:
             return self._too_large()
         started = time.perf_counter()
         decoded = decode_body(body)
         if isinstance(decoded, list):
-            envelopes = await self._answer(decoded, headers)
+            envelopes, wait_s = await self._answer_in_turn(decoded, headers, peer)
             status, answer = 200, encode_replies(envelopes)
         else:
-            envelopes = await self._answer([decoded], headers)
+            envelopes, wait_s = await self._answer_in_turn([decoded], headers, peer)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
         took = time.perf_counter() - started
         for envelope in envelopes:
             self._metrics.count_request(envelope.kind, envelope.head.status, took)
+        later: Headers = [(b"retry-after", b"%d" % wait_s)] if wait_s else []
         if status == 200 or self._always_200:
-            return 200, answer, []
-        return status, answer, [retry_after] if status in retryable_statuses else []
+            return 200, answer, later
+        return status, answer, later or ([retry_after] if status in retryable_statuses else [])
+
+    async def _answer_in_turn(
+        self, items: list[Request | Refused], headers: Headers, peer: str
+    ) -> tuple[list[Envelope], int]:
+        """The answers, or refusals and the seconds after which this caller may ask again."""
+        wait_s = self._wait_s(items, headers, peer)
+        if not wait_s:
+            return await self._answer(items, headers), 0
+        refusal = TooFast("This caller asks for more than it may in a second")
+        return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items], wait_s
+
+    def _wait_s(self, items: list[Request | Refused], headers: Headers, peer: str) -> int:
+        """A token counts only if it is valid: others go by address."""
+        if self._rate is None or not items:
+            return 0
+        caller = f"address {peer}"
+        if not self._authenticator.is_open:
+            bearer = bearer_of(headers)
+            token = bearer or getattr(items[0], "auth", None)
+            if token and isinstance(self._authenticator.grant_or_refusal(bearer, items[0]), Grant):
+                caller = f"token {token}"
+        return ceil(self._rate.wait_s(caller, len(items)))
 
     async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
         if self._metrics.in_flight + len(items) > self._requests_max:

@@ -38,7 +38,7 @@ pace_check_s: Final = 1.0
 accept_backlog: Final = 4_096
 # The store's thread needs the interpreter for moments only; the default of 5 ms makes it wait for them.
 switch_interval_s: Final = 0.000_1
-# Records know no cycles; looking for some every 700 allocations is a twentieth of all work.
+# Records know no cycles: there is no need to look for some every 700 allocations.
 collect_after_allocations: Final = 20_000
 
 

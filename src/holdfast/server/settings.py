@@ -79,6 +79,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requests_max: Annotated[int, Meta(ge=1, description="envelopes that may be in flight; past it: 429")] = (
         4_096
     )
+    rate_limit: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="envelopes a second from one token, or one address without; past it: 429; 0: off",
+        ),
+    ] = 0.0
     stream_buffer_messages: Annotated[
         int, Meta(ge=1, le=10_000, description="messages that wait for one stream before others get them")
     ] = 100

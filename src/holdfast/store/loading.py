@@ -97,9 +97,9 @@ def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: boo
         if owing and not row[_watched_at]:
             _strike(ws, owing, row[0])
     if len(found) < len(wanted):
-        ws.fill_absent(wanted)
-        for promise_id in [key for key in owing if key in wanted and ws.promises[key] is None]:
-            _strike(ws, owing, promise_id)
+        absent = wanted.difference([row[0] for row in found])
+        ws.fill_absent(absent)
+        owing -= absent
 
 
 def fill_record(ws: WorkingSet, row: Any) -> None:

@@ -31,7 +31,7 @@ class MissingDriver(StoreError):
 class PoolerInTheWay(StoreError):
     """The URL leads to a transaction pooler and does not say so."""
 
-    code = "HF2008"
+    code = "HF2009"
 
 
 def _driver() -> Any:
@@ -56,8 +56,9 @@ def is_conflict(error: BaseException) -> bool:
 def is_disconnect(error: BaseException) -> bool:
     if _state(error).startswith(_DISCONNECTS):
         return True
-    interface_error = type(error).__name__ in ("InterfaceError", "ConnectionDoesNotExistError")
-    return interface_error or isinstance(error, (OSError, TimeoutError))
+    # The last is what asyncpg says when the server hung up in between, as it does to a node that stood still.
+    names = ("InterfaceError", "ConnectionDoesNotExistError", "InternalClientError")
+    return type(error).__name__ in names or isinstance(error, (OSError, TimeoutError))
 
 
 class Connector:

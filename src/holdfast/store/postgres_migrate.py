@@ -1,8 +1,12 @@
 """The schema on PostgreSQL: made and changed by whichever node comes first, under a lock.
 
-A node that finds its schema needs no right to change it.
+1. A node that finds its schema needs no right to change it.
+2. A change only adds, so a node that knows an older schema can go on working while others use the newer one.
+   `compatible_from` in the version table is the oldest schema whose nodes may also start on it. A script says
+   so in its first lines (`-- compatible from 2`); one that does not is for its own number and newer ones.
 """
 
+import re
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
@@ -14,6 +18,11 @@ from holdfast.store.postgres_statements import NOW
 _IS_THERE: Final = (
     "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
     "ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relname = 'schema_version')"
+)
+_ADD_COMPATIBLE_FROM: Final = "ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS compatible_from BIGINT"
+# A node must be able to live with every change, so the least tolerant one counts.
+_SET_VERSION: Final = (
+    "UPDATE schema_version SET version = $1, compatible_from = GREATEST(compatible_from, $2::bigint)"
 )
 _lock_key: Final = 0x486F6C6466617374  # "Holdfast"
 
@@ -31,18 +40,31 @@ async def migrate(connection: Any, *, up_to: int | None = None) -> Millis:
             if version < 0:
                 await connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
                 await connection.execute("INSERT INTO schema_version VALUES (0)")
+            await connection.execute(_ADD_COMPATIBLE_FROM)
             for number, script in steps:
                 if version < number <= latest:
                     for statement in split_statements(script):
                         await connection.execute(statement)
-                    await connection.execute("UPDATE schema_version SET version = $1", number)
-        elif version > steps[-1][0]:
+                    await connection.execute(_SET_VERSION, number, compatible_from(number, script))
+        elif version > steps[-1][0] and await _compatible_from(connection, version) > steps[-1][0]:
             raise NewerSchema(
                 f"The database has schema version {version}; this Holdfast knows only {steps[-1][0]}. "
                 "Upgrade Holdfast; the database was not touched."
             )
         now: Millis = await connection.fetchval(NOW)
         return now
+
+
+def compatible_from(number: int, script: str) -> int:
+    """The oldest schema whose nodes can work on what this script makes."""
+    found = re.search(r"^-- compatible from (\d+)", script, re.MULTILINE)
+    return int(found[1]) if found else number
+
+
+async def _compatible_from(connection: Any, version: int) -> int:
+    """As whoever made the schema wrote it down, if they did."""
+    row = await connection.fetchrow("SELECT * FROM schema_version")
+    return int(dict(row).get("compatible_from") or version)
 
 
 async def _version(connection: Any) -> int:

@@ -6,12 +6,12 @@ anything else (`SETTINGS`): a plan that was made while a table was empty must no
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from holdfast.store import rows
 from holdfast.store.scan_sql import POSTGRES, count_query
 
-idle_transaction_ms: Final = 10_000
+idle_transaction_ms: Final = 2_000
 lock_wait_ms: Final = 5_000
 
 SETTINGS: Final = {
@@ -53,9 +53,35 @@ def _columns(names: Iterable[str], table: str = "") -> str:
     return ", ".join(f"{table}.{name}" if table else name for name in names)
 
 
+def _kind(column: str) -> str:
+    return "boolean" if column in _BOOLEAN else "bigint" if column in _BIGINT else "text"
+
+
 def _array(column: str) -> str:
-    kind = "boolean" if column in _BOOLEAN else "bigint" if column in _BIGINT else "text"
-    return f"?::{kind}[]"
+    """An array that comes as one text, as `array_text` writes it."""
+    return f"?::text::{_kind(column)}[]"
+
+
+def array_text(values: Sequence[Any]) -> str:
+    """Values as the text of an array. The driver would look at each of them twice, in Python."""
+    first = next((value for value in values if value is not None), None)
+    if not isinstance(first, str):  # numbers, truths, nothing at all
+        return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"
+    text = "" if None in values else _separator.join(values)
+    if text.count(_separator) != len(values) - 1:
+        return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+    if "\\" in text or '"' in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '{"' + text.replace(_separator, '","') + '"}'
+
+
+def _quoted(value: str) -> str:
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{value}"'
+
+
+_separator: Final = "\x00"  # PostgreSQL has no text with it
 
 
 def _unnest(columns: Sequence[str]) -> str:
@@ -91,10 +117,8 @@ LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait=" NO
 LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
 
 # The time comes along, behind the columns that anybody asked for.
-_RECORDS: Final = (
-    f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}, ({NOW}) "
-    "FROM promises p LEFT JOIN tasks t ON t.id = p.id"
-)
+_RECORD_COLUMNS: Final = f"{_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}"
+_RECORDS: Final = f"SELECT {_RECORD_COLUMNS}, ({NOW}) FROM promises p LEFT JOIN tasks t ON t.id = p.id"
 RECORDS_ALL: Final = _RECORDS
 _QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues"
 QUEUE_NAMES: Final = "SELECT name FROM queues"
@@ -152,10 +176,11 @@ PARTS: Final = {
     "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
     "update_tasks": _update("tasks", TASK_CHANGES),
     "insert_callbacks": (
-        "INSERT INTO callbacks SELECT * FROM unnest(?::text[], ?::text[]) ON CONFLICT DO NOTHING"
+        "INSERT INTO callbacks SELECT * FROM unnest(?::text::text[], ?::text::text[]) ON CONFLICT DO NOTHING"
     ),
     "insert_listeners": (
-        "INSERT INTO listeners SELECT * FROM unnest(?::text[], ?::text[], ?::text[]) ON CONFLICT DO NOTHING"
+        "INSERT INTO listeners SELECT * FROM unnest(?::text::text[], ?::text::text[], ?::text::text[]) "
+        "ON CONFLICT DO NOTHING"
     ),
     "drop_callbacks": "DELETE FROM callbacks WHERE awaited = ANY(?::text[])",
     "drop_listeners": "DELETE FROM listeners WHERE promise = ANY(?::text[])",
@@ -197,7 +222,10 @@ VIEW_OFFERS: Final = (
     "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) "
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
 )
-OFFERS: Final = f"{VIEW_OFFERS} FOR UPDATE OF p, t SKIP LOCKED"
+# Their records come along: from here on nobody else changes them.
+OFFERS: Final = (
+    VIEW_OFFERS.replace(" FROM ", f", {_RECORD_COLUMNS} FROM ", 1) + " FOR UPDATE OF p, t SKIP LOCKED"
+)
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
     "AND claim_group = ANY($1::text[]) GROUP BY claim_group, job_key"

@@ -13,7 +13,9 @@ it began, so what is read after a row was locked is the newest there is, and sta
 4. Claims and sweeps pass over what others hold.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
@@ -38,9 +40,14 @@ from holdfast.store.loading import Fetch, Loading, fill_record, load, load_oblig
 from holdfast.store.scan_sql import POSTGRES, find_query
 
 passed_over_rest_ms: Final = 50
+passed_over_rest_s: Final = 0.004
+passed_over_looks: Final = 3
 
 _change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CHANGES]
 _task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
+
+
+_offer_order: Final = itemgetter(0, 1, 2)
 
 
 class RunAgain(Exception):
@@ -64,6 +71,7 @@ class Transaction:
         self._held_queues: set[str] = set()
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
         self._may_wait = True
+        self._fresh: dict[str, Any] = {}  # records that came with their locks
         self._now: Millis | None = None
         self.stored_clock: Millis | None = None
 
@@ -160,6 +168,8 @@ class Transaction:
         if fetch.what == "records" and fetch.change:
             await self._lock(ids)
             ids = ids & self._held  # what has no row was looked for already
+            if self._fresh and ids <= self._fresh.keys():
+                return [self._fresh[key] for key in ids]
         if not ids:
             return ()
         found: Sequence[Any] = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
@@ -213,6 +223,7 @@ class Transaction:
         self._held.update(ws.changed_promises)
         self._held.difference_update(ws.forgotten)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
+        self._fresh = {}
         ws.saved()
 
     async def _release_uniques(self, ws: WorkingSet) -> None:
@@ -288,17 +299,35 @@ class Transaction:
         return [row[0] for row in await self._connection.fetch(sql.numbered(statement), *parameters)]
 
     async def _find_offers(self, scan: ClaimScan) -> list[str]:
-        """The best of each group by its index, then the best of those: the backlog does not matter."""
+        """The best of each group by its index, then the best of those: the backlog does not matter.
+
+        What others hold is passed over. That may be no claim, but somebody who only begins to listen for its
+        end; and who was told that there is work and finds none would not soon look again. So if there is
+        something that was passed over, and room for it, look again in a moment, a few times.
+        """
+        found = await self._offers(scan, scan.limit, view=scan.view)
+        for _ in range(0 if scan.view else passed_over_looks):
+            if len(found) >= scan.limit:
+                break
+            held = {row[2] for row in found}
+            there = await self._offers(scan, len(found) + 1, view=True)
+            if all(row[2] in held for row in there):
+                break
+            await asyncio.sleep(passed_over_rest_s)
+            found = await self._offers(scan, scan.limit, view=False)
+        return [row[2] for row in found]
+
+    async def _offers(self, scan: ClaimScan, limit: int, *, view: bool) -> list[Any]:
         best: list[Any] = []
         for group in scan.groups:
-            statement = sql.VIEW_OFFERS if scan.view else sql.OFFERS
+            statement = sql.VIEW_OFFERS if view else sql.OFFERS
             without = list(scan.without.get(group, ()))
-            best += await self._connection.fetch(
-                statement, group, scan.now, scan.limit, scan.ceiling, without
-            )
-        if not scan.view:
+            best += await self._connection.fetch(statement, group, scan.now, limit, scan.ceiling, without)
+        chosen = sorted(best, key=_offer_order)[:limit]
+        if not view:
             self._note_held(row[2] for row in best)
-        return [row[2] for row in sorted(best, key=tuple)[: scan.limit]]
+            self._fresh = {row[2]: row[3:] for row in chosen}
+        return chosen
 
     async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
         offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
@@ -354,4 +383,5 @@ class _Parts:
         """Rows as columns, since a parameter is an array."""
         if records:
             columns = list(zip(*records, strict=True))
-            self.add(name, *([columns[index] for index in only] if only else columns))
+            wanted = [columns[index] for index in only] if only else columns
+            self.add(name, *map(sql.array_text, wanted))

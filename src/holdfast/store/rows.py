@@ -9,10 +9,11 @@ from hashlib import sha256
 from typing import Any, Final, overload
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Queue
 from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
 from holdfast.store.interface import CorruptRecord
@@ -28,7 +29,6 @@ SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
 
 _job_at: Final = Task.__struct_fields__.index("job")
-_plain_fields: Final = Task.__struct_fields__[:_job_at]
 assert _job_at == len(Task.__struct_fields__) - 1
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -70,9 +70,14 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.ikc,
         promise.iku,
         key_of(entries.get(tags.BRANCH)) if entries else None,
-        key_of(entries.get(tags.ORIGIN)) if entries else None,
+        _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None,
         watched,
     )
+
+
+def _origin_key(promise_id: str, origin: str | None) -> str | None:
+    """What the id itself says needs no place in another index: that of origins holds the others."""
+    return None if origin is None or lies_within(promise_id, origin) else key_of(origin)
 
 
 def read_promise(row: Row) -> Promise:
@@ -99,7 +104,7 @@ def read_promise(row: Row) -> Promise:
 
 def task_row(task: Task) -> Row:
     target, job = task.target, task.job
-    plain = tuple(getattr(task, name) for name in _plain_fields)
+    plain = astuple(task)[:_job_at]
     if job is None:
         return (*plain, None, poll_group(target), claim_group(target), None, None)
     return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
@@ -107,7 +112,7 @@ def task_row(task: Task) -> Row:
 
 def read_task(row: Row) -> Task:
     try:
-        task = msgspec.convert(dict(zip(_plain_fields, row, strict=False)), Task, strict=False)
+        task = msgspec.convert(row[:_job_at], Task, strict=False)
         text = row[_job_at]
         if text is not None:
             task = replace(task, job=_decode_job(text))

@@ -3,6 +3,7 @@
 Databases differ in how they look into JSON, so each brings its own words for that. A parameter is `?`.
 """
 
+from itertools import chain
 from typing import Any, Final
 
 from msgspec import Struct
@@ -88,11 +89,15 @@ class _Query:
             self.where(self.words.tag.format(column=column), key, value)
 
 
-# A full stop is followed by a slash, a colon by a semicolon: each of these is a walk along an index.
-_TREE: Final = " UNION ".join(
-    f"SELECT id FROM promises WHERE {which}"
-    for which in ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
-)
+# All that have a root as their origin: most by their id, the others by the index of origins. A full stop is
+# followed by a slash, a colon by a semicolon: each of these is a walk along an index.
+_IN_TREE: Final = ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
+_TREE: Final = " UNION ".join(f"SELECT id FROM promises WHERE {which}" for which in _IN_TREE)
+
+
+def _tree_values(root: str) -> list[list[Any]]:
+    """The parameters of each condition of `_IN_TREE`."""
+    return [[root], [root + ".", root + "/"], [root + ":", root + ";"], [rows.key_of(root)]]
 
 
 # The groups of open jobs: from each to the next along an index, however many jobs there are of each.
@@ -132,6 +137,17 @@ def _queue_query(words: Words) -> str:
     return _QUEUES.format(groups=groups)
 
 
+def _page_of_tree(origin: str, rest: str, parameters: list[Any]) -> tuple[str, list[Any]]:
+    """A page of each part of the tree, each along its index; then a page of all of them together."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for number, (which, own) in enumerate(zip(_IN_TREE, _tree_values(origin), strict=True)):
+        part = f"SELECT p.id FROM (SELECT * FROM promises WHERE {which}) p{rest}"
+        parts.append(f"SELECT id FROM ({part}) part{number}")
+        values += [*own, *parameters]
+    return f"{' UNION '.join(parts)} ORDER BY id LIMIT ?", [*values, parameters[-1]]
+
+
 def find_query(
     scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan, words: Words
 ) -> tuple[str, list[Any]]:
@@ -140,14 +156,14 @@ def find_query(
         case TreeScan(roots, limit):
             values: list[Any] = []
             for root in roots:
-                values += [root, root + ".", root + "/", root + ":", root + ";", rows.key_of(root)]
+                values += chain.from_iterable(_tree_values(root))
             return f"{' UNION '.join([_TREE] * len(roots))} LIMIT ?", [*values, limit]
         case PromiseScan(page, now, spans, wanted):
             query.spans(spans, now, "p", words.timer)
-            if (origin := wanted.get(tags.ORIGIN)) is not None:
-                query.where("p.origin = ?", rows.key_of(origin))
-            query.tags({key: value for key, value in wanted.items() if key != tags.ORIGIN}, "p.tags")
+            query.tags(wanted, "p.tags")
             rest, parameters = query.page(page, "p")
+            if (origin := wanted.get(tags.ORIGIN)) is not None:
+                return _page_of_tree(origin, rest, parameters)
             return "SELECT p.id FROM promises p" + rest, parameters
         case TaskScan(page):
             query.spans(scan.spans, scan.now, "t", "t.timer")

@@ -6,6 +6,7 @@
 3. His settings of the connection (row and text factories) are left as they were.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,7 +49,11 @@ def files_of(connection: sqlite3.Connection) -> list[Path]:
     """The files behind a connection: its own, and those that were attached."""
     cursor = connection.cursor()
     cursor.row_factory = None
-    return [Path(row[2]).resolve() for row in cursor.execute("PRAGMA database_list").fetchall() if row[2]]
+    return [
+        Path(os.fsdecode(row[2])).resolve()
+        for row in cursor.execute("PRAGMA database_list").fetchall()
+        if row[2]
+    ]
 
 
 def _check(connection: sqlite3.Connection) -> None:

@@ -34,9 +34,10 @@ def order(task: AnyTask, call: Call) -> Callable[[], Any]:
 
 def run_here(module: str, qualname: str, args: tuple[Raw, ...], kwargs: dict[str, Raw]) -> Conclusion:
     """In the child."""
-    task = find_here(module, qualname)
-    if not isinstance(task, Task):
+    found: Any = find_here(module, qualname)
+    if not isinstance(found, Task):
         raise StepNotImportable(f"{module}:{qualname} is no task in a process of its own")
+    task = cast(AnyTask, found)
     payloads = Payloads()
     try:
         bound, named_too = payloads.bind_arguments(task.function, Call(qualname, args, kwargs))

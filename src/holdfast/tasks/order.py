@@ -120,11 +120,8 @@ def make_order(
     task_id = options.id or new_id(task.name, sent_at)
     try:
         param = payloads.encode_call(task.name, args, kwargs, 1, task.signature)
+        # It is the root of nothing: without an origin or a branch it is in two indexes less.
         entries = {
-            tags.ORIGIN: task_id,
-            tags.BRANCH: task_id,
-            tags.PARENT: task_id,
-            SCOPE: "global",
             **job_tags(task, options, sent_at, queue_priority),
             FINGERPRINT: payloads.digest(args, kwargs) or "",
         }
@@ -150,14 +147,11 @@ def again(promise: Promise, now: int) -> PromiseCreate:
     spec = tags.job_of(promise.tags)
     assert spec is not None, "only a job is run again"
     task_id = new_id(promise.tags.get(TASK, "task"), now)
-    kept = {key: value for key, value in promise.tags.items() if key not in (tags.DELAY, tags.SCHEDULE)}
+    left_out = (tags.DELAY, tags.SCHEDULE, tags.ORIGIN, tags.BRANCH, tags.PARENT, SCOPE)
+    kept = {key: value for key, value in promise.tags.items() if key not in left_out}
     renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)
     entries = {
         **kept,
-        tags.ORIGIN: task_id,
-        tags.BRANCH: task_id,
-        tags.PARENT: task_id,
-        SCOPE: "global",
         tags.JOB: msgspec.json.encode(renewed).decode(),
         RERUN_OF: promise.id,
     }

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.protocol import limits
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.errors import BadPolicy, TasksError
+from holdfast.tasks.findings import note
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.errors import BadDuration
 
@@ -37,14 +38,18 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         delays: Sequence[Duration], *, retry_for: Iterable[str] | None = None, jitter: bool = True
     ) -> "RetryPolicy":
         """One try, then one after each of these waits: `fixed([1, 5, "1m"])` is four tries at most."""
-        if isinstance(delays, str) or not delays:
-            raise BadPolicy("The delays of a fixed policy are a list with at least one length of time")
-        return RetryPolicy(
-            retries=_retries(len(delays) + 1),
-            delays_ms=tuple(_millis(delay) for delay in delays),
-            jitter=jitter,
-            retry_for=_codes(retry_for),
-        )
+        try:
+            if isinstance(delays, str) or not delays:
+                raise BadPolicy("The delays of a fixed policy are a list with at least one length of time")
+            return RetryPolicy(
+                retries=_retries(len(delays) + 1),
+                delays_ms=tuple(_millis(delay) for delay in delays),
+                jitter=jitter,
+                retry_for=_codes(retry_for),
+            )
+        except BadPolicy as error:
+            note(error)
+            return RetryPolicy(retries=0)
 
     @staticmethod
     def exponential(
@@ -57,16 +62,21 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         jitter: bool = True,
     ) -> "RetryPolicy":
         """Waits of `base`, `base * factor`, ... up to `longest`. Without `retry_for` every failure counts."""
-        if not 1 <= factor <= limits.job_retry_factor_max:
-            raise BadPolicy(f"factor is a number from 1 to {limits.job_retry_factor_max:g}, not {factor}")
-        return RetryPolicy(
-            retries=_retries(attempts),
-            base_ms=_millis(base),
-            factor=float(factor),
-            longest_ms=_millis(longest),
-            jitter=jitter,
-            retry_for=_codes(retry_for),
-        )
+        try:
+            if not 1 <= factor <= limits.job_retry_factor_max:
+                most = f"{limits.job_retry_factor_max:g}"
+                raise BadPolicy(f"factor is a number from 1 to {most}, not {factor}")
+            return RetryPolicy(
+                retries=_retries(attempts),
+                base_ms=_millis(base),
+                factor=float(factor),
+                longest_ms=_millis(longest),
+                jitter=jitter,
+                retry_for=_codes(retry_for),
+            )
+        except BadPolicy as error:
+            note(error)
+            return RetryPolicy(retries=0)
 
     def covers(self, code: str) -> bool:
         """Does a failure with this code count?"""

@@ -21,7 +21,7 @@ from typing import Final
 from holdfast.client.asking import ask
 from holdfast.client.interface import Client
 from holdfast.protocol.jobs import queue_group
-from holdfast.protocol.messages import Execute, Message, Unblock
+from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import (
     AcquireReply,
@@ -113,7 +113,7 @@ class TaskWorker:
             for lane in self._lanes:
                 lane.may_have_work = True
             self._outbox.nudge()
-        elif isinstance(message, Unblock) and (held := self._held.get(message.promise.id)) is not None:
+        elif (held := self._held.get(message.promise.id)) is not None:
             self._lose(held[0], f"{message.promise.id} was settled by somebody else")
 
     async def stop(self, drain_s: float | None = None) -> None:

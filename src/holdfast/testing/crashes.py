@@ -175,6 +175,8 @@ def _comparable(promises: dict[str, Promise]) -> dict[str, tuple[str, ...]]:
             continue
         headers = promise.param.headers or {}
         label = headers.get(j.LABEL, "")
+        if label == "cancel":  # there when somebody asked, or when a step took long
+            continue
         value = promise.value.data or "" if promise.state == "resolved" and label != "note now" else ""
         found[promise.id] = (promise.state, label, headers.get(j.ARGUMENTS, ""), value)
     return found

@@ -18,8 +18,11 @@ from holdfast.protocol.records import Promise, TaskView, Value
 from holdfast.protocol.replies import AcquireReply, FenceReply, Invoked, PromiseReply, Reply
 from holdfast.protocol.requests import (
     CreateAction,
+    PromiseCreate,
     PromiseGet,
+    PromiseRegisterCallback,
     PromiseRegisterListener,
+    PromiseSettle,
     Request,
     TaskFence,
     TaskFulfill,
@@ -92,6 +95,8 @@ class _ReadOnly:
             case PromiseGet(id=promise_id) | PromiseRegisterListener(awaited=promise_id):
                 found = self._store.promises.get(promise_id)
                 return Reply(404, "not there") if found is None else Reply(200, PromiseReply(found))
+            case PromiseCreate() | PromiseRegisterCallback() | PromiseSettle():
+                return Reply(404, "somebody else was asked to cancel itself, and has been")
             case TaskSuspend():
                 return Reply(409, "nothing more will come")
             case _:

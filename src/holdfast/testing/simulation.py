@@ -72,7 +72,7 @@ Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
 class SimulationFailure(AssertionError):
     """Something went wrong that no fault excuses."""
 
-    code = "HF7001"
+    code = "HF7101"
 
     def __init__(self, what: str, plan: Plan, lines: list[str]) -> None:
         super().__init__(what)
@@ -187,7 +187,7 @@ class Simulation:
 
     async def _settle_down(self) -> None:
         """What was started and not awaited comes to its end, too."""
-        while self._open_work():  # noqa: ASYNC110 (nobody tells when the last one ends)
+        while self._open_work():  # noqa: ASYNC110 (nothing tells us)
             await asyncio.sleep(look_s)
 
     def _open_work(self) -> list[str]:

@@ -41,6 +41,7 @@ from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
 from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.journal import cancellation_id
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome, StepCall
@@ -100,12 +101,17 @@ class World:
         return self.store.promises[execution].state != "pending"
 
     def ended(self) -> list[Promise]:
-        """Every execution that came to an end of its own: cancelled and late ones did not. No plain tasks."""
+        """Every execution that came to an end of its own, also by being cancelled. No plain tasks."""
         return [
             self.store.promises[key]
             for key, task in self.store.tasks.items()
-            if task.job is None and self.store.promises[key].state in ("resolved", "rejected")
+            if task.job is None and self._has_ended(key)
         ]
+
+    def _has_ended(self, execution: str) -> bool:
+        state = self.store.promises[execution].state
+        saw_it = cancellation_id(execution) in self.store.promises
+        return state in ("resolved", "rejected") or (state == "rejected_canceled" and saw_it)
 
     def settle_down(self) -> None:
         """Let what was started and not awaited come to its end, as far as it can without help."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from holdfast.protocol.durations import read_duration
 from holdfast.worker.errors import BadDuration
 
 Duration: TypeAlias = float | str | timedelta
-
-UNIT_SECONDS: Final = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[wdhms])", re.ASCII)
 
 
 def parse_duration(duration: Duration) -> float:
@@ -43,16 +39,7 @@ def _as_float(number: float) -> float:
 
 
 def _parse_text(text: str) -> float:
-    seconds, position, previous = 0.0, 0, float("inf")
-    trimmed = text.rstrip()
-    while position < len(trimmed):
-        part = _PART.match(trimmed, position)
-        if part is None:
-            raise BadDuration(f"{text!r} is not a length of time: cannot read {trimmed[position:].strip()!r}")
-        unit = UNIT_SECONDS[part[2]]
-        if unit >= previous:
-            raise BadDuration(f"{text!r} is not a length of time: units go from large to small, each once")
-        seconds, position, previous = seconds + float(part[1]) * unit, part.end(), unit
-    if position == 0:
-        raise BadDuration(f"{text!r} is not a length of time: it is empty")
-    return seconds
+    try:
+        return read_duration(text) / 1000
+    except ValueError as error:
+        raise BadDuration(f"{text!r} is not a length of time: {error}") from None

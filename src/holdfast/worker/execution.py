@@ -9,15 +9,19 @@ left to do here, suspend and let go.
 2. Fibers see one completion at a time, with a full drain after each.
 3. What a fiber sees live is what it would see on replay: values go through their recorded form.
 4. After the claim is lost nothing more is recorded; the signal of every running step is set.
+5. A request to cancel is seen when nothing else can be, as an event between two completions; that it was, and
+   after how many, is written before anything follows. What it called is asked to cancel itself too.
+6. What cannot be written down has not happened: the code is told at that operation, and that is recorded.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Literal
 
-from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import AcquireReply, PromiseReply, Reply
+from holdfast.protocol.records import Promise, Settlement
+from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseGet,
@@ -29,16 +33,20 @@ from holdfast.protocol.requests import (
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Report, Scheduler, Timer
-from holdfast.worker import journal as j
-from holdfast.worker.execution_errors import ClaimGone, ReplayMismatch
+from holdfast.runtime import Cancelled, Report, Scheduler
+from holdfast.worker.cancellation import ask_to_cancel, origin_of
+from holdfast.worker.errors import WorkerError
+from holdfast.worker.execution_errors import ClaimGone, NotRecorded, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe
 from holdfast.worker.news import News
-from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
+from holdfast.worker.operations import Call, Note, Operation, Step
 from holdfast.worker.pen import Pen
-from holdfast.worker.recording import Recorder, as_settled, read_outcome
+from holdfast.worker.progress import Progress
+from holdfast.worker.recording import as_settled
 from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.under_way import StepsUnderWay
+
+log = logging.getLogger("holdfast.worker")
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -59,20 +67,13 @@ class Execution:
         self.around = around
         self.scheduler = Scheduler(self)
         self._work = (work, args, kwargs)
-        self._journal = j.Journal(self.id, claim.preload)
-        self._open: dict[str, Operation] = {}  # issued, not yet seen to complete
-        self._notes: dict[str, None] = {}  # issued, not yet taken
-        self._fresh: dict[str, None] = {}  # issued besides notes, not yet begun
-        self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
         self._pen = Pen(around.client, self.id, claim.task.version, self._learn)
+        self._progress = Progress(self.promise, claim.preload, around, self.scheduler, self._pen.note)
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
-        self._count = 0
-        self._place = 1
-        self.fault: ReplayMismatch | None = None
+        self._is_doubtful = False  # there may be news that no message told us of
         self._news = News()
         self._steps = StepsUnderWay(around, self._news)
-        self._recorder = Recorder(self.promise, around.payloads, around.group, around.now)
         self._started = False
         self._loop = asyncio.get_running_loop()
         self.lease_ends_s = inf  # by the loop's clock; whoever holds the claim keeps it up to date
@@ -81,20 +82,12 @@ class Execution:
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
     def issue(self, operation: object, /) -> str:
-        if isinstance(operation, Timer):  # the runtime's own: that of a timeout
-            operation = Sleep(operation.seconds)
-        assert isinstance(operation, Operation), f"{operation} is not known here"
-        if isinstance(operation, Step):
-            self.around.provided.check(operation.function, operation.kwargs, operation.options.mode)
-        self._count += 1
-        promise_id = j.child_id(self.id, self._count)
-        known = promise_id in self._journal.records
-        digest = self._recorder.fingerprint(promise_id, operation, known=known)
-        if known:
-            self._compare(promise_id, operation, digest)
-        self._open[promise_id] = operation
-        (self._notes if isinstance(operation, Note) else self._fresh)[promise_id] = None
-        return promise_id
+        return self._progress.issue(operation)
+
+    @property
+    def fault(self) -> ReplayMismatch | None:
+        """Why it was halted."""
+        return self._progress.fault
 
     @property
     def version(self) -> int:
@@ -113,19 +106,10 @@ class Execution:
 
     @property
     def is_replaying(self) -> bool:
-        """Is the code being led along what was recorded?"""
-        return self._place in self._journal.order or self._journal.highest > self._count
+        return self._progress.is_replaying
 
     def is_patched(self, name: str) -> bool | None:
-        """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
-        return self._journal.took(f"note patch {name}", self._count + 1)
-
-    def _compare(self, promise_id: str, operation: Operation, digest: str | None) -> None:
-        try:
-            self._journal.check(promise_id, operation.label, digest, self.scheduler.origin())
-        except ReplayMismatch as mismatch:
-            self.fault = mismatch
-            raise
+        return self._progress.is_patched(name)
 
     # --- driving ---------------------------------------------------------------------------------------
 
@@ -134,31 +118,38 @@ class Execution:
         try:
             if not self._started:
                 self._started = True
-                await self._look(self._journal.elsewhere())
+                await self._look(self._progress.journal.elsewhere())
                 work, args, kwargs = self._work
                 self.scheduler.start(work, *args, **kwargs)
             while True:
                 self._check_claim()
-                self._feed()
-                if self.fault is None:
-                    ended = self.scheduler.done
-                    self.fault = self._journal.unasked(self._place, self._count, self._open, ended=ended)
+                if self._is_doubtful:
+                    self._is_doubtful = False
+                    await self._look([self._progress.cancel.id, *self.scheduler.waiting()])
+                self._tell_refusals()
+                self._progress.feed()
+                self._progress.check()
                 if self.fault is not None:
                     return "halted"
                 if self.scheduler.done:
                     return await self._fulfil()
-                if self._notes:
+                if self._progress.notes:
                     self._take_note()
                     continue
-                if self._fresh:
+                if self._progress.fresh:
                     await self._begin()
+                    continue
+                if self._progress.called:
+                    self._cancel_called()
+                    await self._pen.write()
+                    continue
                 if self._steps.running and not self._has_news():
                     await self._wait()
                 if self._steps.finished:
                     await self._record()
                 elif self._steps.late:
                     await self._announce()
-                elif not (self._steps.running or self._arrived):
+                elif not (self._steps.running or self._progress.arrived):
                     ending = await self._suspend()
                     if ending is not None:
                         return ending
@@ -182,6 +173,11 @@ class Execution:
     def notice(self, promise: Promise) -> None:
         """A promise that this execution listens to has settled."""
         self._learn(promise)
+        self._news.tell()
+
+    def doubt(self) -> None:
+        """Something has woken it while it is held: look what that was."""
+        self._is_doubtful = True
         self._news.tell()
 
     def lose(self) -> None:
@@ -208,64 +204,32 @@ class Execution:
     # --- completions -----------------------------------------------------------------------------------
 
     def _learn(self, record: Promise) -> None:
-        self._journal.add(record)
-        if record.id in self._open and self._completed_outside(record.id):
-            self._arrived[record.id] = None
+        self._progress.learn(record)
 
     def _learn_from(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
             if isinstance(reply.data, PromiseReply):
                 self._learn(reply.data.promise)
 
-    def _feed(self) -> None:
-        """Let the fibers see what has completed: first what is recorded, by place; then what came since."""
-        while not self.scheduler.done and self.fault is None:
-            recorded = self._journal.order.get(self._place)
-            if recorded in self._open:
-                self._place += 1
-                self._deliver(recorded)
-            elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
-                self._deliver(only)  # nothing else could have come first: its place needs no record
-            elif recorded is None and self._arrived:
-                promise_id = next(iter(self._arrived))
-                self._pen.note(self._recorder.observation(promise_id, self._place))
-                self._journal.order[self._place] = promise_id
-                self._place += 1
-                self._deliver(promise_id)
-            else:
-                return
-
-    def _completed_outside(self, promise_id: str) -> bool:
-        operation = self._open[promise_id]
-        record = self._journal.records.get(promise_id)
-        if record is None or isinstance(operation, Note):
-            return False
-        if isinstance(operation, Step):  # announced, and settled by somebody else
-            return record.state != "pending" and j.PLACE not in (record.value.headers or {})
-        started = isinstance(operation, Call) and not operation.waits
-        return started or record.state != "pending"
-
-    def _deliver(self, promise_id: str) -> None:
-        operation = self._open.pop(promise_id)
-        self._arrived.pop(promise_id, None)
-        self._fresh.pop(promise_id, None)
-        self._notes.pop(promise_id, None)
-        try:
-            value = read_outcome(operation, promise_id, self._journal.records.get(promise_id), self.around)
-        except Exception as error:
-            self.scheduler.reject(promise_id, error)
-        else:
-            self.scheduler.resolve(promise_id, value)
+    def _tell_refusals(self) -> None:
+        """What the node would not create: the code sees an error there, at a place that is recorded."""
+        while self._pen.refused:
+            promise_id, why = self._pen.refused.pop(0)
+            if promise_id not in self._progress.open:
+                raise NotRecorded(f"The node refused to record {promise_id}: {why}")
+            self._progress.refuse(promise_id, NotRecorded(f"The node refused {promise_id}: {why}"))
 
     # --- effects ---------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
         """Begin what the fibers asked for, in the order in which they asked."""
         steps: list[tuple[str, Step]] = []
-        fresh, self._fresh = self._fresh, {}
+        fresh, self._progress.fresh = self._progress.fresh, {}
         for promise_id in fresh:
-            operation = self._open[promise_id]
-            record = self._journal.records.get(promise_id)
+            operation = self._progress.open[promise_id]
+            record = self._progress.journal.records.get(promise_id)
+            if promise_id in self._progress.journal.refusals:
+                continue
             if isinstance(operation, Step) and (record is None or record.state == "pending"):
                 steps.append((promise_id, operation))
             elif record is None:
@@ -276,50 +240,76 @@ class Execution:
             await self._pen.write()
             self._check_claim()  # the answer may have come late
         for promise_id, step in steps:
-            self._steps.start(promise_id, step, self.info, self._open.__contains__)
+            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)
 
     def _create_outside(self, promise_id: str, operation: Operation) -> None:
         """What completes elsewhere is created there. A call is not preloaded with us, so it leaves a mark."""
-        if isinstance(operation, Call):
-            self._pen.note(self._recorder.mark(promise_id, operation))
-        self._pen.note(self._recorder.outside(promise_id, operation))
+        try:
+            creation = self._progress.recorder.outside(promise_id, operation)
+        except WorkerError as error:
+            self._progress.refuse(promise_id, error)
+        except ValueError as error:  # past a limit of the protocol
+            self._progress.refuse(promise_id, NotRecorded(f"{operation.label} cannot be created: {error}"))
+        else:
+            if isinstance(operation, Call):
+                self._pen.note(self._progress.recorder.mark(promise_id, operation))
+            self._pen.note(creation)
 
     def _take_note(self) -> None:
         """A choice without an effect: seen before anything else is begun, written before it has effects."""
-        promise_id = next(iter(self._notes))
-        note = self._open[promise_id]
+        promise_id = next(iter(self._progress.notes))
+        note = self._progress.open[promise_id]
         assert isinstance(note, Note)
-        creation = self._recorder.note(promise_id, note, self.around.choose(promise_id, note), self._place)
-        if note.cancels is not None:
+        creation = self._progress.recorder.note(
+            promise_id, note, self.around.choose(promise_id, note), self._progress.place
+        )
+        if note.cancels is not None and note.gently:
+            self._pen.ask_to_cancel(ask_to_cancel(note.cancels, note.cancels.partition(":")[0]))
+        elif note.cancels is not None:
             self._pen.cancel(note.cancels)
         self._pen.note(creation)
-        self._journal.add(as_settled(creation))
+        self._progress.journal.add(as_settled(creation))
 
     def _has_news(self) -> bool:
-        steps = self._steps
-        return bool(steps.finished or self._arrived or steps.late or self._pen.is_lost or self.scheduler.done)
+        steps, told = self._steps, self._progress.cancel.is_due or self._is_doubtful
+        told = told or self._pen.is_lost or self.scheduler.done
+        return bool(steps.finished or self._progress.arrived or steps.late or told)
 
     async def _announce(self) -> None:
-        """A step that takes long is written down while it runs, so that people can see it."""
+        """A step that takes long is written down while it runs, so that people can see it and cancel it."""
         late = self._steps.take_late()
-        await self._pen.write([self._recorder.local(key, self._open[key]) for key in late])
+        creations = [self._progress.recorder.local(key, self._progress.open[key]) for key in late]
+        if not (self._progress.cancel.is_asked or self._progress.cancel.is_open):
+            creations.append(self._progress.cancel.creation())
+        await self._pen.write(creations)
+        if self._progress.cancel.is_open and self._progress.cancel.id not in self._listening:
+            await self._listen([self._progress.cancel.id])
 
     async def _wait(self) -> None:
         """Steps are running. Hear also of what settles outside meanwhile."""
         if self._pen.has_cancellation:
             await self._pen.write()  # a cancellation is not kept waiting
-        if len(self._open) > len(self._steps.running):
+        if len(self._progress.open) > len(self._steps.running):
             heard = self._steps.running.keys() | self._listening.keys()
-            unheard = [key for key in self.scheduler.waiting() if key in self._open and key not in heard]
+            unheard = [
+                key for key in self.scheduler.waiting() if key in self._progress.open and key not in heard
+            ]
             if unheard:
                 await self._listen(unheard)
         while not self._has_news():
-            await self._news.wait()
+            if not self._listening:
+                await self._news.wait()
+                continue
+            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the news.
+            told, _ = await asyncio.wait([self._news.wait()], timeout=self.around.listen_again_s)
+            if not told:  # a message may have been lost
+                await self._listen([*self._listening])
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(promise_id, self.around.address) for promise_id in promise_ids]
         for promise_id in promise_ids:
-            self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
+            if promise_id not in self._listening:
+                self._listening[promise_id] = self.around.inbox.hear(promise_id, self.notice)
         self._learn_from(await self._pen.ask([("promise.register_listener", data) for data in listen]))
 
     # --- writes ----------------------------------------------------------------------------------------
@@ -327,13 +317,13 @@ class Execution:
     async def _record(self) -> None:
         """Write the results of steps that ended, each with its place; then let the fibers see them."""
         creations: list[PromiseCreate] = []
-        place = self._place
+        place = self._progress.place
         while self._steps.finished:
             promise_id, outcome = self._steps.finished.popleft()
-            step = self._open.get(promise_id)
+            step = self._progress.open.get(promise_id)
             if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
                 continue
-            creations.append(self._recorder.step(promise_id, step, outcome, place))
+            creations.append(self._progress.recorder.step(promise_id, step, outcome, place))
             place += 1
         await self._pen.write(creations)
 
@@ -348,37 +338,57 @@ class Execution:
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
         ]
-        suspend = TaskSuspend(self.id, self.version, actions)
+        suspend = TaskSuspend(self.id, self.version, actions, heed=True)
         [reply] = await self._pen.write_and_ask([("task.suspend", suspend)])
         if reply.status == 200:
             self._awaiting = waiting
             return "suspended"
+        if self._pen.refused:
+            return None
         if reply.status != 300:
             raise ClaimGone(f"{self.id}: {reply.data}")
+        if isinstance(reply.data, PreloadReply):
+            for record in reply.data.preload:
+                self._learn(record)
         await self.catch_up(waiting)
         return None
 
     async def catch_up(self, promise_ids: Sequence[str] | None = None) -> None:
         """Look at what it waits for. Needed after a suspension, because messages may be lost."""
-        unseen = self._open.keys() - self._arrived.keys()
+        unseen = self._progress.open.keys() - self._progress.arrived.keys()
         await self._look([key for key in promise_ids or self._awaiting if key in unseen])
 
     async def _look(self, promise_ids: Sequence[str]) -> None:
         self._learn_from(await self._pen.ask([("promise.get", PromiseGet(key)) for key in promise_ids]))
 
     async def _fulfil(self) -> Ending:
-        for promise_id in self._fresh:  # nobody waits for the word that these have begun
-            operation = self._open[promise_id]
+        for promise_id in self._progress.fresh:  # nobody waits for the word that these have begun
+            operation = self._progress.open[promise_id]
             started = isinstance(operation, Call) and not operation.waits
-            if started and promise_id not in self._journal.records:
+            if started and promise_id not in self._progress.journal.records:
                 self._create_outside(promise_id, operation)
+        self._cancel_called()
+        if self._progress.cancel.is_open:  # nobody has asked, and nobody will
+            self._pen.cancel(self._progress.cancel.id)
         try:
-            value = self.around.payloads.encode(self.scheduler.result())
-            settle = PromiseSettle(self.id, "resolved", value)
+            settle = PromiseSettle(
+                self.id, "resolved", self._progress.recorder.result(self.scheduler.result())
+            )
         except Exception as error:
-            settle = PromiseSettle(self.id, "rejected", self.around.payloads.encode_error(error))
+            cancelled = self._progress.cancel.is_seen and isinstance(error, Cancelled)
+            state: Settlement = "rejected_canceled" if cancelled else "rejected"
+            settle = PromiseSettle(self.id, state, self._progress.recorder.failure(error))
         fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
         [reply] = await self._pen.write_and_ask([("task.fulfill", fulfil)])
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
+        for promise_id, why in self._pen.refused:
+            log.error("%s could not be started: %s", promise_id, why, extra={"execution": self.id})
         return "fulfilled"
+
+    def _cancel_called(self) -> None:
+        """Ask what was called to cancel itself, once it is there."""
+        for promise_id in self._progress.called:
+            if promise_id in self._progress.journal.records:
+                self._pen.ask_to_cancel(ask_to_cancel(promise_id, origin_of(self.promise)))
+        self._progress.called.clear()

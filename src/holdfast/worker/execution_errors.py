@@ -53,5 +53,12 @@ class NotProvided(WorkerError):
     hint = "Call app.provide(...) for it before the worker starts."
 
 
+class NotRecorded(WorkerError):
+    """An operation could not be written down, so it has not happened."""
+
+    code = "HF5108"
+    hint = "Pass less data, or a reference to it; if the node refused it, its own sentence says why."
+
+
 class ClaimGone(Exception):
     """This process no longer drives the execution. Never seen by user code."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import builtins
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
@@ -44,6 +44,25 @@ class RemoteTraceback(Exception):
 
     def __str__(self) -> str:
         return f'\n"""\n{self.text.rstrip()}\n"""'
+
+
+class KnownErrors(Mapping[str, type[Exception]]):
+    """Error classes by `module:qualname`, of modules already imported. Nothing is imported by name."""
+
+    def __getitem__(self, name: str) -> type[Exception]:
+        module, _, path = name.partition(":")
+        found: Any = sys.modules.get(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def register_error(cls: E) -> E:

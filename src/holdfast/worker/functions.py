@@ -212,9 +212,13 @@ def _call(
     )
 
 
-def cancel(promise_id: str) -> Future[None]:
-    """Settle a promise, or end another execution, as cancelled."""
-    return current_scheduler().issue(Note("cancel", lambda: None, cancels=promise_id))
+def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
+    """Settle a promise, or end another execution, as cancelled.
+
+    `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled` and may
+    clean up first.
+    """
+    return current_scheduler().issue(Note("cancel", lambda: None, cancels=promise_id, gently=not now))
 
 
 def now() -> Future[datetime]:

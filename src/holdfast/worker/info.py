@@ -1,4 +1,4 @@
-"""What code may know about the execution or task it is part of: in a workflow, inside its steps, inside a task."""
+"""What code may know about the execution or task it is part of: in a workflow, in its steps, in a task."""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime

@@ -10,6 +10,9 @@ each completion has a *place*.
    effect that follows.
 3. Replay feeds completions by place. What has no recorded place had no consequence yet, and may be chosen
    anew.
+4. An operation that could not be created has a *refusal* instead: a record beside it, with a place.
+5. A cancellation is seen once, after so many completions: a record says after how many. A number and not a
+   place, because forced completions have none and it must not move past them.
 """
 
 from collections.abc import Mapping
@@ -23,6 +26,9 @@ PLACE: Final = "holdfast:place"
 LABEL: Final = "holdfast:op"
 ARGUMENTS: Final = "holdfast:args"
 OBSERVED: Final = "holdfast:observed"
+AFTER: Final = "holdfast:canceled-after"
+
+_refused: Final = "~no"
 
 
 def child_id(parent: str, number: int) -> str:
@@ -40,6 +46,21 @@ def mark_id(promise_id: str) -> str:
     return f"{promise_id}~"
 
 
+def refusal_id(promise_id: str) -> str:
+    """Beside an operation that could not be created."""
+    return f"{promise_id}{_refused}"
+
+
+def cancel_id(root: str) -> str:
+    """The promise that asks an execution to cancel itself, once it is resolved."""
+    return f"{child_id(root, 0)[:-1]}cancel"
+
+
+def cancellation_id(root: str) -> str:
+    """The record that it was seen."""
+    return child_id(root, 0) + "~cancel"
+
+
 class Journal:
     """The records of one execution, by id, and the order of its completions."""
 
@@ -49,9 +70,11 @@ class Journal:
         self.highest = 0  # the number of the last operation recorded before
         self._prefix = child_id(root, 0)[:-1]
         self.order: dict[int, str] = {}
+        self.refusals: dict[str, Promise] = {}  # by the id of what could not be created
+        self.canceled_after: int | None = None  # so many completions
         for record in records:
             self.add(record)
-            number = record.id[len(self._prefix) :].removesuffix("~")
+            number = record.id[len(self._prefix) :].partition("~")[0]
             if number.isdigit() and record.id.startswith(self._prefix):
                 self.highest = max(self.highest, int(number))
 
@@ -61,29 +84,48 @@ class Journal:
             return  # a late answer knows less than we do: what has settled stays so
         self.records[record.id] = record
         headers = record.value.headers
-        if headers is not None and (place := headers.get(PLACE)) is not None:
+        if headers is None:
+            return
+        if (place := headers.get(PLACE)) is not None:
             self.order[int(place)] = headers.get(OBSERVED, record.id)
+            if record.id.endswith(_refused):
+                self.refusals[record.id.removesuffix(_refused)] = record
+        elif (after := headers.get(AFTER)) is not None:
+            self.canceled_after = int(after)
 
     def elsewhere(self) -> list[str]:
         """Calls and observed promises that are known only by name."""
         called = (key[:-1] for key in self.records if key.endswith("~"))
-        return [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in self.records]
+        known = self.records.keys() | self.refusals.keys()
+        return [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in known]
+
+    def knows(self, promise_id: str) -> bool:
+        return promise_id in self.records or promise_id in self.refusals
 
     def label(self, promise_id: str) -> str:
-        record = self.records.get(promise_id) or self.records.get(mark_id(promise_id))
+        ids = (refusal_id(promise_id), promise_id, mark_id(promise_id))
+        record = next((self.records[key] for key in ids if key in self.records), None)
         return "" if record is None else (record.param.headers or {}).get(LABEL, "")
 
     def took(self, label: str, number: int) -> bool | None:
         """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""
-        record = self.records.get(child_id(self.root, number))
+        key = child_id(self.root, number)
+        record = self.refusals.get(key) or self.records.get(key)
         if record is not None and (record.param.headers or {}).get(LABEL) == label:
             return True
         return False if self.highest >= number else None
 
     def unasked(
-        self, place: int, count: int, asked: Mapping[str, Operation], *, ended: bool
+        self, place: int, count: int, asked: Mapping[str, Operation], *, ended: bool, seen: int | None = None
     ) -> ReplayMismatch | None:
-        """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss."""
+        """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss.
+
+        `seen` completions, if it has not been cancelled.
+        """
+        if seen is not None and self.canceled_after is not None and self.canceled_after > seen:
+            return ReplayMismatch(
+                f"{self.root} was cancelled after {self.canceled_after} completions; now it has only {seen}"
+            )
         missing = self.order.get(place)
         if ended and self.highest > count:
             missing = child_id(self.root, self.highest)
@@ -97,7 +139,7 @@ class Journal:
 
     def check(self, promise_id: str, label: str, digest: str | None, where: object) -> Promise | None:
         """What is recorded under this id, if it is what the code asks for now."""
-        record = self.records.get(promise_id)
+        record = self.refusals.get(promise_id) or self.records.get(promise_id)
         if record is None:
             return None
         headers = record.param.headers or {}

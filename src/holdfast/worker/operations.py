@@ -175,17 +175,25 @@ class Call(Operation):
 class Note(Operation):
     """A value chosen here and now (the time, a random number, a patch marker) and remembered.
 
-    With `cancels`, another promise is settled as cancelled in the same write.
+    With `cancels`, another promise is settled as cancelled in the same write; `gently`, an execution is asked
+    to cancel itself.
     """
 
-    __slots__ = ("_returns", "cancels", "choose", "name")
+    __slots__ = ("_returns", "cancels", "choose", "gently", "name")
 
     def __init__(
-        self, name: str, choose: Callable[[], Any], returns: Any = Any, cancels: str | None = None
+        self,
+        name: str,
+        choose: Callable[[], Any],
+        returns: Any = Any,
+        cancels: str | None = None,
+        *,
+        gently: bool = False,
     ) -> None:
         self.name = name
         self.choose = choose
         self.cancels = cancels
+        self.gently = gently
         self._returns = returns
 
     @property

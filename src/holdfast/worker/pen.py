@@ -1,9 +1,11 @@
 """What an execution writes and asks: everything it changes is fenced by its claim.
 
-1. Every write goes through `task.fence`: a worker that lost its lease can write nothing.
+1. Every write goes through `task.fence`: a worker that lost its lease can write nothing. Only requests to
+   cancel others are not its own, and may be repeated by anybody.
 2. `unwritten` holds choices that are not durable yet. They are part of the next write, in the order in which
    they were made, before whatever is asked with it.
 3. Once the claim is lost nothing more is asked.
+4. A creation that the node refuses is among the `refused`: it has not happened, and the code must be told.
 """
 
 import asyncio
@@ -27,13 +29,17 @@ from holdfast.worker.execution_errors import ClaimGone
 
 busy_rest_s: Final = 0.1
 request_count_max: Final = 500  # in one commit
+refusals: Final = (400, 403, 413, 422)
+
+Asked = tuple[str, RequestData]
 
 
 class Pen:
     def __init__(self, client: Client, task_id: str, version: int, learn: Callable[[Promise], None]) -> None:
         self.version = version
         self.is_lost = False
-        self.unwritten: list[CreateAction | SettleAction] = []
+        self.unwritten: list[CreateAction | SettleAction | Asked] = []
+        self.refused: list[tuple[str, str]] = []  # ids of creations, and why
         self._client = client
         self._id = task_id
         self._learn = learn
@@ -46,9 +52,13 @@ class Pen:
         """To be cancelled with the next write, if it is there and pending."""
         self.unwritten.append(SettleAction(PromiseSettle(promise_id, "rejected_canceled")))
 
+    def ask_to_cancel(self, requests: Sequence[Asked]) -> None:
+        """To be asked with the next write."""
+        self.unwritten += requests
+
     @property
     def has_cancellation(self) -> bool:
-        return any(isinstance(action, SettleAction) for action in self.unwritten)
+        return not all(isinstance(action, CreateAction) for action in self.unwritten)
 
     def write(self, creations: Sequence[PromiseCreate] = ()) -> Awaitable[list[Reply]]:
         """One commit: the choices so far, then these."""
@@ -56,19 +66,32 @@ class Pen:
             self.note(creation)
         return self.write_and_ask([])
 
-    async def write_and_ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
-        """In one commit: what is unwritten, fenced; then what is asked. The replies to what was asked."""
+    async def write_and_ask(self, asked: Sequence[Asked]) -> list[Reply]:
+        """In one commit: what is unwritten, fenced; then what is asked."""
         unwritten, self.unwritten = self.unwritten, []
-        fences = [("task.fence", TaskFence(self._id, self.version, action)) for action in unwritten]
-        replies = await self.ask([*fences, *asked] if asked else fences)
-        for reply in replies[: len(fences)]:
-            if not isinstance(reply.data, FenceReply):
-                raise ClaimGone(f"{self._id}: {reply.data}")
-            if isinstance(reply.data.action.data, PromiseReply):  # not when there was nothing to cancel
-                self._learn(reply.data.action.data.promise)
-        return replies[len(fences) :]
+        replies = await self.ask([*map(self._fenced, unwritten), *asked])
+        for action, reply in zip(unwritten, replies, strict=False):
+            if not isinstance(action, tuple):
+                self._heed(action, reply)
+        return replies[len(unwritten) :]
 
-    async def ask(self, asked: Sequence[tuple[str, RequestData]]) -> list[Reply]:
+    def _fenced(self, action: CreateAction | SettleAction | Asked) -> Asked:
+        if isinstance(action, tuple):
+            return action
+        return "task.fence", TaskFence(self._id, self.version, action)
+
+    def _heed(self, action: CreateAction | SettleAction, reply: Reply) -> None:
+        inner = reply.data
+        if isinstance(inner, FenceReply):
+            inner = inner.action.data
+        elif reply.status not in refusals:
+            raise ClaimGone(f"{self._id}: {reply.data}")
+        if isinstance(inner, PromiseReply):
+            self._learn(inner.promise)
+        elif isinstance(action, CreateAction):  # of a cancellation: there was nothing to cancel
+            self.refused.append((action.data.id, str(inner)))
+
+    async def ask(self, asked: Sequence[Asked]) -> list[Reply]:
         """In one commit; when it is too much for one in several, and none is there before an earlier one."""
         replies: list[Reply] = []
         corr_id = f"{self._id}@{self.version}"

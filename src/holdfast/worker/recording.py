@@ -7,11 +7,11 @@ replay), its value holds the outcome and, in a header, the place at which the fi
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
 from holdfast.worker import journal as j
-from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
+from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, NotRecorded
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
@@ -64,6 +64,38 @@ class Recorder:
         settle = Settle("resolved", Value({j.PLACE: str(place), j.OBSERVED: promise_id}))
         return PromiseCreate(name, self._root.timeout_at, Value(), self._tags, settle=settle)
 
+    def refusal(self, promise_id: str, operation: Operation, error: Exception, place: int) -> PromiseCreate:
+        """That an operation could not be created, and why: what its future is rejected with."""
+        plain = self.local(promise_id, operation)
+        self._digests.pop(promise_id, None)
+        value = self.failure(error)
+        headers = {**(value.headers or {}), j.PLACE: str(place), j.OBSERVED: promise_id}
+        settle = Settle("rejected", Value(headers, value.data))
+        name = j.refusal_id(promise_id)
+        return PromiseCreate(name, self._root.timeout_at, plain.param, self._tags, settle=settle)
+
+    def cancellation(self, after: int) -> PromiseCreate:
+        """That a cancellation was seen after so many completions."""
+        name = j.cancellation_id(self._root.id)
+        settle = Settle("resolved", Value({j.AFTER: str(after)}))
+        return PromiseCreate(name, self._root.timeout_at, Value(), self._tags, settle=settle)
+
+    def failure(self, error: BaseException) -> Value:
+        """An error as a value; one that is too large is cut to its first words."""
+        value = self._payloads.encode_error(error)
+        if value.data is None or len(value.data) <= limits.data_bytes_max:
+            return value
+        return self._payloads.encode_error(NotRecorded(f"{type(error).__name__}: {str(error)[:1_000]} ..."))
+
+    def result(self, result: Any, headers: dict[str, str] | None = None) -> Value:
+        """A result as a value, if it can be stored."""
+        value = self._payloads.encode(result, headers)
+        if value.data is not None and len(value.data) > limits.data_bytes_max:
+            raise NotRecorded(
+                f"A result takes {len(value.data)} bytes as it is stored; the most is {limits.data_bytes_max}"
+            )
+        return value
+
     def mark(self, promise_id: str, operation: Operation) -> PromiseCreate:
         """That a call was made: kept here, while the call itself lives with its answer."""
         return self.local(j.mark_id(promise_id), operation, Settle("resolved"))
@@ -103,10 +135,10 @@ class Recorder:
         error: BaseException | None = outcome.error
         if error is None:
             try:
-                return Settle("resolved", self._payloads.encode(outcome.value, headers))
+                return Settle("resolved", self.result(outcome.value, headers))
             except Exception as unencodable:
                 error = unencodable
-        value = self._payloads.encode_error(error)
+        value = self.failure(error)
         return Settle("rejected", Value((value.headers or {}) | headers, value.data))
 
 

@@ -32,4 +32,5 @@ class Surroundings(Struct, frozen=True):
     known_errors: Mapping[str, type[Exception]]
     report: Callable[[str, Report], None]
     provided: Provided = msgspec.field(default_factory=lambda: Provided(Providers()))
+    listen_again_s: float | None = 30.0  # a lost message costs at most this
     choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id

@@ -228,9 +228,13 @@ class Worker:
         for start in range(0, len(refs), 10_000):
             chunk = refs[start : start + 10_000]
             lease_ends_s = self._lease_end_s()
-            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk))
+            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk, heed=True))
             if reply is not None and isinstance(reply.data, HeartbeatReply):
                 self._confirm(chunk, {(ref.id, ref.version) for ref in reply.data.lost or ()}, lease_ends_s)
+                for ref in reply.data.woken or ():
+                    held = self._held.get(ref.id)
+                    if held is not None and held.version == ref.version:
+                        held.doubt()
 
     def _confirm(self, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
         for ref in refs:

@@ -1,0 +1,101 @@
+"""`holdfast queues ...`: the queues of background tasks."""
+
+import argparse
+
+from holdfast.cli.options import add_queue_limits
+from holdfast.cli.output import print_block, print_json, print_table
+from holdfast.cli.session import Session, add_command
+from holdfast.protocol.jobs import QueueView, Rate
+from holdfast.protocol.replies import QueueReply, QueuesReply
+from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet
+from holdfast.tasks.queues import parse_rate
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    listing = add_command(commands, "list", "all queues that have limits or are paused", _list)
+    listing.add_argument("--prefix", help="only names that begin so")
+    add_command(commands, "show", "limits of a queue, and how many tasks wait and run", _show).add_argument(
+        "name"
+    )
+    add_command(commands, "pause", "hand out nothing more; what runs goes on", _pause).add_argument("name")
+    add_command(commands, "resume", "hand out again", _resume).add_argument("name")
+    change = add_command(commands, "set", "replace the limits; one that is left out is lifted", _set)
+    change.add_argument("name")
+    add_queue_limits(change)
+
+
+async def _list(session: Session, arguments: argparse.Namespace) -> None:
+    found: list[QueueView] = []
+    cursor: str | None = None
+    while True:
+        page = await session.ask(QueueSearch(arguments.prefix, None, cursor), QueuesReply)
+        found += page.queues
+        cursor = page.cursor
+        if cursor is None:
+            break
+    if arguments.json:
+        print_json(QueuesReply(found))
+        return
+    print_table(
+        ["queue", "pending", "delayed", "claimed", "running", "concurrency", "rate", "paused"],
+        [
+            [
+                queue.name,
+                str(queue.pending),
+                str(queue.delayed),
+                str(queue.claimed),
+                str(queue.running),
+                "" if queue.concurrency is None else str(queue.concurrency),
+                _rate(queue.rate) or "",
+                "yes" if queue.paused else "",
+            ]
+            for queue in found
+        ],
+    )
+
+
+async def _show(session: Session, arguments: argparse.Namespace) -> None:
+    _print(await session.ask(QueueGet(arguments.name), QueueReply), arguments)
+
+
+async def _pause(session: Session, arguments: argparse.Namespace) -> None:
+    _print(await session.ask(QueuePause(arguments.name, True), QueueReply), arguments)
+
+
+async def _resume(session: Session, arguments: argparse.Namespace) -> None:
+    _print(await session.ask(QueuePause(arguments.name, False), QueueReply), arguments)
+
+
+async def _set(session: Session, arguments: argparse.Namespace) -> None:
+    rate, key_rate = (
+        parse_rate("--rate", arguments.rate),
+        parse_rate("--per-key-rate", arguments.per_key_rate),
+    )
+    change = QueueSet(arguments.name, arguments.concurrency, arguments.per_key, rate, key_rate)
+    _print(await session.ask(change, QueueReply), arguments)
+
+
+def _print(reply: QueueReply, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print_json(reply)
+        return
+    queue = reply.queue
+    print_block(
+        [
+            ("queue", queue.name),
+            ("paused", "yes" if queue.paused else None),
+            ("pending", str(queue.pending)),
+            ("delayed", str(queue.delayed)),
+            ("claimed", str(queue.claimed)),
+            ("running", str(queue.running)),
+            ("concurrency", None if queue.concurrency is None else str(queue.concurrency)),
+            ("per key", None if queue.key_concurrency is None else str(queue.key_concurrency)),
+            ("rate", _rate(queue.rate)),
+            ("rate per key", _rate(queue.key_rate)),
+        ]
+    )
+
+
+def _rate(rate: Rate | None) -> str | None:
+    return None if rate is None else f"{rate.count}/{rate.per_ms / 1000:g}s"

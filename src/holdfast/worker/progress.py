@@ -1,0 +1,177 @@
+"""How far the code of an execution has come: what it asked for, what it has seen, and in which order.
+
+`feed` lets the fibers see completions one at a time, with a full drain after each:
+
+1. first what is recorded, by place, and a cancellation after as many completions as it was seen after;
+2. then what could not have come in any other order: the only completion there is to wait for;
+3. then, once the code is past its record, a request to cancel; and then what came since. That these were
+   seen, and where, is noted before they are, and written before anything follows.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.protocol import limits
+from holdfast.protocol.records import Promise
+from holdfast.protocol.requests import PromiseCreate
+from holdfast.runtime import Scheduler, Timer
+from holdfast.worker import journal as j
+from holdfast.worker.cancellation import CancelRequest
+from holdfast.worker.execution_errors import NotRecorded, ReplayMismatch
+from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
+from holdfast.worker.recording import Recorder, as_settled, read_outcome
+from holdfast.worker.surroundings import Surroundings
+
+id_bytes_spare: Final = 32  # for the records beside an operation
+
+
+class Progress:
+    def __init__(
+        self,
+        root: Promise,
+        records: list[Promise],
+        around: Surroundings,
+        scheduler: Scheduler,
+        note: Callable[[PromiseCreate], None],
+    ) -> None:
+        self.journal = j.Journal(root.id, records)
+        self.recorder = Recorder(root, around.payloads, around.group, around.now)
+        self.cancel = CancelRequest(root)
+        self.cancel.learn(self.journal.records.get(self.cancel.id))
+        self.open: dict[str, Operation] = {}  # issued, not yet seen to complete
+        self.notes: dict[str, None] = {}  # issued, not yet taken
+        self.fresh: dict[str, None] = {}  # issued besides notes, not yet begun
+        self.arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
+        self.called: list[
+            str
+        ] = []  # calls that were open when we were cancelled, and are to be cancelled too
+        self.place = 1
+        self.fault: ReplayMismatch | None = None
+        self._count = 0
+        self._seen = 0  # completions
+        self._id = root.id
+        self._around = around
+        self._scheduler = scheduler
+        self._note = note
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def issue(self, operation: object) -> str:
+        if isinstance(operation, Timer):  # the runtime's own: that of a timeout
+            operation = Sleep(operation.seconds)
+        assert isinstance(operation, Operation), f"{operation} is not known here"
+        if isinstance(operation, Step):
+            self._around.provided.check(operation.function, operation.kwargs, operation.options.mode)
+        promise_id = j.child_id(self._id, self._count + 1)
+        if len(promise_id.encode()) + id_bytes_spare > limits.id_bytes_max:
+            raise NotRecorded(
+                f"The id of the execution leaves no room for those below it: {self._id[:80]}..."
+            )
+        self._count += 1
+        known = self.journal.knows(promise_id)
+        digest = self.recorder.fingerprint(promise_id, operation, known=known)
+        if known:
+            self._compare(promise_id, operation, digest)
+        self.open[promise_id] = operation
+        (self.notes if isinstance(operation, Note) else self.fresh)[promise_id] = None
+        return promise_id
+
+    def _compare(self, promise_id: str, operation: Operation, digest: str | None) -> None:
+        try:
+            self.journal.check(promise_id, operation.label, digest, self._scheduler.origin())
+        except ReplayMismatch as mismatch:
+            self.fault = mismatch
+            raise
+
+    @property
+    def is_replaying(self) -> bool:
+        """Is the code being led along what was recorded?"""
+        return self.place in self.journal.order or self.journal.highest > self._count
+
+    def is_patched(self, name: str) -> bool | None:
+        """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
+        return self.journal.took(f"note patch {name}", self._count + 1)
+
+    def check(self) -> None:
+        """After a feed: if the code has not asked for all that was recorded, that is a fault."""
+        if self.fault is None:
+            seen = None if self.cancel.is_seen else self._seen
+            ended = self._scheduler.done
+            self.fault = self.journal.unasked(self.place, self._count, self.open, ended=ended, seen=seen)
+
+    # --- seeing ----------------------------------------------------------------------------------------
+
+    def learn(self, record: Promise) -> None:
+        self.journal.add(record)
+        self.cancel.learn(record)
+        if record.id in self.open and self._completed_outside(record.id):
+            self.arrived[record.id] = None
+
+    def feed(self) -> None:
+        """Let the fibers see what has completed."""
+        journal = self.journal
+        while not self._scheduler.done and self.fault is None:
+            recorded = journal.order.get(self.place)
+            if journal.canceled_after == self._seen and not self.cancel.is_seen:
+                self._be_cancelled()
+            elif recorded in self.open:
+                self.place += 1
+                self._deliver(recorded)
+            elif len(self.open) == 1 and self._completed_outside(only := next(iter(self.open))):
+                self._deliver(only)  # nothing else could have come first: its place needs no record
+            elif self.cancel.is_due and journal.canceled_after is None and not self.is_replaying:
+                self._note(self.recorder.cancellation(self._seen))
+                journal.canceled_after = self._seen
+            elif recorded is None and self.arrived:
+                promise_id = next(iter(self.arrived))
+                self._note(self.recorder.observation(promise_id, self.place))
+                journal.order[self.place] = promise_id
+                self.place += 1
+                self._deliver(promise_id)
+            else:
+                return
+
+    def refuse(self, promise_id: str, error: Exception) -> None:
+        """What cannot be created: the code sees an error there, at a place that is recorded."""
+        place = self.place
+        while place in self.journal.order:
+            place += 1
+        refusal = self.recorder.refusal(promise_id, self.open[promise_id], error, place)
+        self._note(refusal)
+        self.journal.add(as_settled(refusal))
+
+    def _completed_outside(self, promise_id: str) -> bool:
+        operation = self.open[promise_id]
+        record = self.journal.records.get(promise_id)
+        if record is None or isinstance(operation, Note):
+            return False
+        if isinstance(operation, Step):  # announced, and settled by somebody else
+            return record.state != "pending" and j.PLACE not in (record.value.headers or {})
+        started = isinstance(operation, Call) and not operation.waits
+        return started or record.state != "pending"
+
+    def _deliver(self, promise_id: str) -> None:
+        operation = self.open.pop(promise_id)
+        self._seen += 1
+        self.arrived.pop(promise_id, None)
+        self.fresh.pop(promise_id, None)
+        self.notes.pop(promise_id, None)
+        refusal = self.journal.refusals.get(promise_id)
+        try:
+            if refusal is not None:
+                raise self._around.payloads.decode_error(refusal.value, self._around.known_errors)
+            value = read_outcome(operation, promise_id, self.journal.records.get(promise_id), self._around)
+        except Exception as error:
+            self._scheduler.reject(promise_id, error)
+        else:
+            self._scheduler.resolve(promise_id, value)
+
+    def _be_cancelled(self) -> None:
+        """Throw `Cancelled` into the fibers, and remember which calls were made for them."""
+        self.cancel.is_seen = True
+        for promise_id, operation in self.open.items():
+            record = self.journal.records.get(promise_id)
+            is_pending = record is None or record.state == "pending"
+            if is_pending and isinstance(operation, Call) and operation.waits:
+                self.called.append(promise_id)
+        self._scheduler.cancel()

@@ -1,0 +1,164 @@
+"""Background tasks and their queues from the console, and what `holdfast check` finds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import Outcome, holdfast
+
+Run = Callable[..., Outcome]
+Data = Callable[..., Any]
+
+
+def test_a_task_is_sent_listed_shown_cancelled_and_run_again(run: Run, data: Data) -> None:
+    sent = data(
+        "tasks", "send", "--id", "mail-1", "--func", "send_email", "--arg", "a@b.c", "--queue", "console",
+        "--priority", "5", "--key", "welcome", "--delay", "1h", "--good-for", "2h",
+    )["promise"]  # fmt: skip
+    assert sent["id"] == "mail-1"
+    listed = data("tasks", "list", "--queue", "console", "--status", "PENDING", "--name", "send_email")
+    assert [task["id"] for task in listed["tasks"]] == ["mail-1"]
+    assert data("tasks", "list", "--queue", "console", "--status", "RUNNING")["tasks"] == []
+    shown = run("tasks", "info", "mail-1").out
+    assert "send_email" in shown
+    assert "PENDING" in shown
+    assert "a@b.c" in shown
+    assert run("tasks", "rerun", "mail-1").code == 2
+    assert data("tasks", "cancel", "mail-1")["task"]["job"]["status"] == "CANCELLED"
+    again = data("tasks", "rerun", "mail-1")["promise"]
+    assert again["tags"]["holdfast:rerun-of"] == "mail-1"
+    assert data("tasks", "cancel", again["id"], "--force")["task"]["job"]["status"] == "CANCELLED"
+    assert "CANCELLED" in run("tasks", "list", "--queue", "console").out
+
+
+def test_a_task_that_runs_is_cancelled_only_by_force(run: Run, data: Data) -> None:
+    data("tasks", "send", "--id", "run-1", "--func", "f", "--queue", "runs")
+    [claimed] = data("tasks", "claim", "queue.runs", "--pid", "w")["tasks"]
+    data("tasks", "start", "run-1", "--version", str(claimed["task"]["version"]))
+    refused = run("tasks", "cancel", "run-1")
+    assert refused.code == 1
+    assert "HF1203" in refused.err
+    assert data("tasks", "cancel", "run-1", "--force")["task"]["job"]["code"] == "TASK_CANCELLED"
+
+
+def test_a_queue_is_limited_paused_resumed_and_shown(run: Run, data: Data) -> None:
+    limits = ("--concurrency", "3", "--per-key", "1", "--rate", "10/s", "--per-key-rate", "5/10s")
+    queue = data("queues", "set", "mail", *limits)["queue"]
+    assert (queue["concurrency"], queue["keyConcurrency"]) == (3, 1)
+    assert queue["rate"] == {"count": 10, "perMs": 1_000}
+    assert data("queues", "pause", "mail")["queue"]["paused"] is True
+    assert "5/10s" in run("queues", "show", "mail").out
+    listed = run("queues", "list").out
+    assert "mail" in listed
+    assert "yes" in listed
+    assert data("queues", "resume", "mail")["queue"]["paused"] is False
+    assert "concurrency" not in data("queues", "set", "mail")["queue"]
+    assert run("queues", "set", "mail", "--rate", "often").code != 0
+
+
+SHOP = """
+import threading
+import holdfast as hf
+
+app = hf.App("memory:")
+app.queue("email", concurrency=0)
+app.queue("sms")
+
+@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))
+def one(x, y: int):
+    return 1
+
+@app.task(name="one", priority="high")
+def two() -> int:
+    return 1
+
+def outer():
+    @app.task(mode="process")
+    def inner() -> None: ...
+outer()
+
+@app.task(mode="async")
+def three(lock: threading.Lock) -> int:
+    return 3
+
+@app.schedule(cron="99 * * * *")
+@app.schedule(every="5m", id="y")
+@app.task(exception_codes={ValueError: "WORKER_CRASHED"})
+def four(n: int) -> int:
+    return 4
+
+@app.workflow
+def five() -> int:
+    return 5
+
+@app.workflow(name="six")
+async def six() -> int:
+    return 6
+
+@app.workflow(name="six")
+async def seven() -> int:
+    return 7
+"""
+
+
+def check(folder: Path, source: str, *flags: str) -> Outcome:
+    (folder / "shop.py").write_text(source)
+    return holdfast("check", "shop:app", *flags, cwd=folder)
+
+
+def test_check_finds_everything_at_once_each_with_its_place(tmp_path: Path) -> None:
+    outcome = check(tmp_path, SHOP, "--json")
+    assert outcome.code == 1, outcome.err
+    found = {(each["code"], each["line"]) for each in json.loads(outcome.out)}
+    lines = {line: number for number, line in enumerate(SHOP.splitlines(), 1)}
+    expected = {
+        ("HF6001", 'app.queue("email", concurrency=0)'),
+        ("HF6006", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
+        ("HF7001", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
+        ("HF7004", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
+        ("HF6001", '@app.task(name="one", priority="high")'),
+        ("HF6002", '@app.task(name="one", priority="high")'),
+        ("HF7003", '    @app.task(mode="process")'),
+        ("HF7005", '@app.task(mode="async")'),
+        ("HF7002", '@app.task(mode="async")'),
+        ("HF6001", '@app.schedule(cron="99 * * * *")'),
+        ("HF7007", '@app.schedule(cron="99 * * * *")'),
+        ("HF6005", '@app.schedule(cron="99 * * * *")'),
+        ("HF7008", "@app.workflow"),
+    }
+    assert {(code, lines[line]) for code, line in expected} <= found
+    assert "HF5105" in {code for code, _ in found}
+    assert len(found) == len(expected) + 1
+
+
+def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
+    outcome = check(tmp_path, SHOP)
+    assert f"{tmp_path / 'shop.py'}:6: concurrency is a whole number" in outcome.out
+    assert outcome.out.count("    help: ") == 14
+    assert outcome.out.strip().endswith("14 found")
+
+
+@pytest.mark.parametrize(("source", "code"), [("app = 1 / 0", "HF7006"), ("import nonsense", "HF7006")])
+def test_check_finds_a_module_that_cannot_be_imported(tmp_path: Path, source: str, code: str) -> None:
+    outcome = check(tmp_path, source)
+    assert outcome.code == 1
+    assert "shop.py:1: " in outcome.out
+    assert code in outcome.out
+
+
+def test_check_is_content_with_a_good_app(tmp_path: Path) -> None:
+    source = """
+import holdfast as hf
+app = hf.App("memory:")
+app.queue("email", concurrency=3)
+
+@app.schedule(every="1h", args=["a@b.c"])
+@app.task(queue="email", mode="process", retry=hf.RetryPolicy.exponential(attempts=3))
+def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
+    return hf.TaskResult(ok=to)
+"""
+    outcome = check(tmp_path, source)
+    assert (outcome.code, outcome.out.strip()) == (0, "nothing found"), outcome
