@@ -143,20 +143,6 @@ def grants_without_a_new_version(patch: Patch) -> None:
     patch.setattr(tasks, "grant", grant)
 
 
-def begins_before_its_choices_are_written(patch: Patch) -> None:
-    original = Execution._begin  # pyright: ignore[reportPrivateUsage]
-
-    async def begin(self: Any) -> None:
-        for promise_id in [*self._fresh]:
-            operation = self._open[promise_id]
-            if hasattr(operation, "function") and promise_id not in self._journal.records:
-                del self._fresh[promise_id]
-                self._steps.start(promise_id, operation, self.info, self._open.__contains__)
-        await original(self)
-
-    patch.setattr(Execution, "_begin", begin)
-
-
 def drives_on_past_its_lease(patch: Patch) -> None:
     def check_claim(self: Any) -> None:
         pass
@@ -255,7 +241,6 @@ MUTANTS: dict[Mutation, Where] = {
     never_offers_again: Where(70),
     sleeps_on_what_has_settled: Where(),
     grants_without_a_new_version: Where(),
-    begins_before_its_choices_are_written: Where(),
     drives_on_past_its_lease: Where(10),
     creates_again_what_exists: Where(10),
     fires_a_schedule_twice: Where(),

@@ -60,7 +60,7 @@ from holdfast.worker.surroundings import Surroundings
 patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
 look_s: Final = 1.0
 idle_s: Final = 20.0
-led_share: Final = 0.1  # of the steps, for which it is seen that the record leads to them
+led_share: Final = 0.3  # of the steps, for which it is seen that the record leads to them
 turns_still_max: Final = 200_000  # at one instant
 leave_s: Final = 1.0  # what a server leaves its last answers to be written
 caller_patience_s: Final = 3_600.0
