@@ -266,15 +266,15 @@ WORKER = (
     Mutant(
         "the order of observations is not recorded",
         "every replay sees the same winner",
-        "worker/execution.py",
-        "                self._pen.note(self._recorder.observation(promise_id, self._place))\n",
+        "worker/progress.py",
+        "                self._note(self.recorder.observation(promise_id, self.place))\n",
         "",
         "tests/worker/test_execution.py tests/worker/test_replay.py",
     ),
     Mutant(
         "replay compares nothing",
         "code that does not match its record is halted",
-        "worker/execution.py",
+        "worker/progress.py",
         "        if known:\n            self._compare(promise_id, operation, digest)",
         "        if known and not promise_id:\n            self._compare(promise_id, operation, digest)",
         "tests/worker/test_execution.py",
@@ -284,8 +284,8 @@ WORKER = (
         "nothing is acted upon before it is durable",
         "worker/execution.py",
         "        if self._pen.unwritten:\n            await self._pen.write()\n            self._check_claim()  # the answer may have come late\n"
-        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._open.__contains__)",
-        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._open.__contains__)\n        if self._pen.unwritten:\n"
+        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)",
+        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)\n        if self._pen.unwritten:\n"
         "            await self._pen.write()",
         "tests/worker/test_execution.py tests/worker/test_replay.py",
     ),
@@ -308,7 +308,7 @@ WORKER = (
     Mutant(
         "an error may name any module",
         "nothing is imported because a payload says so",
-        "session.py",
+        "worker/fault.py",
         "        found: Any = sys.modules.get(module)",
         "        found: Any = __import__(module)",
         "tests/test_security.py -k imports_nothing",
