@@ -11,7 +11,7 @@ Only for code that waits on timers and futures of this loop: nothing else can wa
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
@@ -196,14 +196,17 @@ class JumpingLoop(asyncio.BaseEventLoop):
         self.close()
         with catch_warnings():
             simplefilter("ignore")  # what was killed before it began was never awaited, which is no mistake
-            for task in tasks:
-                if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    with suppress(BaseException):
-                        task.get_coro().close()
-            del task
+            _end(tasks)
             for things in (kept, tasks, self._undone):
                 things.clear()
+
+
+def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        if not task.done():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with suppress(BaseException):
+                task.get_coro().close()  # type: ignore[union-attr]
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:
