@@ -206,7 +206,7 @@ def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
         if not task.done():
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with suppress(BaseException):
-                task.get_coro().close()  # type: ignore[union-attr]
+                task.get_coro().close()
 
 
 def run_jumping(main: Coroutine[Any, Any, Result], loop: JumpingLoop) -> Result:
