@@ -150,11 +150,15 @@ async def test_a_message_that_cannot_be_read_does_not_make_the_client_deaf() -> 
     events = [b'{"kind":"execu\xcfe"}', b"not json", good]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
+    served: list[asyncio.Task[None] | None] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
         await reader.readuntil(b"\r\n\r\n")
         writer.write(head + b"data: " + events.pop(0) + b"\n\n")
         await reader.read()
         writer.close()
+        await writer.wait_closed()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -162,5 +166,6 @@ async def test_a_message_that_cannot_be_read_does_not_make_the_client_deaf() -> 
         async with client.messages("g", "me") as messages, asyncio.timeout(20):
             message = await anext(messages)
         await client.close()
+        await asyncio.gather(*(task for task in served if task is not None))
     assert isinstance(message, Execute)
     assert message.task.id == "t"

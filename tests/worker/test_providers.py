@@ -302,8 +302,10 @@ def test_a_provider_that_fails_to_close_is_logged_and_the_others_close(
 
     @app.provide("first")
     def first() -> Generator[int]:
-        yield 1
-        seen.append("closed")
+        try:
+            yield 1
+        finally:
+            seen.append("closed")
 
     @app.provide("second")
     def second() -> Generator[int]:
@@ -313,6 +315,7 @@ def test_a_provider_that_fails_to_close_is_logged_and_the_others_close(
     with app:
         pass
     assert "a provider could not be closed" in caplog.text
+    assert seen == ["closed"]
 
 
 def test_in_a_real_world_each_worker_opens_its_own() -> None:
