@@ -284,8 +284,7 @@ def test_postgres_the_connection_keeps_its_lock_timeout() -> None:
 def test_postgres_a_claim_waits_a_moment_for_what_somebody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who begins to wait for a result holds its row for a moment: a claim that passed over it then, and said
     that there is nothing, would leave the task to the worker's next look, many seconds later."""
-    monkeypatch.setattr(postgres_transaction, "passed_over_looks", 100)
-    monkeypatch.setattr(postgres_transaction, "passed_over_rest_s", 0.05)
+    monkeypatch.setattr(postgres_transaction, "passed_over_rests_s", (0.05,) * 100)
 
     async def main() -> None:
         url = database_url()

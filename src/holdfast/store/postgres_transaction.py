@@ -40,8 +40,7 @@ from holdfast.store.loading import Fetch, Loading, fill_record, load, load_oblig
 from holdfast.store.scan_sql import POSTGRES, find_query
 
 passed_over_rest_ms: Final = 50
-passed_over_rest_s: Final = 0.004
-passed_over_looks: Final = 3
+passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
 
 _change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CHANGES]
 _task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
@@ -306,14 +305,14 @@ class Transaction:
         something that was passed over, and room for it, look again in a moment, a few times.
         """
         found = await self._offers(scan, scan.limit, view=scan.view)
-        for _ in range(0 if scan.view else passed_over_looks):
+        for rest_s in () if scan.view else passed_over_rests_s:
             if len(found) >= scan.limit:
                 break
             held = {row[2] for row in found}
             there = await self._offers(scan, len(found) + 1, view=True)
             if all(row[2] in held for row in there):
                 break
-            await asyncio.sleep(passed_over_rest_s)
+            await asyncio.sleep(rest_s)
             found = await self._offers(scan, scan.limit, view=False)
         return [row[2] for row in found]
 
