@@ -7,6 +7,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Protocol
 
 from holdfast.protocol.records import Value
@@ -108,13 +109,22 @@ class Caller:
 
 
 async def play(
-    nodes: Sequence[Asked], seed: int, *, rounds: int, callers: int = 3, each: int = 12
+    nodes: Sequence[Asked],
+    seed: int,
+    *,
+    rounds: int,
+    callers: int = 3,
+    each: int = 12,
+    until: asyncio.Event | None = None,
 ) -> History:
-    """In every round all callers of all nodes work on the same few promises at once."""
+    """In every round all callers of all nodes work on the same few promises at once. With `until`, as many
+    rounds more as it takes for that to happen."""
     history: History = defaultdict(list)
     versions: dict[str, int] = defaultdict(int)
     chance = random.Random(seed)
-    for number in range(rounds):
+    for number in count():
+        if number >= rounds and (until is None or until.is_set()):
+            break
         names = [f"r{number}-{index}" for index in range(3)]
         await asyncio.gather(
             *(
