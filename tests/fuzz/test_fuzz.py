@@ -12,7 +12,7 @@ from tests.fuzz.mutation import damage_bytes, damage_json
 from tests.fuzz.run import fuzz, run
 from tests.fuzz.targets import Target
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = int(os.environ.get("HOLDFAST_SEED", "1"))  # `make fuzz` draws others
 
 
 def test_no_decoder_and_no_request_meets_an_input_that_hurts_it() -> None:

@@ -122,3 +122,8 @@ def test_the_page_about_errors_lists_every_code_of_the_server() -> None:
     for found in vars(errors).values():
         if isinstance(found, type) and issubclass(found, HoldfastError) and found.code.startswith("HF3"):
             assert f"| {found.code} |" in page
+
+
+def test_half_a_character_is_no_setting() -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_HEADER_BYTES_MAX"):
+        load_settings({}, {"HOLDFAST_HEADER_BYTES_MAX": "\ud800"}, None)

@@ -235,7 +235,7 @@ def _check(setting: Setting, value: Any, source: str) -> Any:
     hints = get_type_hints(Settings, include_extras=True)
     try:
         return msgspec.convert(value, hints[setting.name], strict=not isinstance(value, str | list))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         secret = "token" in setting.name
         shown = "" if secret else f" (it is {str(value)[:80]!r})"
         raise SettingsError(f"{source}: {error}{shown}. It means: {setting.help}.") from None
