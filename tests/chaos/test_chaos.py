@@ -22,7 +22,7 @@ SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
 @pytest.mark.parametrize(
     ("ground", "faults"),
     [
-        ("sqlite", {"kill-worker": 3, "kill-server": 2, "lost-replies": 1, "file-limit": 1, "clock": 1}),
+        ("sqlite", {"kill-worker": 3, "kill-server": 2, "lost-replies": 1, "clock": 1}),
         ("postgres", {"kill-worker": 1, "kill-server": 1, "kill-postgres": 1, "lost-database-replies": 1}),
     ],
 )
