@@ -20,6 +20,7 @@ from typing import Final
 
 from holdfast.client.asking import ask
 from holdfast.client.interface import Client
+from holdfast.protocol import limits
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import TaskRef
@@ -44,7 +45,6 @@ from holdfast.worker.steps import StepRunner
 
 log = logging.getLogger("holdfast.tasks")
 
-heartbeat_tasks_max: Final = 10_000
 goodbye_s_max: Final = 10.0
 stray_rest_s: Final = 1.0
 
@@ -349,8 +349,8 @@ class TaskWorker:
         """One for all that is held. Whatever the node does not know as ours is stopped."""
         held = {run.id: run for run, _ in self._held.values()}
         refs = [TaskRef(run.id, run.version) for run in held.values()]
-        for start in range(0, len(refs), heartbeat_tasks_max):
-            chunk = refs[start : start + heartbeat_tasks_max]
+        for start in range(0, len(refs), limits.heartbeat_tasks_max):
+            chunk = refs[start : start + limits.heartbeat_tasks_max]
             lease_ends_s = self._lease_end_s()
             try:
                 [reply] = await self._client.request([ask(TaskHeartbeat(self._pid, chunk))])

@@ -15,6 +15,7 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
+from holdfast.protocol import limits
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import TaskRef
@@ -225,8 +226,8 @@ class Worker:
     async def heartbeat(self) -> None:
         """One for all that is held. Whatever the node does not know as ours is stopped."""
         refs = [TaskRef(key, execution.version) for key, execution in self._held.items()]
-        for start in range(0, len(refs), 10_000):
-            chunk = refs[start : start + 10_000]
+        for start in range(0, len(refs), limits.heartbeat_tasks_max):
+            chunk = refs[start : start + limits.heartbeat_tasks_max]
             lease_ends_s = self._lease_end_s()
             reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk, heed=True))
             if reply is not None and isinstance(reply.data, HeartbeatReply):
