@@ -4,21 +4,13 @@ except for `Refused`, which `expect` raises for callers that have no other plan.
 
 from typing import ClassVar
 
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.errors import Explained
 
 
-class ClientError(HoldfastError):
+class ClientError(Explained):
     """The root of the errors of this layer."""
 
     code: ClassVar[str] = "HF4000"
-    hint: ClassVar[str] = ""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
 
 
 class Unreachable(ClientError):

@@ -13,10 +13,9 @@ class HoldfastError(Exception):
     code: ClassVar[str] = "HF0000"
 
 
-class Refusal(HoldfastError):
-    """A request that was understood well enough to be answered, and was not carried out."""
+class Explained(HoldfastError):
+    """An error that says what happened, what to do about it, and its code."""
 
-    status: ClassVar[int] = 400
     hint: ClassVar[str] = ""
 
     def __init__(self, what: str) -> None:
@@ -25,6 +24,12 @@ class Refusal(HoldfastError):
 
     def __str__(self) -> str:
         return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
+
+
+class Refusal(Explained):
+    """A request that was understood well enough to be answered, and was not carried out."""
+
+    status: ClassVar[int] = 400
 
 
 class MalformedEnvelope(Refusal):

@@ -1,22 +1,12 @@
 """Errors of the queue's API: what a programmer did, not what became of a task (those are codes: codes.py)."""
 
-from typing import ClassVar
-
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.errors import Explained
 
 
-class TasksError(HoldfastError):
+class TasksError(Explained):
     """Something is wrong with how tasks are declared, sent or asked about."""
 
     code = "HF6000"
-    hint: ClassVar[str] = ""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
 
 
 class BadOption(TasksError, ValueError):

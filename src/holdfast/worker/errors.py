@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.errors import Explained, HoldfastError
 
 
-class WorkerError(HoldfastError):
+class WorkerError(Explained):
     """Something went wrong where user code meets the durable world."""
 
     code = "HF5000"
-    hint: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.hint} [{self.code}]" if self.hint else f"{self.what}. [{self.code}]"
 
 
 class UnencodablePayload(WorkerError):
