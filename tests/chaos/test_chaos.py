@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from tests.chaos.processes import Node
 from tests.chaos.scribe import Scribe
 from tests.chaos.workload import are_effects_of
 from tests.chaos.world import World
+from tests.seeds import chosen_seed
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,11 @@ from tests.cluster.clients import play
 from tests.cluster.linearizability import check as check_history
 from tests.postgres import PostgresServer, execute
 from tests.requests import create, get, promise_of
+from tests.seeds import chosen_seed
 
 NODE_KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
 SERVER_KILLS = int(os.environ.get("HOLDFAST_SERVER_KILLS", "2"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 
 
 @pytest.fixture

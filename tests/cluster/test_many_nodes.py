@@ -29,13 +29,14 @@ from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
 from tests.postgres import PostgresServer, database_url, execute
 from tests.requests import acquire, ask, create, get, listen, promise_of, settle
+from tests.seeds import chosen_seed
 from tests.server.http import Connection
 from tests.server.process import start_process
 
 ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
 EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "12"))  # a caller's operations in a round
 LATEST = migrations("postgres")[-1][0]
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -26,8 +25,9 @@ from tests.model import differential
 from tests.pooler import kinds_of_pooler, new_role, pooler_of
 from tests.postgres import shared_server
 from tests.requests import acquire, create, listen, promise_of, settle
+from tests.seeds import chosen_seed
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 asyncpg: Any = importlib.import_module("asyncpg")  # it has no types
 COUNT = int(os.environ.get("HOLDFAST_POOLED_OPERATIONS", "300"))
 SESSIONS = 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import random
 import subprocess
 import tarfile
 from collections import Counter
@@ -31,10 +30,11 @@ from tests.cluster.clients import play
 from tests.cluster.linearizability import check
 from tests.postgres import database_url, execute
 from tests.requests import ask, create, get, listen, promise_of, settle
+from tests.seeds import chosen_seed
 from tests.server.process import ServerProcess, start_process
 
 OLD = "334ed995484f5586e3310acb3583157fe2693276"  # the last commit that knows schema 1 alone
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 ROUNDS = int(os.environ.get("HOLDFAST_UPGRADE_ROUNDS", "4"))
 LATEST = migrations("postgres")[-1][0]
 

@@ -24,10 +24,11 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.ledger_worker import LEASE_MS, STEPS, asyncpg
 from tests.postgres import PostgresServer, execute
 from tests.requests import create
+from tests.seeds import chosen_seed
 from tests.server.process import ServerProcess, server_process
 
 KILLS = int(os.environ.get("HOLDFAST_WORKER_KILLS", "3"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 WORKERS = 3
 TASKS = 24  # at any moment: two workers can hold them
 TAKEOVER_MS = LEASE_MS + 1_000

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from holdfast.store.sqlite import SqliteFile
+from tests.seeds import chosen_seed
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "12"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 
 
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:

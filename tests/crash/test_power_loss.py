@@ -16,9 +16,10 @@ from holdfast.store.sqlite import SqliteFile
 from tests.backends import scratch_folder
 from tests.crash.power_loss import Ack, Event, RecordingVfs, disk_at
 from tests.requests import create, settle
+from tests.seeds import chosen_seed
 
 POINTS = int(os.environ.get("HOLDFAST_POWER_POINTS", "2000"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 COMMITS = 60
 
 

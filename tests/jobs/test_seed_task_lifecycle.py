@@ -121,7 +121,8 @@ def test_many_expired_tasks_do_not_hide_a_live_one(wire: JobWire) -> None:
 def test_expired_while_claimed_is_detected_at_the_start(wire: JobWire) -> None:
     wire.claimed(goodUntil=DEADLINE)
     wire.now = DEADLINE
-    assert wire.start("j").task["job"]["status"] == "EXPIRED"
+    assert wire.start("j").status == 409
+    assert wire.status() == "EXPIRED"
 
 
 def test_an_expired_claim_names_the_task_and_the_worker(wire: JobWire) -> None:

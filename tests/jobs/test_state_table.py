@@ -125,15 +125,18 @@ def test_row_6_the_sweep_expires_what_rests_before_a_retry(wire: JobWire) -> Non
     assert (job["status"], len(job["attempts"]), job["claimedBy"]) == ("EXPIRED", 1, "w")
 
 
-def test_row_7_and_9_a_worker_that_starts_at_the_deadline_is_told_that_it_expired(wire: JobWire) -> None:
+@pytest.mark.parametrize("swept", [True, False])
+def test_row_7_and_9_at_the_deadline_it_is_too_late_to_start(wire: JobWire, swept: bool) -> None:
     wire.claimed(goodUntil=DEADLINE)
     wire.now = DEADLINE
-    answer = wire.start("j")
-    assert (answer.status, answer.task["state"]) == (200, "fulfilled")
+    if swept:
+        wire.tick(DEADLINE)
+    assert wire.start("j").status == 409
     job = wire.job()
     assert (job["status"], job["claimedAt"], job["claimedBy"]) == ("EXPIRED", T0, "w")
     assert headers(wire) == {"holdfast-code": "TASK_EXPIRED", "holdfast-worker": "w"}
     assert "attempts" not in job
+    wire.tick(DEADLINE)
     assert wire.stored("promises", "j")["settledAt"] == DEADLINE
 
 

@@ -269,9 +269,6 @@ class JobsOracle:
         job = self.jobs.get(data["id"])
         if job is None:
             return 404, None
-        if job["state"] == "acquired" and job["version"] == data["version"] and self.expired(job, now):
-            self.write_end(job, now)
-            return 200, self.see(job, now)
         if self.driven(data, now) is None or (job["started"] is None and job["due"] <= now):
             return 409, None
         if job["started"] is None:

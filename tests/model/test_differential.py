@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections.abc
 import os
-import random
 from contextlib import contextmanager
 
 import pytest
@@ -19,6 +18,7 @@ from tests.model.generator import Generator
 from tests.model.machine import Machine, Task
 from tests.model.mutants import MUTANTS
 from tests.model.oracle import Oracle
+from tests.seeds import seed_for_test
 
 PARTS = 6
 POSTGRES_PARTS = 3
@@ -26,12 +26,6 @@ BACKENDS = ("memory", "sqlite")
 OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000"))
 POSTGRES_OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_POSTGRES_OPS", "30000"))
 SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "10"))
-
-
-def seed() -> int:
-    chosen = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().randrange(2**32))
-    print(f"HOLDFAST_SEED={chosen}")
-    return chosen
 
 
 @contextmanager
@@ -48,7 +42,7 @@ def opened(*names: str) -> collections.abc.Generator[dict[str, Backend]]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
     with opened(*BACKENDS) as backends:
-        run(count=OPERATIONS // PARTS, seed=seed() + part, backends=backends, snap_every=SNAP_EVERY)
+        run(count=OPERATIONS // PARTS, seed=seed_for_test() + part, backends=backends, snap_every=SNAP_EVERY)
 
 
 @pytest.mark.parametrize("part", range(POSTGRES_PARTS))
@@ -57,7 +51,7 @@ def test_postgresql_does_what_the_oracle_does(part: int) -> None:
         # Too short for the quotas, which the runs above meet.
         run(
             count=POSTGRES_OPERATIONS // POSTGRES_PARTS,
-            seed=seed() + part,
+            seed=seed_for_test() + part,
             backends=backends,
             snap_every=SNAP_EVERY,
             enforce_quotas=False,

@@ -18,11 +18,12 @@ import pytest
 
 from tests.postgres import database_url
 from tests.processes import eventually
+from tests.seeds import chosen_seed
 from tests.tasks import yard
 from tests.tasks.test_defects import is_alive, sending_to
 from tests.tasks.yard import Ledger, Line, Worker
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "6"))
 within_s = 120.0
 

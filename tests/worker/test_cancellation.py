@@ -1,7 +1,6 @@
 """Cancellation that reaches the code: seen at an await, cleaned up after, the same on every replay."""
 
 import asyncio
-import os
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -13,8 +12,9 @@ from holdfast.protocol.requests import PromiseSettle
 from holdfast.testing import Ledger, World, crash_everywhere
 from holdfast.worker.journal import cancel_id
 from tests.requests import ask
+from tests.seeds import chosen_seed
 
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or Random().randrange(1, 1_000_000)
+SEED = chosen_seed()
 
 app = hf.App("memory:")
 ledger = Ledger()

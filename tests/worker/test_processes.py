@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from tests.processes import Server, environment
+from tests.seeds import chosen_seed
 from tests.worker.shop import Declined, Ledger, effects_of, open_shop, order_of, receipt_of
 
 FAULTS = int(os.environ.get("HOLDFAST_FAULTS", "5"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.randrange(2**32)
+SEED = chosen_seed()
 ORDERS = 6 * FAULTS
 longer_than_the_lease_s = 2.5
 

@@ -26,11 +26,12 @@ from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.worker import functions as hf
 from holdfast.worker.execution import Execution
 from holdfast.worker.fault import KnownErrors
+from tests.seeds import chosen_seed
 from tests.worker.random_workflow import Incarnation, Ledger, draw_body
 from tests.worker.world import Hands, World
 
 PROGRAMS = int(os.environ.get("HOLDFAST_PROGRAMS", "300"))
-SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000_000)
+SEED = chosen_seed()
 CHUNKS = 4
 ends_within_s = 5_000.0
 

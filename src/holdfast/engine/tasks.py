@@ -206,10 +206,7 @@ def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Rep
 
 
 def _start_job(task: Task, version: int, ws: WorkingSet, now: Millis) -> Reply:
-    """The one step from CLAIMED to RUNNING. Too late for its `good_until` it ends instead."""
-    if task.state == "acquired" and task.version == version and is_expired(task, now):
-        jobs.expire(task, ws, now, by_holder=True)
-        return Reply(200, TaskReply(view_task(find_task(task.id, ws), now)))
+    """The one step from CLAIMED to RUNNING. Past its `good_until` it has ended, written down or not."""
     task = held_task(task.id, version, ws, now)
     if task.started_at is None:
         assert task.due_at is not None

@@ -29,7 +29,6 @@ from holdfast.protocol.replies import (
     ClaimReply,
     HeartbeatReply,
     Reply,
-    TaskReply,
     TasksReply,
 )
 from holdfast.protocol.requests import RequestData, TaskHeartbeat, TaskRelease, TaskSearch, TaskStart
@@ -244,12 +243,7 @@ class TaskWorker:
         self._outbox.put(TaskStart(run.id, run.version), partial(self._started, run, lane))
 
     def _started(self, run: Run, lane: Lane, reply: Reply | None) -> None:
-        if (
-            run.is_lost
-            or reply is None
-            or not isinstance(reply.data, TaskReply)
-            or reply.data.task.state != "acquired"
-        ):
+        if run.is_lost or reply is None or reply.status != 200:
             lane.running -= 1  # it was lost, cancelled, or has expired
             self._forget(run)
             self._outbox.nudge()
