@@ -8,9 +8,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import os
-import secrets
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -24,7 +22,7 @@ from holdfast.tasks.desk import Desk
 from holdfast.tasks.findings import note
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
-from holdfast.tasks.order import Order
+from holdfast.tasks.order import Order, fresh_end
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
@@ -219,7 +217,7 @@ class App(Declaring):
             given = None if "tags" in own else kwargs.pop("tags", None)
             tags = workflow.tags | check_user_tags(given)
             self.providers.check(workflow.function, kwargs)
-        promise_id: str = kwargs.pop("id", None) or new_id(name)
+        promise_id: str = kwargs.pop("id", None) or self._new_id(name)
 
         async def create() -> None:
             await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s, tags)
@@ -259,6 +257,13 @@ class App(Declaring):
     def now(self) -> int:
         return wall_clock() if self._session is None else self._session.now()
 
+    def fresh(self) -> str:
+        return fresh_end() if self._session is None else self._session.fresh()
+
+    def _new_id(self, name: str) -> str:
+        """Ids that grow with time stay together in every index."""
+        return f"{name}-{self.now():011x}{self.fresh()}"
+
     def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
         self._open_in_thread()
         return self.session.send_inside(connection, orders)
@@ -277,7 +282,11 @@ class App(Declaring):
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._session = Session(self.settings, self.registry, self.providers, tasks=self.tasks)
-        await self._session.open()
+        try:
+            await self._session.open()
+        except BaseException:
+            self._session = self._loop = None
+            raise
         return self
 
     async def __aexit__(
@@ -406,8 +415,3 @@ class _Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
-
-
-def new_id(name: str) -> str:
-    """Ids that grow with time stay together in every index."""
-    return f"{name}-{time.time_ns() // 1_000_000:011x}{secrets.token_hex(6)}"

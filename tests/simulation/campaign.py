@@ -25,7 +25,8 @@ from holdfast.testing.faults import KINDS, Plan, StoreKind
 from holdfast.testing.seeds import Report, digest, explained
 from holdfast.testing.simulation import Simulation, SimulationFailure
 from tests.model.invariants import check_state
-from tests.simulation.workloads import Expectation, app, ledger, scenario_of
+from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.workloads import scenario_of
 
 STORES: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
 EVERY_FAULT_SEEDS = 100  # a batch of this many has seen every kind of fault

@@ -18,14 +18,13 @@ from holdfast.protocol.replies import ScheduleReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet
 from holdfast.session import Refused
 from holdfast.store.memory import MemoryStore
-from holdfast.testing import Ledger
 from holdfast.testing.simulation import Simulation
 from holdfast.worker.attempt import current_attempt
 from holdfast.worker.payload import Payloads
-from tests.testing.random_workflow import app as app
+from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.task_workloads import TASK_WORKLOADS
 from tests.testing.random_workflow import parent
 
-ledger = Ledger()
 minute_ms = 60_000
 
 
@@ -156,37 +155,6 @@ async def hurried(name: str, steps: int, seconds: float) -> int:
 @app.workflow
 async def occurrence(name: str) -> None:
     await hf.run(effect_now, f"{name} at {hf.current().id}")
-
-
-class Expectation:
-    """What the ledger must hold in the end, found out while the workloads run."""
-
-    def __init__(self) -> None:
-        self.exactly: dict[str, list[str]] = {}  # by workload
-        self.looks: dict[str, Callable[[MemoryStore], list[str]]] = {}
-
-    def look(self, store: MemoryStore, now: int) -> list[str]:
-        wrong: list[str] = []
-        for look in self.looks.values():
-            wrong += look(store)
-        wanted = sorted(effect for effects in self.exactly.values() for effect in effects)
-        found = sorted(ledger.entries)
-        if wanted != found:
-            missing = [each for each in wanted if each not in found]
-            wrong.append(f"missing effects {missing}, surplus {_surplus(found, wanted)}")
-        wrong += [f"{key} is {task.state}" for key, task in store.tasks.items() if task.state != "fulfilled"]
-        return wrong
-
-
-def _surplus(found: list[str], wanted: list[str]) -> list[str]:
-    left = [*wanted]
-    surplus: list[str] = []
-    for each in found:
-        if each in left:
-            left.remove(each)
-        else:
-            surplus.append(each)
-    return surplus
 
 
 Workload = Callable[[Simulation, Expectation, str, Random], Coroutine[Any, Any, None]]
@@ -362,6 +330,7 @@ WORKLOADS: dict[str, Workload] = {
     "mind": change_your_mind,
     "program": write_a_program,
     "hours": keep_hours,
+    **TASK_WORKLOADS,
 }
 
 
@@ -369,7 +338,7 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
     """A few workloads side by side, each beginning at its own time."""
 
     async def scenario(simulation: Simulation) -> None:
-        chance = simulation.chance
+        chance, expectation.begun = simulation.chance, simulation.begun.tasks
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
         chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 12))]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]

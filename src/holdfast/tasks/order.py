@@ -9,6 +9,7 @@
 
 import itertools
 import secrets
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -116,8 +117,9 @@ def make_order(
     sent_at: int,
     queue_priority: int | None,
     payloads: Payloads,
+    fresh: Callable[[], str],
 ) -> Order | SendError:
-    task_id = options.id or new_id(task.name, sent_at)
+    task_id = options.id or new_id(task.name, sent_at, fresh())
     try:
         param = payloads.encode_call(task.name, args, kwargs, 1, task.signature)
         # It is the root of nothing: without an origin or a branch it is in two indexes less.
@@ -135,18 +137,23 @@ def make_order(
         return SendError(SendCode.VALIDATION_FAILED, what, task_id)
 
 
-def new_id(name: str, sent_at: int) -> str:
-    """Ids that grow with time stay together in every index; those of one instant keep their order."""
+def fresh_end() -> str:
+    """The end of an id that nobody else has; those of one instant keep their order."""
+    return f"{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+
+
+def new_id(name: str, sent_at: int, end: str) -> str:
+    """Ids that grow with time stay together in every index."""
     # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
     root = name.translate(_flat)
-    return f"{root}-{sent_at:011x}{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+    return f"{root}-{sent_at:011x}{end}"
 
 
-def again(promise: Promise, now: int) -> PromiseCreate:
+def again(promise: Promise, now: int, end: str) -> PromiseCreate:
     """A promise for another go at the same: a new id, linked by a tag; deadlines and keys are not kept."""
     spec = tags.job_of(promise.tags)
     assert spec is not None, "only a job is run again"
-    task_id = new_id(promise.tags.get(TASK, "task"), now)
+    task_id = new_id(promise.tags.get(TASK, "task"), now, end)
     left_out = (tags.DELAY, tags.SCHEDULE, tags.ORIGIN, tags.BRANCH, tags.PARENT, SCOPE)
     kept = {key: value for key, value in promise.tags.items() if key not in left_out}
     renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)

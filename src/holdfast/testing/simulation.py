@@ -21,7 +21,6 @@ import gc
 import logging
 import tempfile
 from collections.abc import Callable, Coroutine
-from contextvars import Context
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -35,35 +34,35 @@ from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
 from holdfast.client.interface import Client
 from holdfast.engine import Rules
+from holdfast.engine.job_state import queue_name
 from holdfast.node import Node
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import Promise, Task
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import KINDS, Request, RequestData
-from holdfast.runtime import Deadlock, Step
+from holdfast.runtime import Deadlock
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.adversary import Adversary
+from holdfast.testing.beginnings import Beginnings, WatchedRunner
 from holdfast.testing.disk import Disk, view_of
 from holdfast.testing.faults import EventLog, Faults, Plan
+from holdfast.testing.histories import check_histories
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Door, Network
 from holdfast.testing.places import Place
-from holdfast.testing.replay import Performed, Untrue, check_led, check_replay
+from holdfast.testing.replay import check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
-from holdfast.testing.world import EPOCH, VirtualRunner, choose
-from holdfast.worker.info import of_step
-from holdfast.worker.payload import Payloads
-from holdfast.worker.performance import Outcome, StepCall
+from holdfast.testing.world import EPOCH, choose
 from holdfast.worker.surroundings import Surroundings
 
 patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
 look_s: Final = 1.0
 idle_s: Final = 20.0
-led_share: Final = 0.3  # of the steps, for which it is seen that the record leads to them
 turns_still_max: Final = 200_000  # at one instant
 leave_s: Final = 1.0  # what a server leaves its last answers to be written
 caller_patience_s: Final = 3_600.0
+aftermath_s: Final = 60.0  # for requests that are still on their way when the trouble is over
 
 Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
 Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
@@ -105,9 +104,8 @@ class Simulation:
         self.faults = Faults(plan, Random(f"faults {plan.seed}"), self.log)  # noqa: S311
         self.network = Network(self.loop, self.faults)
         self.witness = Witness(self.log)
-        self.performed: list[Performed] = []
+        self.begun = Beginnings(self, Random(f"looks {plan.seed}").random)  # noqa: S311
         self.chance = Random()  # noqa: S311
-        self._dice = Random(f"looks {plan.seed}")  # noqa: S311
         self.places = [
             Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
         ]
@@ -209,6 +207,7 @@ class Simulation:
     async def _check(self) -> None:
         store = self.stored()
         wrong = [*self.troubles, *self.witness.compare(store)]
+        wrong += check_histories(store, self.begun.attempts, self._crashes_until)
         for look in self.looks:
             wrong += look(store, self._latest_now)
         if wrong:
@@ -220,7 +219,7 @@ class Simulation:
             if task.job is not None:  # run once an attempt, never replayed
                 continue
             if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
-                await check_replay(root, store, self.app.registry, around, self.performed)
+                await check_replay(root, store, self.app.registry, around, self.begun.performed)
 
     async def _watch(self) -> None:
         """Look at the store now and then; and when nothing goes wrong any more, that no work lies about."""
@@ -239,7 +238,10 @@ class Simulation:
         waiting = {
             (key, task.version): None
             for key, task in store.tasks.items()
-            if task.state == "pending" and not task.parked and task.timeout_at > now
+            if task.state == "pending"
+            and not task.parked
+            and task.timeout_at > now
+            and not (task.job is not None and _is_gated(store, task))
         }
         stands_still = self._latest_now > max(self._clock(place) for place in self.places if place.has_node)
         busy = not any(place.session is not None and place.session.is_idle for place in self.places)
@@ -306,9 +308,11 @@ class Simulation:
             client = EmbeddedClient(place.node) if place.node is not None else self._connect(process)
             place.session = self._session(place, process, client, worker=True)
             await place.session.open()
+        place.is_ready.set()
 
     async def _leave(self, place: Place, process: Process) -> None:
         try:
+            await place.is_ready.wait()
             if place.session is not None:
                 await place.session.close()
             if place.node is not None and place.door is not None:
@@ -330,52 +334,32 @@ class Simulation:
         await session.open()
         self.app.lend(None, None, None)
         self.app.lend(session, self.loop, None)
+        place.is_ready.set()
         self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
         await self._scenario(self)
         if not self._finished.done():
             self._finished.set_result(None)
 
     def _session(self, place: Place, process: Process, client: Client, *, worker: bool) -> Session:
+        plan, own = self.plan, self.app.settings
+        tasks = replace(own.tasks, concurrency=plan.concurrency, prefetch=plan.prefetch, drain_s=plan.drain_s)
         settings = replace(
-            self.app.settings, worker=worker, lease_s=self.plan.lease_s, concurrency=self.plan.concurrency
+            own, worker=worker, lease_s=plan.lease_s, concurrency=plan.concurrency, tasks=tasks
         )
-        chance = self._chance(process)
+        chance, ids = self._chance(process), Random(f"ids {process.name} {plan.seed}")  # noqa: S311
         seams = Seams(
             client=WitnessedClient(client, self.witness, process),
             now=partial(self._clock, place),
-            runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
+            runner=lambda: WatchedRunner(
+                self.begun.performed, chance.random, partial(self.begun.note, process)
+            ),
             choose=choose,
+            fresh=lambda: f"{ids.getrandbits(56):014x}",
             pid=process.name,
             chance=chance,
             loses_messages=True,
         )
         return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
-
-    def _begins(self, process: Process, step: Step) -> None:
-        """A step is about to be performed: by whoever drives the execution, and by nobody else."""
-        info = step.context[of_step]
-        self.log.note(process.name, f"performs {info.step}")
-        if (process.name, info.id, info.token) in self.witness.lost:
-            self.troubles.append(f"{process.name} began {info.step} although its claim was lost")
-        # A node whose clock leaps forward may give a task away before its holder can know.
-        if self.plan.store == "sqlite" or "node clock jumps" in self.plan.weights:
-            return
-        task = self.disk.memory.tasks[info.id]
-        if task.version != info.token:
-            self.troubles.append(
-                f"{process.name} began {info.step} at version {info.token}, {task.pid} drives {task.version}"
-            )
-        if self._dice.random() < led_share:
-            seen = view_of(self.disk.memory, self.loop.millis())
-            look = self._check_led(info.id, seen, Performed.of(step, Payloads()))
-            self.loop.create_task(look, context=Context())
-
-    async def _check_led(self, execution: str, seen: MemoryStore, step: Performed) -> None:
-        root = seen.promises[execution]
-        try:
-            await check_led(root, seen, self.app.registry, self.caller_session.surroundings(), step)
-        except Untrue as error:
-            self.troubles.append(str(error))
 
     def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
@@ -390,20 +374,24 @@ class Simulation:
         """No node has committed at a later instant: one whose clock goes back waits for its own past."""
         return max(self.disk.latest, self.loop.millis())
 
+    @property
+    def _crashes_until(self) -> int | None:
+        """What began later than this ran in peace; None when clocks cannot tell."""
+        if "node clock jumps" in self.plan.weights and self.plan.store != "shared":
+            return None
+        if not self.plan.rates and not self.plan.weights:
+            return 0
+        over_at = self.faults.over_at
+        return None if over_at is None else over_at + round(aftermath_s * 1000)
+
     def _chance(self, process: Process) -> Random:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
 
 
-class WatchedRunner(VirtualRunner):
-    def __init__(
-        self, performed: list[Performed], random: Callable[[], float], begins: Callable[[Step], None]
-    ) -> None:
-        super().__init__(performed, random)
-        self._begins = begins
-
-    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
-        self._begins(call.step)
-        super().start(call, done)
+def _is_gated(store: MemoryStore, task: Task) -> bool:
+    """Whether there is room for it is up to its queue."""
+    queue = store.queues.get(queue_name(task.target))
+    return queue is not None and queue.is_gated
 
 
 def _is_deadlock(root: Promise, around: Surroundings) -> bool:

@@ -11,6 +11,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.records import Promise, Value
@@ -23,13 +24,22 @@ from holdfast.protocol.replies import (
     PromiseReply,
     Reply,
 )
-from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.protocol.requests import (
+    Request,
+    TaskFail,
+    TaskFence,
+    TaskFulfill,
+    TaskRelease,
+    TaskStart,
+    TaskSuspend,
+)
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import EventLog
 from holdfast.testing.loop import Process
 from holdfast.testing.mortal import describe
 
 Settled = tuple[str, Value, int | None]
+WRITES: Final = (TaskFence, TaskSuspend, TaskFulfill, TaskStart, TaskFail, TaskRelease)
 
 
 class Witness:
@@ -52,7 +62,7 @@ class Witness:
             data = reply.data
             if reply.status == 500:
                 self.contradictions.append(f"{request.kind} of {who} failed: {data}")
-            elif reply.status < 400 and isinstance(request.data, TaskFence | TaskSuspend | TaskFulfill):
+            elif reply.status < 400 and isinstance(request.data, WRITES):
                 self._see_write(request.data.id, request.data.version, asked_at, who)
             if isinstance(data, HeartbeatReply):
                 self.lost.update({(who, ref.id, ref.version): None for ref in data.lost or ()})
