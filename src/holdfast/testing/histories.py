@@ -3,12 +3,13 @@
 1. The end of a task and that of its promise are the same. Its attempts are counted, each made at a later
    version and after the one before it, and follow each other as the retry rule says.
 2. Nothing began before its delay or its retry was over, or at or after its `good_until`.
-3. What completed, or failed by a code of its own, was begun at that version.
+3. What completed, or failed by a code of its own, was begun at that version. What was begun is counted as an
+   attempt, unless its worker gave it back.
 4. No two open tasks had the same key at once, and no queue had more running at once than it lets through.
 5. A crash is written down only where something can have crashed, or been cut off.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -30,9 +31,13 @@ Claim = tuple[str, int]  # of a task, at a version
 
 
 def check_histories(
-    store: MemoryStore, begun: Container[Claim], crashes_until: Millis | None = None
+    store: MemoryStore,
+    begun: Collection[Claim],
+    given_back: Container[Claim],
+    crashes_until: Millis | None = None,
 ) -> list[str]:
-    """`begun`: the claims whose function began. `crashes_until`: no attempt that began later crashed."""
+    """`begun`: the claims whose function began; `given_back`: those that somebody wanted to be rid of.
+    `crashes_until`: no attempt that began later crashed."""
     wrong: list[str] = []
     for key, task in store.tasks.items():
         if task.job is not None and task.job.outcome is not None:
@@ -44,7 +49,7 @@ def check_histories(
                 *_check_crashes(task.job, crashes_until),
             ]
             wrong += [f"{key}: {sentence}" for sentence in found]
-    return [*wrong, *_check_keys(store), *_check_limits(store)]
+    return [*wrong, *_check_kept(store, begun, given_back), *_check_keys(store), *_check_limits(store)]
 
 
 def _check_end(promise: Promise, job: Job) -> list[str]:
@@ -110,6 +115,20 @@ def _check_begun(task: Task, job: Job, begun: Container[Claim]) -> list[str]:
         f"attempt {attempt.number} is {attempt.outcome}, and nobody began it"
         for attempt in told
         if (task.id, attempt.version) not in begun
+    ]
+
+
+def _check_kept(store: MemoryStore, begun: Collection[Claim], given_back: Container[Claim]) -> list[str]:
+    kept = {
+        (key, attempt.version)
+        for key, task in store.tasks.items()
+        if task.job is not None
+        for attempt in task.job.attempts
+    }
+    return [
+        f"{key} ran at version {version}, and no attempt was counted"
+        for key, version in begun
+        if (key, version) not in kept and (key, version) not in given_back
     ]
 
 

@@ -207,7 +207,7 @@ class Simulation:
     async def _check(self) -> None:
         store = self.stored()
         wrong = [*self.troubles, *self.witness.compare(store)]
-        wrong += check_histories(store, self.begun.attempts, self._crashes_until)
+        wrong += check_histories(store, self.begun.attempts, self.witness.given_back, self._crashes_until)
         for look in self.looks:
             wrong += look(store, self._latest_now)
         if wrong:

@@ -54,6 +54,7 @@ class Witness:
         self._claims: dict[tuple[str, int], str] = {}
         self._versions: dict[str, list[tuple[int, int]]] = {}  # when which was granted
         self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
+        self.given_back: dict[tuple[str, int], None] = {}  # claims that their holder wanted to give back
         self.clock = 0
 
     def hear(self, requests: Sequence[Request], replies: Sequence[Reply], asked_at: int, who: str) -> None:
@@ -141,6 +142,9 @@ class WitnessedClient:
         witness, name = self._witness, self._process.name
         asked_at = witness.clock
         witness.log.note(name, f"asks {describe(requests)}")
+        for request in requests:
+            if isinstance(request.data, TaskRelease):
+                witness.given_back[request.data.id, request.data.version] = None
         replies = await self._client.request(requests)
         statuses = ",".join(str(reply.status) for reply in replies)
         witness.log.note(name, f"hears {statuses} to {describe(requests)}")

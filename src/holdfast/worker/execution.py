@@ -44,7 +44,7 @@ from holdfast.worker.pen import Pen
 from holdfast.worker.progress import Progress
 from holdfast.worker.recording import as_settled
 from holdfast.worker.surroundings import Surroundings
-from holdfast.worker.under_way import StepsUnderWay
+from holdfast.worker.under_way import StepsUnderWay, is_cut_short
 
 log = logging.getLogger("holdfast.worker")
 
@@ -320,6 +320,8 @@ class Execution:
         place = self._progress.place
         while self._steps.finished:
             promise_id, outcome = self._steps.finished.popleft()
+            if is_cut_short(outcome):
+                raise ClaimGone(f"{self.id}: whoever performs its steps has closed")
             step = self._progress.open.get(promise_id)
             if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
                 continue

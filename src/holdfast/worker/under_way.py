@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.worker.errors import StepCalledOff, StepsClosed
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.news import News
 from holdfast.worker.operations import Step
@@ -21,6 +22,11 @@ from holdfast.worker.retry import NEVER
 from holdfast.worker.surroundings import Surroundings
 
 announce_s: Final = 2.0
+
+
+def is_cut_short(outcome: Outcome) -> bool:
+    """Did it end because this process ends? Then nothing is known of it."""
+    return isinstance(outcome.error, StepCalledOff) and isinstance(outcome.error.__cause__, StepsClosed)
 
 
 class StepsUnderWay:

@@ -138,7 +138,10 @@ class Worker:
                 continue
             self._more = self._more or len(reply.data.tasks) == count
             for claim in reply.data.tasks:
-                self._accept(claim, lease_ends_s)
+                if self._stopping:  # it was on its way when we were told to stop
+                    await self._try("task.release", TaskRelease(claim.task.id, claim.task.version))
+                else:
+                    self._accept(claim, lease_ends_s)
 
     def _lease_end_s(self) -> float:
         """When a lease asked for now will end at the earliest, by our own clock."""
