@@ -115,6 +115,14 @@ async def doze(seconds: float) -> float:
 
 
 @app.workflow
+async def plod(seconds: float) -> float:
+    """As long, at work."""
+    for _ in range(10):
+        await hf.run(wait, min(seconds / 10, 4.0))
+    return seconds
+
+
+@app.workflow
 async def approval(name: str, patience_s: float) -> str:
     answer = hf.promise(str, timeout=patience_s)
     try:
@@ -257,7 +265,7 @@ async def send_a_flock(simulation: Simulation, expectation: Expectation, name: s
 
 
 async def hurry(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
-    steps, seconds = chance.randint(1, 5), chance.choice([0.5, 2.0, 4.0])
+    steps, seconds = chance.randint(1, 16), chance.choice([0.5, 1.0, 2.0, 4.0])
     with suppress(hf.CallTimedOut):
         assert await app.start(hurried, name, steps, seconds, id=name) == steps
 
@@ -266,7 +274,8 @@ async def change_your_mind(
     simulation: Simulation, expectation: Expectation, name: str, chance: Random
 ) -> None:
     pause_s = chance.uniform(0, 10)
-    handle = app.start(doze, chance.choice([1.0, 5.0, 300.0]), id=name)
+    seconds = chance.choice([1.0, 5.0, 300.0])
+    handle = app.start(chance.choice([doze, plod]), seconds, id=name)
     await asyncio.sleep(pause_s)
     await simulation.caller_session.cancel(name, now=chance.random() < 0.5)
     with suppress(hf.CallCanceled):
@@ -330,7 +339,6 @@ WORKLOADS: dict[str, Workload] = {
     "mind": change_your_mind,
     "program": write_a_program,
     "hours": keep_hours,
-    **TASK_WORKLOADS,
 }
 
 
@@ -340,14 +348,15 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
     async def scenario(simulation: Simulation) -> None:
         chance, expectation.begun = simulation.chance, simulation.begun.tasks
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
-        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 12))]
+        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 10))]
+        chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
             name = f"{chosen[number]}{number}"
             own = Random(f"{name} {simulation.plan.seed}")  # the same after a restart
-            await WORKLOADS[chosen[number]](simulation, expectation, name, own)
+            await (WORKLOADS | TASK_WORKLOADS)[chosen[number]](simulation, expectation, name, own)
 
         await asyncio.gather(*[begin(number) for number in range(len(chosen))])
 

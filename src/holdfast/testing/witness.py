@@ -4,7 +4,7 @@
 2. Whoever asks after a settled record was seen does not get a pending one.
 3. No two claims are granted at one version of one task, and whoever writes at a version writes before a later
    one was granted.
-4. A process that was told that its claim is lost begins nothing more for it.
+4. A process that was told that its claim is lost begins nothing more for it, and asks for no more writes.
 5. No request fails because of a defect.
 6. What was seen is there in the end: nothing that was acknowledged is lost.
 """
@@ -56,6 +56,15 @@ class Witness:
         self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
         self.given_back: dict[tuple[str, int], None] = {}  # claims that their holder wanted to give back
         self.clock = 0
+
+    def overhear(self, requests: Sequence[Request], who: str) -> None:
+        """What is asked, before anybody knows what will be answered."""
+        for request in requests:
+            data = request.data
+            if isinstance(data, TaskRelease):
+                self.given_back[data.id, data.version] = None
+            elif isinstance(data, TaskFence | TaskSuspend) and (who, data.id, data.version) in self.lost:
+                self.contradictions.append(f"{who} writes to {data.id} although its claim was lost")
 
     def hear(self, requests: Sequence[Request], replies: Sequence[Reply], asked_at: int, who: str) -> None:
         self.clock += 1
@@ -142,9 +151,7 @@ class WitnessedClient:
         witness, name = self._witness, self._process.name
         asked_at = witness.clock
         witness.log.note(name, f"asks {describe(requests)}")
-        for request in requests:
-            if isinstance(request.data, TaskRelease):
-                witness.given_back[request.data.id, request.data.version] = None
+        witness.overhear(requests, name)
         replies = await self._client.request(requests)
         statuses = ",".join(str(reply.status) for reply in replies)
         witness.log.note(name, f"hears {statuses} to {describe(requests)}")
