@@ -29,6 +29,7 @@ from tests.simulation.expectation import Expectation, app, ledger
 from tests.simulation.workloads import scenario_of
 
 STORES: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
+EVENTS_MAX = 5_000  # in one run
 EVERY_FAULT_SEEDS = 100  # a batch of this many has seen every kind of fault
 
 
@@ -46,6 +47,7 @@ def play(seed: int, stores: Iterable[StoreKind] = STORES) -> Simulation:
     ledger.clear()
     expectation = Expectation()
     simulation = Simulation(app, Plan.draw(seed, stores), restartable=True, patience_s=1_800)
+    simulation.events_max = EVENTS_MAX
     simulation.peeks.append(invariants)
     simulation.looks += [invariants, expectation.look]
     try:

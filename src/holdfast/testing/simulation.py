@@ -57,6 +57,7 @@ from holdfast.testing.world import EPOCH, choose
 from holdfast.worker.surroundings import Surroundings
 
 patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
+events_max: Final = 1_000_000  # in one run, which has some hundreds
 look_s: Final = 1.0
 idle_s: Final = 20.0
 turns_still_max: Final = 200_000  # at one instant
@@ -95,6 +96,7 @@ class Simulation:
         self.app = app
         self.leftovers = leftovers
         self.patience_s = patience_s
+        self.events_max = events_max
         self.plan = plan
         self.restartable = restartable
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
@@ -117,6 +119,7 @@ class Simulation:
         self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
+        self._is_given_up = False  # something went wrong when the scenario was over
         self._asked = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
@@ -185,7 +188,7 @@ class Simulation:
 
     async def _settle_down(self) -> None:
         """What was started and not awaited comes to its end, too."""
-        while self._open_work():  # noqa: ASYNC110 (nothing tells us)
+        while self._open_work() and not self._is_given_up:  # noqa: ASYNC110 (nothing tells us)
             await asyncio.sleep(look_s)
 
     def _open_work(self) -> list[str]:
@@ -228,8 +231,10 @@ class Simulation:
             store, now = self.stored(), self._latest_now
             for peek in self.peeks:
                 self.troubles += peek(store, now)
-            if self.troubles and self._finished is not None and not self._finished.done():
-                self._finished.set_exception(AssertionError("; ".join(self.troubles[:5])))
+            if len(self.log.lines) > self.events_max:
+                self.troubles.append(f"round in circles: more than {self.events_max} events")
+            if wrong := [*self.troubles, *self.witness.contradictions]:
+                self._give_up(AssertionError("; ".join(wrong[:5])))
             if self.faults.is_over and not self.is_ending:
                 self._note_idleness(store, now)
 
@@ -270,11 +275,15 @@ class Simulation:
         try:
             await life(place, process)
         except Exception as error:
-            assert self._finished is not None
-            if self._finished.done():
-                self.troubles.append(f"{type(error).__name__}: {error}")
-            else:
-                self._finished.set_exception(error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        assert self._finished is not None
+        if not self._finished.done():
+            self._finished.set_exception(error)
+        elif not self._is_given_up:
+            self._is_given_up = True
+            self.troubles.append(f"{type(error).__name__}: {error}")
 
     async def stop(self, place: Place) -> None:
         """In good order, unless it dies on the way."""
