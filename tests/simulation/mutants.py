@@ -31,6 +31,7 @@ from holdfast.tasks.worker import TaskWorker
 from holdfast.testing.faults import StoreKind
 from holdfast.worker import journal
 from holdfast.worker.execution import Execution
+from holdfast.worker.execution_errors import ClaimGone
 from holdfast.worker.pen import Pen
 from holdfast.worker.worker import Worker
 
@@ -147,7 +148,8 @@ def grants_without_a_new_version(patch: Patch) -> None:
 
 def drives_on_past_its_lease(patch: Patch) -> None:
     def check_claim(self: Any) -> None:
-        pass
+        if self._pen.is_lost:
+            raise ClaimGone(self.id)
 
     patch.setattr(Execution, "_check_claim", check_claim)
     patch.setattr(Worker, "_confirm", confirm_nothing)
