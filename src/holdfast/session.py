@@ -43,7 +43,7 @@ from holdfast.tasks.order import Order
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import store_declarations
 from holdfast.tasks.worker import TaskWorker
-from holdfast.worker.cancellation import ask_to_cancel, origin_of
+from holdfast.worker.cancellation import cancel_requests
 from holdfast.worker.errors import NoStoreHere
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
@@ -359,10 +359,7 @@ class Session:
 
     async def cancel(self, promise_id: str, *, now: bool) -> None:
         root = await self._ask("promise.get", PromiseGet(promise_id))
-        if now or tags.TARGET not in root.tags:
-            await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
-        elif root.state == "pending":
-            await self._ask_all(ask_to_cancel(root.id, origin_of(root), root.timeout_at))
+        await self._ask_all(cancel_requests(root, now=now))
 
     async def settle(self, promise_id: str, value: Any) -> None:
         """Settle a promise that a workflow waits for."""
