@@ -22,7 +22,7 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.messages import Unblock
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import (
     PromiseCreate,
@@ -304,10 +304,7 @@ class Session:
     async def start(
         self,
         promise_id: str,
-        workflow: str,
-        version: int,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        param: Value,
         group: str | None,
         timeout_s: float | None,
         user_tags: Mapping[str, str],
@@ -322,7 +319,6 @@ class Session:
         }
         now = self.now()
         timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
-        param = self._payloads.encode_call(workflow, args, kwargs, version)
         return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
 
     async def result(self, promise_id: str, returns: Any) -> Any:
