@@ -7,7 +7,7 @@ lease is at stake, and searches, because they may be long.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
@@ -18,6 +18,7 @@ from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
 from holdfast.client.interface import MessageStream
 from holdfast.client.lane import Lane, Manner
+from holdfast.client.overlap import Overlap
 from holdfast.client.stream import HttpMessageStream
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
@@ -44,13 +45,15 @@ class HttpClient:
         persistent: bool = True,
         connect: Opener = Connection.open,
         chance: Random | None = None,
+        overlap: Callable[[], Overlap] = Overlap,
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise InvalidUrl(f"{urls!r} is not a list of URLs")
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise InvalidToken("The token cannot be sent")
         self._endpoints = [parse_endpoint(url) for url in urls]
-        self._manner = Manner(token, tls, limit_s, attempt_s, persistent, connect, chance or Random())  # noqa: S311
+        chance = chance or Random()  # noqa: S311
+        self._manner = Manner(token, tls, limit_s, attempt_s, persistent, connect, chance, overlap)
         self._lane = Lane(self._endpoints, self._manner)
         self._side_lane = Lane(self._endpoints, self._manner)
         self._streams: dict[HttpMessageStream, None] = {}

@@ -34,6 +34,7 @@ from holdfast.app import App
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
 from holdfast.client.interface import Client
+from holdfast.client.overlap import always
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.protocol.dialect import CURRENT_VERSION
@@ -379,8 +380,8 @@ class Simulation:
 
     def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
-        connect = partial(self.network.connect, process)
-        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=self._chance(process))
+        connect, chance = partial(self.network.connect, process), self._chance(process)
+        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=chance, overlap=always)
 
     def _clock(self, place: Place) -> int:
         return self.loop.millis() + place.skew_ms
