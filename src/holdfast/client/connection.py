@@ -16,6 +16,7 @@ import httptools
 from msgspec import Struct
 
 from holdfast.client.endpoints import Endpoint
+from holdfast.protocol.records import Millis
 
 close_s_max: Final = 1.0  # TLS says goodbye, and the other side may not answer
 read_bytes: Final = 262_144
@@ -31,6 +32,7 @@ class Response(Struct, frozen=True):
     status: int
     body: bytes
     retry_after_s: float | None = None
+    node_now: Millis | None = None
 
 
 class Link(Protocol):
@@ -64,13 +66,21 @@ class _Parsed:
         self.has_headers = False
         self.keeps_alive = True
         self._retry_after_s: float | None = None
+        self._node_now: Millis | None = None
 
     def on_message_begin(self) -> None:
-        self._retry_after_s = None
+        self._retry_after_s = self._node_now = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after" and value.isdigit():
-            self._retry_after_s = float(value)
+        if not value.isdigit():
+            return
+        match name.lower():
+            case b"retry-after":
+                self._retry_after_s = float(value)
+            case b"holdfast-now":
+                self._node_now = int(value[:20])
+            case _:
+                pass
 
     def on_headers_complete(self) -> None:
         self.has_headers = True
@@ -81,7 +91,8 @@ class _Parsed:
 
     def on_message_complete(self) -> None:
         self.keeps_alive = self.parser.should_keep_alive()
-        self.answers.append(Response(self.parser.get_status_code(), self.take(), self._retry_after_s))
+        status, body = self.parser.get_status_code(), self.take()
+        self.answers.append(Response(status, body, self._retry_after_s, self._node_now))
 
     def take(self) -> bytes:
         body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)

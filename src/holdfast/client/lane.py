@@ -21,7 +21,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -39,7 +39,9 @@ from holdfast.client.errors import (
 from holdfast.client.overlap import Overlap
 from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_replies, encode_request
+from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
+from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
 
@@ -61,6 +63,7 @@ class Manner(Struct, frozen=True):
     persistent: bool = True  # keep trying within limit_s, or raise at the first failure
     connect: Opener = Connection.open
     chance: Random = field(default_factory=Random)  # spreads load, guards nothing
+    clock: SteadyClock = field(default_factory=far_clock)  # follows the node's
     overlap: Callable[[], Overlap] = Overlap  # of each lane
 
 
@@ -86,6 +89,11 @@ class _Submission:
             error.__cause__ = self.trouble
 
 
+class _Array(NamedTuple):
+    batch: list[_Submission]
+    asked_at: Millis  # by the clock that follows the node's
+
+
 class Lane:
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
         self._route = Route(endpoints, manner.chance)
@@ -96,7 +104,7 @@ class Lane:
         self._waiting = 0
         self._wanted = asyncio.Event()
         self._connection: Link | None = None
-        self._under_way: deque[list[_Submission]] = deque()
+        self._under_way: deque[_Array] = deque()
         self._overlap = manner.overlap()
         self._turned_back: list[_Submission] = []  # to be sent again, when nothing is under way
         self._turned_back_by: Response | None = None
@@ -185,7 +193,7 @@ class Lane:
         self._turned_back.clear()
 
     def _all_under_way(self) -> list[_Submission]:
-        return [submission for batch in self._under_way for submission in batch]
+        return [submission for array in self._under_way for submission in array.batch]
 
     def _take(self, envelopes_max: int, *, beside: Container[str | None] | None = None) -> list[_Submission]:
         """What is at the front of the queue; `beside` some claims: writes of others."""
@@ -225,20 +233,24 @@ class Lane:
             return
         self._route.succeeded()
         self._overlap.answered(asyncio.get_running_loop().time())
-        await self._answered(self._under_way.popleft(), response)
+        array = self._under_way.popleft()
+        if response.node_now is not None:
+            self._manner.clock.follow(response.node_now, array.asked_at)
+        await self._answered(array.batch, response)
 
     async def _send_first(self) -> None:
         batch = self._take(self._first_envelopes_max())
         if not batch:
             return
-        self._under_way.append(batch)
+        self._under_way.append(_Array(batch, 0))
         try:
             connection = await self._connect()
         except (OSError, ssl.SSLError) as error:
             self._under_way.clear()
             await self._not_sent(batch, error)
         else:
-            _send(connection, batch)
+            self._under_way.clear()
+            self._send(connection, batch)
             self._send_second()
 
     def _first_envelopes_max(self) -> int:
@@ -259,11 +271,16 @@ class Lane:
             and connection is not None
             and connection.is_usable
         ):
-            claims = {submission.claim for submission in self._under_way[0]}
+            claims = {submission.claim for submission in self._under_way[0].batch}
             batch = self._take(batch_envelopes_max, beside=claims)
             if batch:
-                self._under_way.append(batch)
-                _send(connection, batch)
+                self._send(connection, batch)
+
+    def _send(self, connection: Link, batch: list[_Submission]) -> None:
+        for submission in batch:
+            submission.sent = True
+        self._under_way.append(_Array(batch, self._manner.clock.read()))
+        connection.send(b"[" + b",".join(submission.body for submission in batch) + b"]")
 
     async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
@@ -348,12 +365,6 @@ class Lane:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
         await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
-
-
-def _send(connection: Link, batch: Sequence[_Submission]) -> None:
-    for submission in batch:
-        submission.sent = True
-    connection.send(b"[" + b",".join(submission.body for submission in batch) + b"]")
 
 
 def _claim_of(requests: Sequence[Request]) -> str | None:
