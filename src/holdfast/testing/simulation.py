@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
+from holdfast.client.overlap import always
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.clock import far_clock
@@ -383,10 +384,10 @@ class Simulation:
 
     def _connect(self, place: Place, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
-        connect = partial(self.network.connect, process)
+        connect, chance = partial(self.network.connect, process), self._chance(process)
         clock = far_clock(partial(self._clock, place), self.loop.millis)
         return HttpClient(
-            urls, limit_s=patience_s, connect=connect, chance=self._chance(process), clock=clock
+            urls, limit_s=patience_s, connect=connect, chance=chance, clock=clock, overlap=always
         )
 
     def _clock(self, place: Place) -> int:

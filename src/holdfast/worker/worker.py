@@ -148,10 +148,12 @@ class Worker:
     def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
         driving = asyncio.create_task(self._serve(claim, lease_ends_s))
         self._driving[driving] = None
+        self._around.runner.executions = len(self._driving)
         driving.add_done_callback(self._left)
 
     def _left(self, driving: asyncio.Task[None]) -> None:
         self._driving.pop(driving, None)
+        self._around.runner.executions = len(self._driving)
         self._wake.set()
 
     async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:
