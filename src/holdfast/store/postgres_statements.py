@@ -120,7 +120,7 @@ LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORD
 _RECORD_COLUMNS: Final = f"{_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}"
 _RECORDS: Final = f"SELECT {_RECORD_COLUMNS}, ({NOW}) FROM promises p LEFT JOIN tasks t ON t.id = p.id"
 RECORDS_ALL: Final = _RECORDS
-_QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues"
+_QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues WHERE name = ANY($1::text[])"
 QUEUE_NAMES: Final = "SELECT name FROM queues"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
 FETCH: Final = {
@@ -135,11 +135,17 @@ FETCH: Final = {
         "SELECT job_unique, id FROM tasks WHERE job_unique = ANY($1::text[]) "
         "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
     ),
-    "queues": f"{_QUEUES} WHERE name = ANY($1::text[])",
+    "queues": _QUEUES,
 }
-# Whoever grants under limits holds the queue's row until the grants are committed.
-LOCK_QUEUES: Final = f"{FETCH['queues']} ORDER BY name FOR UPDATE"
-LOCK_GATES: Final = f"{FETCH['queues']} AND gated ORDER BY name FOR UPDATE"
+# Whoever grants under limits holds the queue's row until the grants are committed. The time as with _LOCK.
+_LOCK_QUEUES: Final = (
+    "WITH held AS MATERIALIZED ({which} ORDER BY name FOR UPDATE{wait}) "
+    f"SELECT {_CLOCK}, held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
+)
+LOCK_QUEUES: Final = _LOCK_QUEUES.format(which=_QUEUES, wait="")
+LOCK_QUEUES_AT_ONCE: Final = _LOCK_QUEUES.format(which=_QUEUES, wait=" NOWAIT")
+LOCK_GATES: Final = _LOCK_QUEUES.format(which=f"{_QUEUES} AND gated", wait="")
+LOCK_GATES_AT_ONCE: Final = _LOCK_QUEUES.format(which=f"{_QUEUES} AND gated", wait=" NOWAIT")
 
 # --- save ------------------------------------------------------------------------------------------------
 
@@ -222,9 +228,13 @@ VIEW_OFFERS: Final = (
     "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) "
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
 )
-# Their records come along: from here on nobody else changes them.
+# Their records come along: from here on nobody else changes them. In front of each line, and of one even if
+# nothing was found, stands how many offers there are when there was room for more: others hold the rest.
 OFFERS: Final = (
-    VIEW_OFFERS.replace(" FROM ", f", {_RECORD_COLUMNS} FROM ", 1) + " FOR UPDATE OF p, t SKIP LOCKED"
+    f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
+    "FOR UPDATE OF p, t SKIP LOCKED) "
+    f"SELECT CASE WHEN (SELECT count(*) FROM held) < $3 THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, "
+    "held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "

@@ -178,10 +178,13 @@ class Transaction:
 
     async def _fetch_queues(self, fetch: Fetch) -> Sequence[Any]:
         """Locked and read in one. Queues come last of all in the order, and among themselves by name."""
-        statement = sql.LOCK_GATES if fetch.what == "gates" else sql.LOCK_QUEUES
         if self._held_queues and min(fetch.ids) < max(self._held_queues):
-            statement += " NOWAIT"
-        found: Sequence[Any] = await self._connection.fetch(statement, list(fetch.ids))
+            statement = sql.LOCK_GATES_AT_ONCE if fetch.what == "gates" else sql.LOCK_QUEUES_AT_ONCE
+        else:
+            statement = sql.LOCK_GATES if fetch.what == "gates" else sql.LOCK_QUEUES
+        lines = await self._connection.fetch(statement, list(fetch.ids))
+        self._now = max(self._now or 0, lines[-1][0])
+        found = [line[1:] for line in lines if line[1] is not None]
         self._held_queues.update(row[0] for row in found)
         if found:
             self._may_wait = False
@@ -304,29 +307,35 @@ class Transaction:
         end; and who was told that there is work and finds none would not soon look again. So if there is
         something that was passed over, and room for it, look again in a moment, a few times.
         """
-        found = await self._offers(scan, scan.limit, view=scan.view)
-        for rest_s in () if scan.view else passed_over_rests_s:
-            if len(found) >= scan.limit:
-                break
-            held = {row[2] for row in found}
-            there = await self._offers(scan, len(found) + 1, view=True)
-            if all(row[2] in held for row in there):
+        if scan.view:
+            return [row[2] for row in await self._view_offers(scan)]
+        found, passed_over = await self._hold_offers(scan)
+        for rest_s in passed_over_rests_s:
+            if not passed_over:
                 break
             await asyncio.sleep(rest_s)
-            found = await self._offers(scan, scan.limit, view=False)
+            found, passed_over = await self._hold_offers(scan)
         return [row[2] for row in found]
 
-    async def _offers(self, scan: ClaimScan, limit: int, *, view: bool) -> list[Any]:
+    async def _view_offers(self, scan: ClaimScan) -> list[Any]:
         best: list[Any] = []
         for group in scan.groups:
-            statement = sql.VIEW_OFFERS if view else sql.OFFERS
-            without = list(scan.without.get(group, ()))
-            best += await self._connection.fetch(statement, group, scan.now, limit, scan.ceiling, without)
-        chosen = sorted(best, key=_offer_order)[:limit]
-        if not view:
-            self._note_held(row[2] for row in best)
-            self._fresh = {row[2]: row[3:] for row in chosen}
-        return chosen
+            best += await self._connection.fetch(sql.VIEW_OFFERS, *_offer_wishes(scan, group))
+        return sorted(best, key=_offer_order)[: scan.limit]
+
+    async def _hold_offers(self, scan: ClaimScan) -> tuple[list[Any], bool]:
+        """The best that could be held, and whether there was room for more that could not."""
+        best: list[Any] = []
+        passed_over = False
+        for group in scan.groups:
+            lines = await self._connection.fetch(sql.OFFERS, *_offer_wishes(scan, group))
+            held = [line[1:] for line in lines if line[1] is not None]
+            passed_over = passed_over or len(held) < (lines[0][0] or 0)
+            best += held
+        chosen = sorted(best, key=_offer_order)[: scan.limit]
+        self._note_held(row[2] for row in best)
+        self._fresh = {row[2]: row[3:] for row in chosen}
+        return chosen, passed_over and len(chosen) < scan.limit
 
     async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
         offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
@@ -361,6 +370,10 @@ class Transaction:
         found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
         offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
         return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
+
+
+def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
+    return group, scan.now, scan.limit, scan.ceiling, list(scan.without.get(group, ()))
 
 
 def _holds_nothing(task: Task) -> bool:
