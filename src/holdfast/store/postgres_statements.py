@@ -1,7 +1,8 @@
 """The statements of the PostgreSQL store, in named blocks. One statement serves any number of rows.
 
 Every statement is a walk along an index, whatever the tables hold, so the planner is told not to consider
-anything else (`SETTINGS`): a plan that was made while a table was empty must not last until it is full.
+anything else (`SETTINGS`): a plan that was made while a table was empty must not last until it is full. And
+since it would find the same plan for any parameters, it is asked once, not in every transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
     # A node that stands still in the middle of a transaction must not stop the others for long.
     "idle_in_transaction_session_timeout": str(idle_transaction_ms),
     "lock_timeout": str(lock_wait_ms),
@@ -233,8 +235,8 @@ VIEW_OFFERS: Final = (
 OFFERS: Final = (
     f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
     "FOR UPDATE OF p, t SKIP LOCKED) "
-    f"SELECT CASE WHEN (SELECT count(*) FROM held) < $3 THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, "
-    "held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
+    "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
+    f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
