@@ -12,7 +12,7 @@ import pytest
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
-from holdfast.protocol.requests import PromiseSearch, Request, TaskClaim
+from holdfast.protocol.requests import PromiseSearch, PromiseSettle, Request, TaskClaim
 from holdfast.store import postgres
 from holdfast.store import postgres_statements as sql
 from holdfast.store.interface import NewerSchema, Work
@@ -23,7 +23,7 @@ from holdfast.store.postgres_migrate import migrate
 from holdfast.store.postgres_transaction import RunAgain
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
-from tests.requests import FAR, acquire, ask, create, get, listen, settle
+from tests.requests import FAR, acquire, ask, create, get, listen, promise_of, settle
 from tests.store.test_sqlite import OLD_ROWS
 
 
@@ -342,3 +342,19 @@ def test_the_binaries_are_there() -> None:
     assert asyncpg.__version__
     assert (binaries() / "pg_basebackup").exists()
     assert shared_server().url()
+
+
+@pytest.mark.parametrize("targets", [["poll://any@g"] * 4, ["poll://any@g", "poll://any@h", "http://h", ""]])
+async def test_rows_come_back_whether_they_are_alike_or_not(store: PostgresStore, targets: list[str]) -> None:
+    """What all rows of a save have in common travels once; what they have not, row by row."""
+    tags = [{"target": target} if target else {} for target in targets]
+    await commit(store, *(create(f"p{index}", **each) for index, each in enumerate(tags)))
+    claimed = await commit(store, ask(TaskClaim(["g", "h"], 4, "p", 60_000)))
+    held = [each.task.id for each in claimed.replies[0].data.tasks]  # type: ignore[union-attr]
+    assert held == [f"p{index}" for index, target in enumerate(targets) if target.startswith("poll")]
+    odd = ask(PromiseSettle("p0", "rejected")) if len({*targets}) > 1 else settle("p0")
+    await commit(store, odd, *(settle(f"p{index}", str(index)) for index in range(1, 4)))
+    seen = [promise_of(reply) for reply in (await commit(store, *map(get, ["p0", "p1", "p2", "p3"]))).replies]
+    assert [promise.state for promise in seen] == [odd.data.state, *["resolved"] * 3]  # type: ignore[attr-defined]
+    assert [promise.value.data for promise in seen[1:]] == ["1", "2", "3"]
+    assert [promise.tags.get("resonate:target", "") for promise in seen] == targets

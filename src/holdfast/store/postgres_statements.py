@@ -151,17 +151,34 @@ LOCK_GATES_AT_ONCE: Final = _LOCK_QUEUES.format(which=f"{_QUEUES} AND gated", wa
 
 # --- save ------------------------------------------------------------------------------------------------
 
-# New rows go in in the order of their ids: two groups that create the same ones cannot block each other.
-_INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {new} ORDER BY new.{key}"
+# What differs between the rows of one save, as a rule: see postgres_parts.
+VARYING: Final = {
+    "insert_promises": ("id", "param", "tags"),
+    "update_promises": ("id", "value"),
+    "insert_tasks": ("id", "job"),
+    "update_tasks": ("id", "version", "job", "acquired_at", "started_at", "job_unique"),
+}
 
 
-def _insert(table: str, columns: Sequence[str], key: str = "id") -> str:
-    return _INSERT.format(table=table, columns=_columns(columns), new=_unnest(columns), key=key)
+def _source(name: str, varying: Sequence[str]) -> str:
+    return f"new.{name}" if name in varying else f"?::{_kind(name)}"
 
 
-def _update(table: str, columns: Sequence[str], key: str = "id") -> str:
-    changing = ", ".join(f"{name} = new.{name}" for name in columns if name != key)
-    return f"UPDATE {table} SET {changing} FROM {_unnest(columns)} WHERE {table}.{key} = new.{key}"
+def _insert(table: str, columns: Sequence[str], key: str = "id", varying: Sequence[str] | None = None) -> str:
+    """New rows go in in the order of their ids: two groups that create the same ones cannot block each
+    other."""
+    varying = columns if varying is None else varying
+    values = ", ".join(_source(name, varying) for name in columns)
+    return (
+        f"INSERT INTO {table} ({_columns(columns)}) "
+        f"SELECT {values} FROM {_unnest(varying)} ORDER BY new.{key}"
+    )
+
+
+def _update(table: str, columns: Sequence[str], key: str = "id", varying: Sequence[str] | None = None) -> str:
+    varying = columns if varying is None else varying
+    changing = ", ".join(f"{name} = {_source(name, varying)}" for name in columns if name != key)
+    return f"UPDATE {table} SET {changing} FROM {_unnest(varying)} WHERE {table}.{key} = new.{key}"
 
 
 PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
@@ -183,6 +200,10 @@ PARTS: Final = {
     "update_promises": _update("promises", PROMISE_CHANGES),
     "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
     "update_tasks": _update("tasks", TASK_CHANGES),
+    "insert_promises_alike": _insert("promises", rows.PROMISE_COLUMNS, varying=VARYING["insert_promises"]),
+    "update_promises_alike": _update("promises", PROMISE_CHANGES, varying=VARYING["update_promises"]),
+    "insert_tasks_alike": _insert("tasks", rows.TASK_COLUMNS, varying=VARYING["insert_tasks"]),
+    "update_tasks_alike": _update("tasks", TASK_CHANGES, varying=VARYING["update_tasks"]),
     "insert_callbacks": (
         "INSERT INTO callbacks SELECT * FROM unnest(?::text::text[], ?::text::text[]) ON CONFLICT DO NOTHING"
     ),
@@ -236,7 +257,8 @@ OFFERS: Final = (
     f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
     "FOR UPDATE OF p, t SKIP LOCKED) "
     "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
-    f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
+    f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* "
+    "FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "

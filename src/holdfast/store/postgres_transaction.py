@@ -37,14 +37,11 @@ from holdfast.store.interface import (
     Step,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
+from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
 from holdfast.store.scan_sql import POSTGRES, find_query
 
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
-
-_change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CHANGES]
-_task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
-
 
 _offer_order: Final = itemgetter(0, 1, 2)
 
@@ -211,7 +208,7 @@ class Transaction:
             self._held.clear()
             self._held_schedules.clear()
             self._held_queues.clear()
-        parts = _Parts()
+        parts = Parts()
         await self._release_uniques(ws)
         self._save_records(ws, parts)
         self._save_obligations(ws, parts)
@@ -237,14 +234,14 @@ class Transaction:
             if ended:
                 await self._connection.execute(sql.RELEASE_UNIQUES, ended)
 
-    def _save_queues(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_queues(self, ws: WorkingSet, parts: Parts) -> None:
         queues = [queue for name in ws.changed_queues if (queue := ws.queues[name]) is not None]
         held = self._held_queues
         parts.add_rows("insert_queues", [rows.queue_row(queue) for queue in queues if queue.name not in held])
         parts.add_rows("update_queues", [rows.queue_row(queue) for queue in queues if queue.name in held])
         held.update(queue.name for queue in queues)
 
-    def _save_records(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_records(self, ws: WorkingSet, parts: Parts) -> None:
         promises = {
             key: rows.promise_row(promise, ws.is_watched(key))
             for key in ws.changed_promises
@@ -255,12 +252,12 @@ class Transaction:
         if ws.forgotten:
             parts.add("drop_promises", list(ws.forgotten))
             parts.add("drop_tasks", list(ws.forgotten))
-        parts.add_rows("insert_promises", [row for key, row in promises.items() if key not in held])
-        parts.add_rows("update_promises", [row for key, row in promises.items() if key in held], _change_at)
-        parts.add_rows("insert_tasks", [row for key, row in tasks.items() if key not in held])
-        parts.add_rows("update_tasks", [row for key, row in tasks.items() if key in held], _task_change_at)
+        parts.add_records(NEW_PROMISES, [row for key, row in promises.items() if key not in held])
+        parts.add_records(CHANGED_PROMISES, [row for key, row in promises.items() if key in held])
+        parts.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
+        parts.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
 
-    def _save_obligations(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_obligations(self, ws: WorkingSet, parts: Parts) -> None:
         """What was both added and discharged is never written."""
         gone = ws.discharged | ws.forgotten
         parts.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
@@ -276,7 +273,7 @@ class Transaction:
             parts.add("drop_callbacks", list(gone))
             parts.add("drop_listeners", list(gone))
 
-    def _save_schedules(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_schedules(self, ws: WorkingSet, parts: Parts) -> None:
         entries = {key: ws.schedules[key] for key in ws.changed_schedules}
         written = {key: rows.schedule_row(entry) for key, entry in entries.items() if entry is not None}
         held = self._held_schedules
@@ -378,22 +375,3 @@ def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
 
 def _holds_nothing(task: Task) -> bool:
     return task.state == "fulfilled" or task.job is None or task.job.unique is None
-
-
-class _Parts:
-    """The parts of one save: their names and their parameters, side by side."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.arguments: list[Any] = []
-
-    def add(self, name: str, *arguments: Any) -> None:
-        self.names.append(name)
-        self.arguments += arguments
-
-    def add_rows(self, name: str, records: Sequence[rows.Row], only: Sequence[int] = ()) -> None:
-        """Rows as columns, since a parameter is an array."""
-        if records:
-            columns = list(zip(*records, strict=True))
-            wanted = [columns[index] for index in only] if only else columns
-            self.add(name, *map(sql.array_text, wanted))
