@@ -48,7 +48,9 @@ Connect = Callable[[str], Any]
 # Past about this many parameters SQLite takes longer for a row, not shorter: measured in bench/engine.py.
 parameters_per_statement_max: Final = 128
 cache_bytes: Final = 64 * 1024 * 1024
-checkpoint_pages: Final = 4_000
+# Ids that users make fall all over the index: the longer the log, the more often a page is written again
+# before it must be copied into the file. At most so much (64 MB) is read again after a crash.
+checkpoint_pages: Final = 16_000
 busy_ms: Final = 5_000
 
 _encode: Final = msgspec.json.Encoder().encode
