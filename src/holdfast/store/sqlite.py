@@ -45,8 +45,8 @@ from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
 
-# Past about this many parameters SQLite takes longer for a row, not shorter: measured in bench/engine.py.
-parameters_per_statement_max: Final = 128
+# Past about this many parameters a row takes SQLite no less time any more: measured in bench/engine.py.
+parameters_per_statement_max: Final = 256
 cache_bytes: Final = 64 * 1024 * 1024
 # Ids that users make fall all over the index: the longer the log, the more often a page is written again
 # before it must be copied into the file. At most so much (64 MB) is read again after a crash.
