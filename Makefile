@@ -32,7 +32,7 @@ interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fe
 COUNT ?= 1000000
 BACKENDS ?= memory,sqlite
 campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
-	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
+	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS) --snap-every $(or $(SNAP_EVERY),1)
 
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
 	HOLDFAST_HISTORY_ROUNDS=334 HOLDFAST_HISTORY_EACH=133 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 HOLDFAST_WORKER_KILLS=60 \

@@ -14,6 +14,7 @@ import httptools
 from msgspec import Struct
 
 from holdfast.client.endpoints import Endpoint
+from holdfast.protocol.records import Millis
 
 close_s_max: Final = 1.0  # TLS says goodbye, and the other side may not answer
 read_bytes: Final = 262_144
@@ -29,6 +30,7 @@ class Response(Struct, frozen=True):
     status: int
     body: bytes
     retry_after_s: float | None = None
+    node_now: Millis | None = None
 
 
 class Link(Protocol):
@@ -58,10 +60,18 @@ class _Parsed:
         self.has_headers = False
         self.is_complete = False
         self.retry_after_s: float | None = None
+        self.node_now: Millis | None = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after" and value.isdigit():
-            self.retry_after_s = float(value)
+        if not value.isdigit():
+            return
+        match name.lower():
+            case b"retry-after":
+                self.retry_after_s = float(value)
+            case b"holdfast-now":
+                self.node_now = int(value[:20])
+            case _:
+                pass
 
     def on_headers_complete(self) -> None:
         self.has_headers = True
@@ -131,7 +141,7 @@ class Connection:
                 raise Broken(f"The answer is larger than {reply_bytes_max} bytes")
         self._keeps_alive = parser.should_keep_alive()
         self._used_at = asyncio.get_running_loop().time()
-        return Response(parser.get_status_code(), parsed.take(), parsed.retry_after_s)
+        return Response(parser.get_status_code(), parsed.take(), parsed.retry_after_s, parsed.node_now)
 
     async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]:
         """Ask for a response that does not end: its status, and its body as it comes."""

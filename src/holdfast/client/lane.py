@@ -33,6 +33,7 @@ from holdfast.client.errors import (
 )
 from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_replies, encode_request
+from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
@@ -54,6 +55,7 @@ class Manner(Struct, frozen=True):
     persistent: bool = True  # keep trying within limit_s, or raise at the first failure
     connect: Opener = Connection.open
     chance: Random = field(default_factory=Random)  # spreads load, guards nothing
+    clock: SteadyClock = field(default_factory=far_clock)  # follows the node's
 
 
 class _Submission:
@@ -193,6 +195,7 @@ class Lane:
             return
         for submission in batch:
             submission.sent = True
+        asked_at = self._manner.clock.read()
         try:
             async with asyncio.timeout(self._manner.attempt_s):
                 response = await connection.post(
@@ -203,6 +206,8 @@ class Lane:
             await self._unanswered(batch, error)
             return
         self._route.succeeded()
+        if response.node_now is not None:
+            self._manner.clock.follow(response.node_now, asked_at)
         await self._answered(batch, response)
 
     async def _connect(self) -> Link:

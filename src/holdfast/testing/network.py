@@ -163,8 +163,8 @@ class SimulatedLink:
         delay_s = self._network.delay_s()
         if faults.strikes("reply delayed", name):
             delay_s = faults.chance.uniform(*late_s)
-        waits = next((float(value) for key, value in headers if key == b"retry-after"), None)
-        response = Response(status, content, waits)
+        numbers = {name: int(value) for name, value in headers}
+        response = Response(status, content, numbers.get(b"retry-after"), numbers.get(b"holdfast-now"))
         self._loop.call_later(delay_s, self._deliver, answer, response, context=self.caller.context)
 
     def _deliver(self, answer: "asyncio.Future[Response]", response: Response) -> None:

@@ -33,9 +33,9 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
-from holdfast.client.interface import Client
 from holdfast.engine import Rules
 from holdfast.node import Node
+from holdfast.node.clock import far_clock
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
@@ -303,7 +303,7 @@ class Simulation:
             await node.start()
             place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
         if place.has_worker:
-            client = EmbeddedClient(place.node) if place.node is not None else self._connect(process)
+            client = self._connect(place, process) if place.node is None else EmbeddedClient(place.node)
             place.session = self._session(place, process, client, worker=True)
             await place.session.open()
 
@@ -325,7 +325,9 @@ class Simulation:
         """The caller's process: the app is open in it, and the scenario runs."""
         assert self._scenario is not None
         assert self._finished is not None
-        session = self._session(place, process, self._connect(process, caller_patience_s), worker=False)
+        session = self._session(
+            place, process, self._connect(place, process, caller_patience_s), worker=False
+        )
         self.caller_session = place.session = session
         await session.open()
         self.app.lend(None, None, None)
@@ -335,14 +337,16 @@ class Simulation:
         if not self._finished.done():
             self._finished.set_result(None)
 
-    def _session(self, place: Place, process: Process, client: Client, *, worker: bool) -> Session:
+    def _session(
+        self, place: Place, process: Process, client: EmbeddedClient | HttpClient, *, worker: bool
+    ) -> Session:
         settings = replace(
             self.app.settings, worker=worker, lease_s=self.plan.lease_s, concurrency=self.plan.concurrency
         )
         chance = self._chance(process)
         seams = Seams(
             client=WitnessedClient(client, self.witness, process),
-            now=partial(self._clock, place),
+            now=client.now,
             runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
             choose=choose,
             pid=process.name,
@@ -377,10 +381,13 @@ class Simulation:
         except Untrue as error:
             self.troubles.append(str(error))
 
-    def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
+    def _connect(self, place: Place, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
         connect = partial(self.network.connect, process)
-        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=self._chance(process))
+        clock = far_clock(partial(self._clock, place), self.loop.millis)
+        return HttpClient(
+            urls, limit_s=patience_s, connect=connect, chance=self._chance(process), clock=clock
+        )
 
     def _clock(self, place: Place) -> int:
         return self.loop.millis() + place.skew_ms

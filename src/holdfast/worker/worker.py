@@ -29,6 +29,7 @@ from holdfast.protocol.requests import (
     TaskHeartbeat,
     TaskRelease,
 )
+from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution import Ending, Execution
 from holdfast.worker.registry import Registry
 from holdfast.worker.surroundings import Surroundings
@@ -173,6 +174,9 @@ class Worker:
             if is_warm:
                 await execution.catch_up()
             ending = await execution.drive()
+        except WorkerError as error:  # not ours to run, or not as it is: perhaps after the next deployment
+            log.error("%s cannot be run here: %s", task_id, error, extra={"execution": task_id})
+            await self._give_back(claim, execution, error)
         except Exception as error:
             log.exception("an execution could not be driven", extra={"execution": task_id})
             await self._give_back(claim, execution, error)
