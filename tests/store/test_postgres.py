@@ -12,8 +12,8 @@ import pytest
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
-from holdfast.protocol.requests import PromiseSearch, PromiseSettle, Request, TaskClaim
-from holdfast.store import postgres
+from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
+from holdfast.store import postgres, postgres_transaction
 from holdfast.store import postgres_statements as sql
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
@@ -358,3 +358,47 @@ async def test_rows_come_back_whether_they_are_alike_or_not(store: PostgresStore
     assert [promise.state for promise in seen] == [odd.data.state, *["resolved"] * 3]  # type: ignore[attr-defined]
     assert [promise.value.data for promise in seen[1:]] == ["1", "2", "3"]
     assert [promise.tags.get("resonate:target", "") for promise in seen] == targets
+
+
+async def test_a_task_can_be_claimed_while_somebody_begins_to_listen(
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_transaction, "passed_over_rests_s", ())
+    await commit(store, create("a", target="poll://any@g"))
+    listening = await asyncpg.connect(url)
+    async with listening.transaction():
+        await listening.fetch(sql.LOCK_LISTENED, ["a"])
+        claimed = await commit(store, ask(TaskClaim(["g"], 1, "p", 60_000)))
+    await listening.close()
+    assert [each.task.id for each in claimed.replies[0].data.tasks] == ["a"]  # type: ignore[union-attr]
+
+
+async def test_who_begins_to_listen_while_a_claim_finds_the_task_expired_is_told(
+    store: PostgresStore, url: str
+) -> None:
+    entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": f'{{"goodUntil":{FAR - 1}}}'}
+    await commit(store, ask(PromiseCreate("a", FAR, tags=entries)))
+    execute(url, f"UPDATE tasks SET job = replace(job, '{FAR - 1}', '1')")
+    listening = await asyncpg.connect(url)
+    async with listening.transaction():
+        await listening.fetch(sql.LOCK_LISTENED, ["a"])
+        await listening.execute("INSERT INTO listeners VALUES ('a', 'poll://uni@w/1', 'A')")
+        claim = asyncio.create_task(commit(store, ask(TaskClaim(["queue.q"], 1, "p", 60_000))))
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        async with asyncio.timeout(20):
+            while not claim.done() and not await listening.fetchval(waiting):
+                pass
+        assert not claim.done()
+    outcome = await claim
+    await listening.close()
+    assert outcome.replies[0].data.tasks == []  # type: ignore[union-attr]
+    assert [message.address for message in outcome.messages] == ["poll://uni@w/1"]
+
+
+async def test_listening_and_claiming_in_one_commit_see_the_same_task(store: PostgresStore, url: str) -> None:
+    """The listener's share is not enough for the claim of the same task: all of it is done once more."""
+    await commit(store, create("a", target="poll://any@g"))
+    outcome = await commit(store, listen("a", "poll://uni@w/1"), ask(TaskClaim(["g"], 1, "p", 60_000)))
+    assert [each.task.version for each in outcome.replies[1].data.tasks] == [1]  # type: ignore[union-attr]
+    done = await commit(store, settle("a"))
+    assert [message.address for message in done.messages] == ["poll://uni@w/1"]

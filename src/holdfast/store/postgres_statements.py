@@ -105,17 +105,19 @@ NOW: Final = f"SELECT {_CLOCK}"
 # Rows are locked in the order of their ids. Each line tells the time after its row was locked; there is
 # one line even if no row was found.
 _LOCK: Final = (
-    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR UPDATE{wait}) "
+    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR {how}) "
     f"SELECT {_CLOCK}, held.id FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 _NAMED: Final = "p.id = ANY($1::text[])"
 _NAMED_AND_AWAITING: Final = (
     "p.id IN (SELECT unnest($1::text[]) UNION SELECT awaiter FROM callbacks WHERE awaited = ANY($2::text[]))"
 )
-LOCK: Final = _LOCK.format(which=_NAMED, wait="")
-LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, wait=" NOWAIT")
-LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait="")
-LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait=" NOWAIT")
+LOCK: Final = _LOCK.format(which=_NAMED, how="UPDATE")
+LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, how="UPDATE NOWAIT")
+LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE")
+LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE NOWAIT")
+# Beside this lock a task can be claimed (OFFERS), and nothing else can happen to the promise.
+LOCK_LISTENED: Final = _LOCK.format(which=_NAMED, how="KEY SHARE")
 LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
 
 # The time comes along, behind the columns that anybody asked for.
@@ -255,7 +257,7 @@ VIEW_OFFERS: Final = (
 # nothing was found, stands how many offers there are when there was room for more: others hold the rest.
 OFFERS: Final = (
     f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
-    "FOR UPDATE OF p, t SKIP LOCKED) "
+    "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED) "
     "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
     f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* "
     "FROM (VALUES (1)) one LEFT JOIN held ON true"

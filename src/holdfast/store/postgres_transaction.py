@@ -11,6 +11,10 @@ it began, so what is read after a row was locked is the newest there is, and sta
 3. An id without a row cannot be locked. Whoever creates it first wins; the insert of the second meets the
    unique key, and its work runs again and finds the row.
 4. Claims and sweeps pass over what others hold.
+5. A claim changes tasks only, and whoever begins to listen changes neither the promise nor its task. So
+   these two share a promise (`_listened`, `_claimed`), which both keep from being settled. What does more
+   with such a promise in the same transaction must hold it alone: the claim asks for it at once before it
+   lets a promise expire, and else the work runs again, as in rule 1.
 """
 
 import asyncio
@@ -63,6 +67,8 @@ class Transaction:
         self._store_clock_from = store_clock_from
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
         self._held: set[str] = set()  # those that exist
+        self._listened: set[str] = set()  # of those, what others may claim meanwhile
+        self._claimed: set[str] = set()  # and what others may begin to listen to
         self._held_schedules: set[str] = set()
         self._held_queues: set[str] = set()
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
@@ -125,6 +131,13 @@ class Transaction:
         self._now = max(self._now or 0, found[-1][0])
         self._note_held(row[1] for row in found if row[1] is not None)
 
+    async def _lock_listened(self, ids: set[str]) -> None:
+        found = await self._connection.fetch(sql.LOCK_LISTENED, list(ids))
+        self._now = found[-1][0]
+        self._listened |= ids
+        self._asked |= ids
+        self._note_held(row[1] for row in found if row[1] is not None)
+
     def _note_held(self, ids: Iterable[str]) -> None:
         self._held.update(ids)
         self._asked |= self._held
@@ -141,10 +154,17 @@ class Transaction:
 
     async def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
         named = footprint.promises | footprint.obligations | footprint.branches_of
+        if footprint.listened and not named and not self._asked:
+            await self._lock_listened(footprint.listened)
+        else:
+            named = named | footprint.listened
         seen_unlocked = {key for key in named - self._asked if key in ws.promises}
-        if seen_unlocked:
-            raise RunAgain(seen_unlocked)
-        await self._lock(named, list(footprint.obligations))
+        if seen_unlocked or not self._listened.isdisjoint(named):
+            raise RunAgain(seen_unlocked | named & self._listened)
+        if shared := footprint.obligations & self._claimed:
+            self._claimed -= shared
+            self._asked -= shared
+        await self._lock(named, list(footprint.obligations | footprint.listened))
         await self._lock_schedules(footprint.schedules - self._held_schedules)
         await self._drive(load(ws, footprint))
 
@@ -200,7 +220,9 @@ class Transaction:
 
     async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.forgotten.keys()
-        unlocked = changed - self._asked
+        unlocked = (
+            changed - self._asked | changed & self._listened | ws.changed_promises.keys() & self._claimed
+        )
         if unlocked:
             raise RunAgain(unlocked)
         if ws.cleared:
@@ -330,7 +352,9 @@ class Transaction:
             passed_over = passed_over or len(held) < (lines[0][0] or 0)
             best += held
         chosen = sorted(best, key=_offer_order)[: scan.limit]
-        self._note_held(row[2] for row in best)
+        found = {row[2] for row in best}
+        self._claimed |= found - self._asked
+        self._note_held(found)
         self._fresh = {row[2]: row[3:] for row in chosen}
         return chosen, passed_over and len(chosen) < scan.limit
 
