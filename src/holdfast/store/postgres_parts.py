@@ -23,7 +23,7 @@ class Records:
 
 
 NEW_PROMISES: Final = Records("insert_promises", rows.PROMISE_COLUMNS, rows.PROMISE_COLUMNS)
-CHANGED_PROMISES: Final = Records("update_promises", rows.PROMISE_COLUMNS, sql.PROMISE_CHANGES)
+CHANGED_PROMISES: Final = Records("update_promises", rows.PROMISE_CHANGES, rows.PROMISE_CHANGES)
 NEW_TASKS: Final = Records("insert_tasks", rows.TASK_COLUMNS, rows.TASK_COLUMNS)
 CHANGED_TASKS: Final = Records("update_tasks", rows.TASK_COLUMNS, sql.TASK_CHANGES)
 

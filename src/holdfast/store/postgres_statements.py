@@ -183,7 +183,6 @@ def _update(table: str, columns: Sequence[str], key: str = "id", varying: Sequen
     return f"UPDATE {table} SET {changing} FROM {_unnest(varying)} WHERE {table}.{key} = new.{key}"
 
 
-PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
 TASK_CHANGES: Final = tuple(
     name
     for name in rows.TASK_COLUMNS
@@ -199,11 +198,11 @@ RELEASE_UNIQUES: Final = "UPDATE tasks SET job_unique = NULL WHERE id = ANY($1::
 
 PARTS: Final = {
     "insert_promises": _insert("promises", rows.PROMISE_COLUMNS),
-    "update_promises": _update("promises", PROMISE_CHANGES),
+    "update_promises": _update("promises", rows.PROMISE_CHANGES),
     "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
     "update_tasks": _update("tasks", TASK_CHANGES),
     "insert_promises_alike": _insert("promises", rows.PROMISE_COLUMNS, varying=VARYING["insert_promises"]),
-    "update_promises_alike": _update("promises", PROMISE_CHANGES, varying=VARYING["update_promises"]),
+    "update_promises_alike": _update("promises", rows.PROMISE_CHANGES, varying=VARYING["update_promises"]),
     "insert_tasks_alike": _insert("tasks", rows.TASK_COLUMNS, varying=VARYING["insert_tasks"]),
     "update_tasks_alike": _update("tasks", TASK_CHANGES, varying=VARYING["update_tasks"]),
     "insert_callbacks": (

@@ -280,18 +280,21 @@ class Transaction:
         held.update(queue.name for queue in queues)
 
     def _save_records(self, ws: WorkingSet, parts: Parts) -> None:
-        promises = {
-            key: rows.promise_row(promise, ws.is_watched(key))
-            for key in ws.changed_promises
-            if (promise := ws.promises[key]) is not None
-        }
-        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
         held = self._held
+        new: list[rows.Row] = []
+        changed: list[rows.Row] = []
+        for key in ws.changed_promises:
+            promise = ws.promises[key]
+            if promise is not None and key in held:
+                changed.append(rows.promise_changes(promise, ws.is_watched(key)))
+            elif promise is not None:
+                new.append(rows.promise_row(promise, ws.is_watched(key)))
+        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
         if ws.forgotten:
             parts.add("drop_promises", list(ws.forgotten))
             parts.add("drop_tasks", list(ws.forgotten))
-        parts.add_records(NEW_PROMISES, [row for key, row in promises.items() if key not in held])
-        parts.add_records(CHANGED_PROMISES, [row for key, row in promises.items() if key in held])
+        parts.add_records(NEW_PROMISES, new)
+        parts.add_records(CHANGED_PROMISES, changed)
         parts.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
         parts.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
 
