@@ -221,6 +221,8 @@ def _unsent(order: Order, error: Exception) -> Sent:
 
 
 def _arguments(call: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(call, tuple):
+        return call, {}
     if isinstance(call, Mapping):
         return (), dict(call)
     if isinstance(call, str | bytes):
