@@ -350,14 +350,18 @@ def test_the_binaries_are_there() -> None:
 @pytest.mark.parametrize("targets", [["poll://any@g"] * 4, ["poll://any@g", "poll://any@h", "http://h", ""]])
 async def test_rows_come_back_whether_they_are_alike_or_not(store: PostgresStore, targets: list[str]) -> None:
     """What all rows of a save have in common travels once; what they have not, row by row."""
-    tags = [{"target": target} if target else {} for target in targets]
-    await commit(store, *(create(f"p{index}", **each) for index, each in enumerate(tags)))
+    names = [f"p{index}" for index in range(4)]
+    made = [
+        create(name, target=target) if target else create(name)
+        for name, target in zip(names, targets, strict=True)
+    ]
+    await commit(store, *made)
     claimed = await commit(store, ask(TaskClaim(["g", "h"], 4, "p", 60_000)))
     held = [each.task.id for each in claimed.replies[0].data.tasks]  # type: ignore[union-attr]
     assert held == [f"p{index}" for index, target in enumerate(targets) if target.startswith("poll")]
     odd = ask(PromiseSettle("p0", "rejected")) if len({*targets}) > 1 else settle("p0")
     await commit(store, odd, *(settle(f"p{index}", str(index)) for index in range(1, 4)))
-    seen = [promise_of(reply) for reply in (await commit(store, *map(get, ["p0", "p1", "p2", "p3"]))).replies]
+    seen = [promise_of(reply) for reply in (await commit(store, *map(get, names))).replies]
     assert [promise.state for promise in seen] == [odd.data.state, *["resolved"] * 3]  # type: ignore[attr-defined]
     assert [promise.value.data for promise in seen[1:]] == ["1", "2", "3"]
     assert [promise.tags.get("resonate:target", "") for promise in seen] == targets
@@ -368,7 +372,7 @@ async def test_a_task_can_be_claimed_while_somebody_begins_to_listen(
 ) -> None:
     monkeypatch.setattr(postgres_transaction, "passed_over_rests_s", ())
     await commit(store, create("a", target="poll://any@g"))
-    listening = await asyncpg.connect(url)
+    listening = await Connector(url).connect()
     async with listening.transaction():
         await listening.fetch(sql.LOCK_LISTENED, ["a"])
         claimed = await commit(store, ask(TaskClaim(["g"], 1, "p", 60_000)))
@@ -382,7 +386,7 @@ async def test_who_begins_to_listen_while_a_claim_finds_the_task_expired_is_told
     entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": f'{{"goodUntil":{FAR - 1}}}'}
     await commit(store, ask(PromiseCreate("a", FAR, tags=entries)))
     execute(url, f"UPDATE tasks SET job = replace(job, '{FAR - 1}', '1')")
-    listening = await asyncpg.connect(url)
+    listening = await Connector(url).connect()
     async with listening.transaction():
         await listening.fetch(sql.LOCK_LISTENED, ["a"])
         await listening.execute("INSERT INTO listeners VALUES ('a', 'poll://uni@w/1', 'A')")
