@@ -49,8 +49,9 @@ Connect = Callable[[str], Any]
 parameters_per_statement_max: Final = 256
 cache_bytes: Final = 64 * 1024 * 1024
 # Ids that users make fall all over the index: the longer the log, the more often a page is written again
-# before it must be copied into the file. At most so much (64 MB) is read again after a crash.
-checkpoint_pages: Final = 16_000
+# before it must be copied into the file. But until it has that length once, every commit makes it grow, and
+# to sync a file that grows takes a disk two or three times as long. (In pages of 4 kB.)
+checkpoint_pages: Final = 8_000
 busy_ms: Final = 5_000
 
 _encode: Final = msgspec.json.Encoder().encode
