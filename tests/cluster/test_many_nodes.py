@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -27,7 +27,7 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import Asked, play
 from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
-from tests.postgres import PostgresServer, database_url, execute
+from tests.postgres import PostgresServer, execute
 from tests.requests import acquire, ask, create, get, listen, promise_of, settle
 from tests.seeds import chosen_seed
 from tests.server.http import Connection
@@ -37,17 +37,6 @@ ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
 EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "12"))  # a caller's operations in a round
 LATEST = migrations("postgres")[-1][0]
 SEED = chosen_seed()
-
-
-@pytest.fixture
-async def url() -> str:
-    return database_url()
-
-
-@pytest.fixture
-async def nodes(url: str) -> AsyncIterator[list[Node]]:
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(Node(PostgresStore(url))) for _ in range(3)]
 
 
 def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
