@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: simulate simulate-versions
-.PHONY: help demo test check format lock clean campaign-model campaign-cluster bench chaos fuzz mutants campaign-power soak audit sbom
+.PHONY: help demo test check format lock clean campaign-model campaign-cluster campaign-streams bench chaos fuzz mutants campaign-power soak audit sbom
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -32,12 +32,15 @@ interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fe
 COUNT ?= 1000000
 BACKENDS ?= memory,sqlite
 campaign-model: $(STAMP)  ## random operations to the oracle and every store, compared (COUNT, SEED, BACKENDS)
-	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS)
+	$(BIN)/python -m tests.model.differential --count $(COUNT) $(if $(SEED),--seed $(SEED)) --backends $(BACKENDS) --snap-every $(or $(SNAP_EVERY),1)
 
 campaign-cluster: $(STAMP)  ## many nodes on PostgreSQL, killed again and again (ARGS)
 	HOLDFAST_HISTORY_ROUNDS=334 HOLDFAST_HISTORY_EACH=133 HOLDFAST_KILLS=100 HOLDFAST_SERVER_KILLS=40 HOLDFAST_WORKER_KILLS=60 \
 		HOLDFAST_UPGRADE_ROUNDS=40 HOLDFAST_POOLED_OPERATIONS=20000 HOLDFAST_BACKLOG=1000000 \
 		$(BIN)/python -m pytest -n 2 tests/cluster --durations 5 $(ARGS)
+
+campaign-streams: $(STAMP)  ## so many idle workers on one server (STREAMS)
+	HOLDFAST_STREAMS=$(or $(STREAMS),10000) $(BIN)/python -m pytest tests/server/test_many_streams.py $(ARGS)
 
 simulate: $(STAMP)  ## nodes, workers and faults in virtual time, a world a seed (COUNT, FIRST; SEED repeats one)
 	$(BIN)/python -m tests.simulation.campaign $(if $(SEED),--seed $(SEED),--first $(or $(FIRST),0) \

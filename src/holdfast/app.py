@@ -200,27 +200,25 @@ class App(Declaring):
 
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
         """
-        tags: dict[str, str] = {}
         if isinstance(workflow, str):
-            name, version, group, timeout_s, returns = workflow, 0, None, None, Any
+            name, group, timeout_s, returns = workflow, None, None, Any
             tags = check_user_tags(kwargs.pop("tags", None))
+            promise_id: str = kwargs.pop("id", None) or self._new_id(name)
+            param = self.payloads.encode_call(name, args, kwargs, 0)
         else:
-            name, version, group, timeout_s = (
-                workflow.name,
-                workflow.version,
-                workflow.group,
-                workflow.timeout_s,
-            )
+            name, group, timeout_s = workflow.name, workflow.group, workflow.timeout_s
             signature = signature_of(workflow.function)
             returns = signature.returns
             own = {parameter.name for parameter in signature.parameters or ()}
             given = None if "tags" in own else kwargs.pop("tags", None)
             tags = workflow.tags | check_user_tags(given)
+            promise_id = kwargs.pop("id", None) or self._new_id(name)
             self.providers.check(workflow.function, kwargs)
-        promise_id: str = kwargs.pop("id", None) or self._new_id(name)
+            supplied = frozenset(self.providers.wanted_by(workflow.function))
+            param = self.payloads.encode_call(name, args, kwargs, workflow.version, signature, supplied)
 
         async def create() -> None:
-            await self.session.start(promise_id, name, version, args, kwargs, group, timeout_s, tags)
+            await self.session.start(promise_id, param, group, timeout_s, tags)
 
         if self._is_here():
             return Handle(self, promise_id, returns, asyncio.ensure_future(create()))

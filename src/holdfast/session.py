@@ -16,13 +16,13 @@ from holdfast.client.asking import ask
 from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
 from holdfast.node import Node
-from holdfast.node.clock import wall_clock
+from holdfast.node.clock import Clock, wall_clock
 from holdfast.node.group import Outcome
 from holdfast.protocol import limits, tags
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.messages import Unblock
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import (
     PromiseCreate,
@@ -43,7 +43,7 @@ from holdfast.tasks.order import Order, fresh_end
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import Declarations
 from holdfast.tasks.worker import TaskWorker
-from holdfast.worker.cancellation import ask_to_cancel, origin_of
+from holdfast.worker.cancellation import cancel_requests
 from holdfast.worker.errors import NoStoreHere
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
@@ -79,7 +79,7 @@ class Seams(Struct, frozen=True):
     """Where holdfast.testing takes hold: the client, the clock, who performs steps, who chooses notes."""
 
     client: Client | None = None
-    now: Callable[[], int] = wall_clock
+    now: Clock | None = None  # else the node's, as the client knows it
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
     fresh: Callable[[], str] = fresh_end  # the ends of ids that nobody chose
@@ -130,15 +130,11 @@ class Session:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._client = await self._connect()
+        self._client, clock = await self._connect()
+        self.now = self._seams.now or clock
+        self.fresh = self._seams.fresh
         self.desk = Desk(
-            self._client,
-            self._payloads,
-            self._tasks,
-            self._errors,
-            self._seams.now,
-            self._seams.fresh,
-            self.settled,
+            self._client, self._payloads, self._tasks, self._errors, self.now, self.fresh, self.settled
         )
         self._runner = self._seams.runner()
         try:
@@ -180,7 +176,7 @@ class Session:
             pid=self._pid,
             settings=self._settings.tasks,
             lease_s=self._settings.lease_s,
-            now=self._seams.now,
+            now=self.now,
             runner=None if self._seams.client is None else self._seams.runner(),
             polls=self._seams.client is None or self._seams.loses_messages,
             chance=self._seams.chance,
@@ -236,9 +232,10 @@ class Session:
         held_count = 0 if self._task_worker is None else self._task_worker.held_count
         return self._worker is not None and not self._worker.held_count + held_count
 
-    async def _connect(self) -> Client:
+    async def _connect(self) -> tuple[Client, Clock]:
+        """A client, and the clock of its node."""
         if self._seams.client is not None:
-            return self._seams.client
+            return self._seams.client, wall_clock
         url = self._settings.url
         retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
@@ -246,13 +243,14 @@ class Session:
                 raise NoStoreHere("This app talks to a server, so it cannot decide what that forgets")
             from holdfast.client.http import HttpClient
 
-            return HttpClient(url.split(","), token=self._settings.token)
+            far = HttpClient(url.split(","), token=self._settings.token)
+            return far, far.now
         from holdfast.client.embedded import EmbeddedClient
 
         retention_ms = None if retention_s is None else round(retention_s * 1000)
         self._node = Node(open_store(url), retention_ms=retention_ms)
         await self._node.start()
-        return EmbeddedClient(self._node)
+        return EmbeddedClient(self._node), self._node.now
 
     def surroundings(self) -> Surroundings:
         return Surroundings(
@@ -262,7 +260,7 @@ class Session:
             inbox=self._inbox,
             address=self._address,
             group=self._settings.group,
-            now=self._seams.now,
+            now=self.now,
             choose=self._seams.choose,
             known_errors=self._errors,
             report=_report,
@@ -323,10 +321,7 @@ class Session:
     async def start(
         self,
         promise_id: str,
-        workflow: str,
-        version: int,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        param: Value,
         group: str | None,
         timeout_s: float | None,
         user_tags: Mapping[str, str],
@@ -339,16 +334,9 @@ class Session:
             "resonate:scope": "global",
             tags.TARGET: f"poll://any@{group or self._settings.group}",
         }
-        now = self._seams.now()
+        now = self.now()
         timeout_at = limits.instant_ms_max if timeout_s is None else now + round(timeout_s * 1000)
-        param = self._payloads.encode_call(workflow, args, kwargs, version)
         return await self._ask("promise.create", PromiseCreate(promise_id, timeout_at, param, entries))
-
-    def now(self) -> int:
-        return self._seams.now()
-
-    def fresh(self) -> str:
-        return self._seams.fresh()
 
     async def result(self, promise_id: str, returns: Any) -> Any:
         return self._outcome(await self.settled(promise_id), returns)
@@ -384,10 +372,7 @@ class Session:
 
     async def cancel(self, promise_id: str, *, now: bool) -> None:
         root = await self._ask("promise.get", PromiseGet(promise_id))
-        if now or tags.TARGET not in root.tags:
-            await self._ask("promise.settle", PromiseSettle(promise_id, "rejected_canceled"))
-        elif root.state == "pending":
-            await self._ask_all(ask_to_cancel(root.id, origin_of(root), root.timeout_at))
+        await self._ask_all(cancel_requests(root, now=now))
 
     async def settle(self, promise_id: str, value: Any) -> None:
         """Settle a promise that a workflow waits for."""

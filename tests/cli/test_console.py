@@ -187,6 +187,21 @@ def test_a_tree_is_drawn(run: Run, data: Data) -> None:
     assert run("tree", "no-such-tree").code == 1
 
 
+def test_an_execution_is_asked_to_cancel_itself_and_then_ended(run: Run, data: Data) -> None:
+    run("invoke", "trip", "--func", "f", "--target", "poll://any@nobody")
+    assert "was asked to cancel itself" in run("cancel", "trip").out
+    assert data("promises", "get", "trip:cancel")["promise"]["state"] == "resolved"
+    assert data("promises", "get", "trip")["promise"]["state"] == "pending", "its code decides how it ends"
+    assert run("cancel", "trip", "--now").out == "trip is rejected_canceled\n"
+    assert run("cancel", "trip").out == "trip is rejected_canceled\n", "asking again changes nothing"
+
+
+def test_a_promise_that_nobody_drives_is_cancelled_at_once(run: Run) -> None:
+    run("promises", "create", "question", "--timeout", "1h")
+    assert run("cancel", "question").out == "question is rejected_canceled\n"
+    assert run("cancel", "no such thing").code == 1
+
+
 def test_the_status_counts(run: Run, data: Data) -> None:
     group = 'of "all" sorts'
     data("invoke", "counted", "--func", "f", "--target", f"poll://any@{group}")

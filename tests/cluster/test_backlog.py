@@ -60,14 +60,22 @@ async def connection(filled: str) -> AsyncIterator[Any]:
 
 
 async def pages(connection: Any, statement: str, *parameters: Any) -> int:
-    """How many pages a statement touches. It may read no table from end to end."""
+    """How many pages a statement touches under its lasting plan. It may read no table from end to end."""
     async with connection.transaction():
-        rows = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", *parameters)
+        await connection.execute(f"PREPARE lasting AS {statement}")
+        call = f"EXECUTE lasting ({', '.join(map(literal, parameters))})"
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {call}")
     plan = "\n".join(row[0] for row in rows)
     assert "Seq Scan" not in plan, plan
     found = re.search(r"Buffers: shared([^\n]*)", plan)
     assert found is not None, plan
     return sum(int(number) for number in re.findall(r"(?:hit|read)=(\d+)", found[1]))
+
+
+def literal(parameter: int | str | list[str]) -> str:
+    if isinstance(parameter, list):
+        return f"ARRAY[{', '.join(map(literal, parameter))}]::text[]"
+    return f"'{parameter}'" if isinstance(parameter, str) else str(parameter)
 
 
 ANY = 2**31

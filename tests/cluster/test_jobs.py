@@ -6,8 +6,6 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -28,23 +26,11 @@ from holdfast.protocol.requests import (
 )
 from holdfast.protocol.requests.promises import SettleAction
 from holdfast.store import postgres_statements as sql
-from holdfast.store.postgres import PostgresStore
-from tests.postgres import database_url, execute
+from tests.postgres import execute
 from tests.requests import ask
 from tests.seeds import seed_for_test
 
 FAR = 9_000_000_000_000
-
-
-@pytest.fixture
-async def url() -> str:
-    return database_url()
-
-
-@pytest.fixture
-async def nodes(url: str) -> AsyncIterator[list[Node]]:
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(Node(PostgresStore(url))) for _ in range(3)]
 
 
 def job(name: str, **spec: Any) -> Request:

@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -27,7 +27,7 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import Asked, play
 from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
-from tests.postgres import PostgresServer, database_url, execute
+from tests.postgres import PostgresServer, execute
 from tests.requests import acquire, ask, create, get, listen, promise_of, settle
 from tests.seeds import chosen_seed
 from tests.server.http import Connection
@@ -37,17 +37,6 @@ ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
 EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "12"))  # a caller's operations in a round
 LATEST = migrations("postgres")[-1][0]
 SEED = chosen_seed()
-
-
-@pytest.fixture
-async def url() -> str:
-    return database_url()
-
-
-@pytest.fixture
-async def nodes(url: str) -> AsyncIterator[list[Node]]:
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(Node(PostgresStore(url))) for _ in range(3)]
 
 
 def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
@@ -280,6 +269,7 @@ async def test_skewed_node_clocks_change_nothing(url: str) -> None:
             instants.append(promise_of(reply).created_at)
         assert instants == sorted(instants)
         assert abs(instants[-1] - time.time_ns() // 1_000_000) < 2_000
+        assert abs(ahead.now() - behind.now()) < 1_000, "what workers beside them go by"
         await ahead.request([create("t", instants[-1] + 500, timer="true"), listen("t", "poll://any@me")])
         began = time.monotonic()
         await asyncio.wait_for(mailbox.receive(), 5)

@@ -6,8 +6,7 @@ import asyncio
 import importlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -51,9 +50,8 @@ def pooled(request: pytest.FixtureRequest) -> Iterator[Pooled]:
 
 
 @pytest.fixture
-async def nodes(pooled: Pooled) -> AsyncIterator[list[Node]]:
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(Node(PostgresStore(pooled.url))) for _ in range(3)]
+async def url(pooled: Pooled) -> str:
+    return pooled.url
 
 
 async def connect(url: str) -> Any:

@@ -144,7 +144,8 @@ class Feeder:
                     [reply] = await self._node.request([create(name, target="poll://any@g", branch=name)])
                     assert reply.status == 200
                 else:
-                    await self._app.session.start(name, "keep_books", 1, (name,), {}, "g", None, {})
+                    param = self._app.payloads.encode_call("keep_books", (name,), {}, 1)
+                    await self._app.session.start(name, param, "g", None, {})
                 self.names.append(name)
             await asyncio.sleep(0.02)
         until = time.monotonic() + 60

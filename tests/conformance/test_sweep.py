@@ -149,12 +149,28 @@ def test_a_task_past_its_timeout_whose_lease_lapses_is_not_offered(wire: Wire) -
 # -- retries -----------------------------------------------------------------------------------------------
 
 
-def test_a_pending_task_is_offered_again_at_every_retry_instant(wire: Wire) -> None:
+def test_a_task_that_nobody_takes_is_offered_again_after_resting_as_long_as_it_has_waited(wire: Wire) -> None:
     wire.create("t", target=WORKERS)
-    for turn in range(1, 4):
-        wire.tick(T0 + turn * RETRY_MS)
+    for waited in (1, 2, 4, 8):
+        wire.tick(T0 + waited * RETRY_MS)
         assert wire.offers("t") == [0]
-        assert wire.due("t") == (0, T0 + (turn + 1) * RETRY_MS)
+        assert wire.due("t") == (0, T0 + 2 * waited * RETRY_MS)
+
+
+def test_it_rests_an_hour_at_most(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    for hours in (5, 6, 7):
+        wire.tick(T0 + hours * HOUR)
+        assert wire.due("t") == (0, T0 + (hours + 1) * HOUR)
+
+
+def test_a_task_that_is_woken_after_a_long_life_waits_anew(wire: Wire) -> None:
+    wire.suspended("t", "p")
+    wire.now = T0 + 5 * HOUR
+    wire.settle("p")
+    assert wire.due("t") == (0, wire.now + RETRY_MS)
+    wire.tick(wire.now + RETRY_MS)
+    assert wire.due("t") == (0, T0 + 5 * HOUR + 2 * RETRY_MS)
 
 
 def test_a_retry_instant_does_not_move_before_it_is_due(wire: Wire) -> None:

@@ -20,6 +20,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,6 +74,7 @@ def run(
     snap_every: int = 1,
     invariants: bool = True,
     enforce_quotas: bool = True,
+    tell: Callable[[int], None] | None = None,
 ) -> Report:
     """Run `count` operations; raises `Difference` at the first thing that is wrong."""
     witness = Witness()
@@ -102,6 +104,8 @@ def run(
                 raise Difference(_explain(name, backend, seed, count, steps, epoch, step, wrong))
         if _kind(step) == "debug.reset":
             epoch.clear()
+        if tell is not None:
+            tell(done)
     report = Report(done, time.monotonic() - started, witness.seen)
     missed = quotas.unmet(witness.seen, done) if enforce_quotas and done >= quotas.COUNT_MIN else []
     if missed:
@@ -302,17 +306,29 @@ def main() -> int:
     parser.add_argument(
         "--snap-every", type=int, default=1, help="steps between two comparisons of snapshots"
     )
+    parser.add_argument(
+        "--tell-every", type=int, default=100_000, help="operations between two signs of life"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what was seen how often")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
     names = [name for name in options.backends.split(",") if name]
     print(f"seed {seed}, {options.count} operations, oracle and {names or 'nothing else'}", flush=True)
+    told = 0
+
+    def tell(done: int) -> None:
+        nonlocal told
+        if done >= told + options.tell_every:
+            told = done
+            print(f"{done:,}", flush=True)
+
     try:
         report = run(
             count=options.count,
             seed=seed,
             backends={name: open_named(name) for name in names},
             snap_every=options.snap_every,
+            tell=tell,
         )
     except Difference as difference_found:
         print(difference_found)

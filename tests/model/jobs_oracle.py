@@ -76,9 +76,12 @@ class JobsOracle:
 
     def wait(self, job: Json, now: int, until: int = 0) -> None:
         """Pending, and either resting until an instant or on offer."""
-        job.update(state="pending", pid=None, acquired=None, parked=until > now)
-        rest = max(RETRY_MS, now - job["created"])
-        job["due"] = self.cap(job, until if until > now else now + rest)
+        job.update(state="pending", pid=None, acquired=None, parked=until > now, since=max(now, until))
+        job["due"] = self.cap(job, until if until > now else now + RETRY_MS)
+
+    def offer_again(self, job: Json, now: int) -> None:
+        waited = min(now - job["since"], 3_600_000)
+        job.update(parked=False, due=self.cap(job, now + max(RETRY_MS, waited)))
 
     def unclaim(self, job: Json) -> None:
         job.update(claimed_at=None, claimed_by=None)
@@ -131,7 +134,7 @@ class JobsOracle:
             elif job["state"] == "acquired":
                 self.back(job, now)
             elif job["state"] == "pending":
-                self.wait(job, now)
+                self.offer_again(job, now)
 
     # --- what a caller sees --------------------------------------------------------------------------
 

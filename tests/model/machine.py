@@ -16,6 +16,8 @@ from tests.model.fields import INSTANT_MAX, Json
 CATCH_UP_DEFAULT = 100
 LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")
 
+OFFER_LONGEST_MS = 3_600_000  # between two offers of a task that nobody takes
+
 
 @dataclass(slots=True)
 class Promise:
@@ -57,6 +59,7 @@ class Task:
     parked: bool = False
     bounces: int = 0
     acquired_at: int = 0
+    offered_since: int = 0
     acquired_by: tuple[str, str, int] | None = None  # corrId, pid, version of the task.acquire of this lease
     woken_by: str | None = None
     started_at: int | None = None
@@ -179,8 +182,10 @@ class Machine:
         task.parked = park_until is not None
         if park_until is not None:
             task.retry_at = min(park_until, INSTANT_MAX)
+            task.offered_since = task.retry_at
         else:
             task.retry_at = min(now + self.retry_ms, INSTANT_MAX)
+            task.offered_since = now
             self.offer(task)
 
     def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
@@ -239,7 +244,8 @@ class Machine:
         for _, task_id in sorted(retries):
             task = self.tasks[task_id]
             task.parked = False
-            task.retry_at = min(now + self.retry_ms, INSTANT_MAX)
+            waited = min(now - task.offered_since, OFFER_LONGEST_MS)
+            task.retry_at = min(now + max(waited, self.retry_ms), INSTANT_MAX)
             self.offer(task)
         schedules = [(s.next_run_at, s.id) for s in self.schedules.values() if s.next_run_at <= now]
         for _, schedule_id in sorted(schedules):

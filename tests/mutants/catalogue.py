@@ -204,9 +204,17 @@ STORE = (
         "rows are read without their locks",
         "two nodes never decide on the same record at once",
         "store/postgres_statements.py",
-        "ORDER BY p.id FOR UPDATE{wait}) ",
+        "ORDER BY p.id FOR {how}) ",
         "ORDER BY p.id) ",
         "tests/cluster/test_many_nodes.py tests/cluster/test_linearizability.py",
+    ),
+    Mutant(
+        "a claim lets a task expire beside who begins to listen",
+        "whoever listens to a promise is told when it settles",
+        "store/postgres_transaction.py",
+        "        self._claimed |= found - self._asked\n",
+        "",
+        "tests/store/test_postgres.py",
     ),
     Mutant(
         "a node decides by its own clock",

@@ -113,6 +113,17 @@ async def test_the_waiting_room_is_bounded_and_drops_the_oldest(
     assert office.dropped_count == 2
 
 
+async def test_what_nobody_reads_does_not_push_out_what_somebody_is_about_to(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post_office, "waiting_max", 4)
+    office.deliver([execute(str(number), "poll://any@nobody") for number in range(6)])
+    office.deliver([execute("a"), execute("b")])
+    assert ids(office.waiting) == ["4", "5", "a", "b"]
+    office.deliver([execute("c")])
+    assert ids(office.waiting) == ["4", "5", "b", "c"], "beyond its share a line loses its own"
+
+
 async def test_while_paused_everything_waits(office: PostOffice) -> None:
     mailbox: Mailbox = office.connect("g", "a")
     office.pause()

@@ -13,6 +13,7 @@ import holdfast as hf
 from holdfast.testing import Ledger, Simulation, SimulationFailure, simulate
 from holdfast.testing.faults import KINDS, Plan
 from holdfast.testing.seeds import Report, digest
+from holdfast.worker.payload import Payloads
 from tests.simulation.campaign import batch, missing_faults, play
 from tests.simulation.mutants import MUTANTS, Mutation, Where
 
@@ -121,7 +122,8 @@ def test_an_execution_that_nobody_ends_is_a_failure_unless_it_is_meant() -> None
         await hf.promise(str)
 
     async def start_only(simulation: Simulation) -> None:
-        await simulation.caller_session.start("w", "waits", 1, (), {}, None, None, {})
+        param = Payloads().encode_call("waits", (), {}, 1)
+        await simulation.caller_session.start("w", param, None, None, {})
 
     with pytest.raises(SimulationFailure, match=r"stuck: .*w is suspended"):
         simulate(app, start_only, seeds=[5])

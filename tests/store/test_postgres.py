@@ -12,8 +12,8 @@ import pytest
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
-from holdfast.protocol.requests import PromiseSearch, Request, TaskClaim
-from holdfast.store import postgres
+from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
+from holdfast.store import postgres, postgres_transaction
 from holdfast.store import postgres_statements as sql
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
@@ -23,7 +23,7 @@ from holdfast.store.postgres_migrate import migrate
 from holdfast.store.postgres_transaction import RunAgain
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
-from tests.requests import FAR, acquire, ask, create, get, listen, settle
+from tests.requests import FAR, acquire, ask, create, get, listen, promise_of, settle
 from tests.store.test_sqlite import OLD_ROWS
 
 
@@ -191,7 +191,10 @@ async def test_a_group_takes_a_handful_of_statements_whatever_its_size(
     assert len(asked) <= 6, asked
     asked.clear()
     await commit(store, *(get(f"p{index}") for index in range(size)))
-    assert len(asked) <= 4, asked
+    assert len(asked) == 1, asked  # not even a transaction
+    asked.clear()
+    await commit(store, ask(TaskClaim(["g"], size, "p", 1_000)))
+    assert len(asked) <= 5, asked
 
 
 async def test_a_tag_longer_than_an_index_allows_is_found_again(store: PostgresStore, url: str) -> None:
@@ -230,11 +233,17 @@ def plans() -> list[tuple[str, list[Any]]]:
     ]
 
 
-async def test_every_statement_walks_an_index(store: PostgresStore, url: str) -> None:
-    await commit(store, *(create(f"many{index}", target="poll://any@many") for index in range(500)))
+@pytest.mark.parametrize("stored", [0, 500])
+async def test_every_statement_walks_an_index(store: PostgresStore, url: str, stored: int) -> None:
+    """Whether its plan was made while the tables were full or empty: it is made once for a connection."""
+    if stored:
+        await commit(store, *(create(f"many{index}", target="poll://any@many") for index in range(stored)))
     [connection] = idle_connections(store)
-    for statement, parameters in plans():
-        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement}", *parameters))
+    for number, (statement, parameters) in enumerate(plans()):
+        await connection.execute(f"PREPARE plan{number} AS {statement}")
+        nothing = f"({', '.join(['NULL'] * len(parameters))})" if parameters else ""
+        found = await connection.fetch(f"EXPLAIN EXECUTE plan{number}{nothing}")
+        plan = "\n".join(row[0] for row in found)
         for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
             assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
         assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
@@ -336,3 +345,67 @@ def test_the_binaries_are_there() -> None:
     assert asyncpg.__version__
     assert (binaries() / "pg_basebackup").exists()
     assert shared_server().url()
+
+
+@pytest.mark.parametrize("targets", [["poll://any@g"] * 4, ["poll://any@g", "poll://any@h", "http://h", ""]])
+async def test_rows_come_back_whether_they_are_alike_or_not(store: PostgresStore, targets: list[str]) -> None:
+    """What all rows of a save have in common travels once; what they have not, row by row."""
+    names = [f"p{index}" for index in range(4)]
+    made = [
+        create(name, target=target) if target else create(name)
+        for name, target in zip(names, targets, strict=True)
+    ]
+    await commit(store, *made)
+    claimed = await commit(store, ask(TaskClaim(["g", "h"], 4, "p", 60_000)))
+    held = [each.task.id for each in claimed.replies[0].data.tasks]  # type: ignore[union-attr]
+    assert held == [f"p{index}" for index, target in enumerate(targets) if target.startswith("poll")]
+    odd = ask(PromiseSettle("p0", "rejected")) if len({*targets}) > 1 else settle("p0")
+    await commit(store, odd, *(settle(f"p{index}", str(index)) for index in range(1, 4)))
+    seen = [promise_of(reply) for reply in (await commit(store, *map(get, names))).replies]
+    assert [promise.state for promise in seen] == [odd.data.state, *["resolved"] * 3]  # type: ignore[attr-defined]
+    assert [promise.value.data for promise in seen[1:]] == ["1", "2", "3"]
+    assert [promise.tags.get("resonate:target", "") for promise in seen] == targets
+
+
+async def test_a_task_can_be_claimed_while_somebody_begins_to_listen(
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_transaction, "passed_over_rests_s", ())
+    await commit(store, create("a", target="poll://any@g"))
+    listening = await Connector(url).connect()
+    async with listening.transaction():
+        await listening.fetch(sql.LOCK_LISTENED, ["a"])
+        claimed = await commit(store, ask(TaskClaim(["g"], 1, "p", 60_000)))
+    await listening.close()
+    assert [each.task.id for each in claimed.replies[0].data.tasks] == ["a"]  # type: ignore[union-attr]
+
+
+async def test_who_begins_to_listen_while_a_claim_finds_the_task_expired_is_told(
+    store: PostgresStore, url: str
+) -> None:
+    entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": f'{{"goodUntil":{FAR - 1}}}'}
+    await commit(store, ask(PromiseCreate("a", FAR, tags=entries)))
+    execute(url, f"UPDATE tasks SET job = replace(job, '{FAR - 1}', '1')")
+    listening = await Connector(url).connect()
+    async with listening.transaction():
+        await listening.fetch(sql.LOCK_LISTENED, ["a"])
+        await listening.execute("INSERT INTO listeners VALUES ('a', 'poll://uni@w/1', 'A')")
+        claim = asyncio.create_task(commit(store, ask(TaskClaim(["queue.q"], 1, "p", 60_000))))
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        async with asyncio.timeout(20):
+            while not claim.done() and not await listening.fetchval(waiting):
+                pass
+        assert not claim.done()
+    outcome = await claim
+    await listening.close()
+    assert outcome.replies[0].data.tasks == []  # type: ignore[union-attr]
+    assert [message.address for message in outcome.messages] == ["poll://uni@w/1"]
+
+
+async def test_listening_and_claiming_in_one_commit_see_the_same_task(store: PostgresStore, url: str) -> None:
+    """The listener's share is not enough for the claim of the same task: all of it is done once more."""
+    await commit(store, create("a", target="poll://any@g"))
+    outcome = await commit(store, listen("a", "poll://uni@w/1"), ask(TaskClaim(["g"], 1, "p", 60_000)))
+    assert [each.task.version for each in outcome.replies[1].data.tasks] == [1]  # type: ignore[union-attr]
+    done = await commit(store, settle("a"))
+    assert [message.address for message in done.messages] == ["poll://uni@w/1"]

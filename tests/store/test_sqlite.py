@@ -286,3 +286,26 @@ def test_a_claim_reads_only_what_it_takes(path: Path) -> None:
         costs.append(steps["count"])
     assert max(costs) <= min(costs) + 5
     file.close()
+
+
+ALIKE = [create(f"p{index}", data=str(index), target="poll://any@g") for index in range(70)]
+NEARLY_ALIKE = [create(f"p{index}", 2_000 + index, str(index), target="poll://any@g") for index in range(70)]
+UNLIKE = [create(f"p{index}", target="poll://any@g" if index % 3 else "http://h") for index in range(70)]
+
+
+@pytest.mark.parametrize("made", [ALIKE, NEARLY_ALIKE, UNLIKE], ids=["alike", "nearly", "unlike"])
+def test_rows_come_back_whether_they_are_alike_or_not(path: Path, made: list[Request]) -> None:
+    """What all rows of a save have in common is sent once; what they have not, row by row."""
+    file = opened(path)
+    before = commit(file, *made)
+    claimed = commit(file, ask(TaskClaim(["g"], 70, "p", 500)))
+    after = commit(file, *(get(f"p{index}") for index in range(70)))
+    assert [reply.data for reply in after.replies] == [reply.data for reply in before.replies]
+    held = [each.task.id for each in claimed.replies[0].data.tasks]  # type: ignore[union-attr]
+    assert sorted(held) == sorted(request.data.id for request in made if "poll" in str(request.data.tags))  # type: ignore[attr-defined]
+    settled = commit(file, *(settle(f"p{index}", str(index)) for index in range(70)))
+    file.close()
+    again = opened(path)
+    seen = commit(again, *(get(f"p{index}") for index in range(70)))
+    assert [reply.data for reply in seen.replies] == [reply.data for reply in settled.replies]
+    again.close()

@@ -192,3 +192,32 @@ async def test_arguments_are_those_of_the_moment_of_asking(world: Hands) -> None
     await world.settle("x:4")
     assert await asyncio.wait_for(world.result("x"), 1_000) >= 1
     assert len(given) == 1
+
+
+@app.workflow
+async def halve(number: int) -> float:
+    return number / 2
+
+
+@app.workflow
+async def halve_what(number: Any) -> str:
+    try:
+        return str(await hf.call(halve, number))
+    except hf.BadArguments as error:
+        return error.what
+
+
+@pytest.mark.parametrize("arguments", [("seven",), (), (1, 2)])
+def test_a_start_whose_arguments_do_not_fit_is_refused_where_it_is_made(arguments: tuple[Any, ...]) -> None:
+    with World(app) as world:
+        with pytest.raises(hf.BadArguments, match=r"halve\(number: int\)"):
+            app.start(halve, *arguments, id="refused")
+        assert "refused" not in world.store.promises
+
+
+def test_so_is_a_call_the_same_on_every_replay() -> None:
+    with World(app) as world:
+        assert app.start(halve_what, 7).result() == "3.5"
+        assert "'number' does not fit" in app.start(halve_what, "seven").result()
+        world.settle_down()
+    crash_everywhere(halve_what, "seven", app=app)

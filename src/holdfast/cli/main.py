@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "check": "find everything that is wrong with an App",
     "schedules": "look at, create and delete schedules",
     "tree": "draw the call tree of an execution",
+    "cancel": "ask an execution to cancel itself",
     "status": "how a node is doing",
     "gc": "forget executions that ended long ago",
 }

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -30,6 +30,10 @@ class Session:
     async def reply(self, data: RequestData) -> Reply:
         [reply] = await self._client.request([ask(data)])
         return reply
+
+    async def ask_all(self, asked: Sequence[RequestData], shape: type[Data]) -> list[Data]:
+        """In one commit, in this order."""
+        return [expect(reply, shape) for reply in await self._client.request([*map(ask, asked)])]
 
     async def do(self, data: RequestData) -> None:
         await self.ask(data, Empty)

@@ -21,6 +21,7 @@ from holdfast.app import App
 from holdfast.cli.durations import parse_duration
 from holdfast.cli.failures import UsageError
 from holdfast.protocol.text import hide_password
+from holdfast.server.serve import run_on_fast_loop
 from holdfast.tasks.lanes import TaskSettings
 
 log = logging.getLogger("holdfast.worker")
@@ -77,7 +78,7 @@ def run(app: App) -> int:
     """Work in a process that does nothing else."""
     gc.freeze()  # what is loaded stays: no need to look at it again and again
     gc.set_threshold(collect_after_allocations, 20, 50)
-    return asyncio.run(work(app))
+    return run_on_fast_loop(work(app))
 
 
 def _task_settings(arguments: argparse.Namespace, own: TaskSettings) -> TaskSettings:

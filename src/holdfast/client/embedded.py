@@ -10,6 +10,7 @@ from holdfast.client.interface import MessageStream
 from holdfast.node import Node
 from holdfast.node.post_office import Mailbox
 from holdfast.protocol.messages import Message
+from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
 
@@ -29,6 +30,10 @@ class EmbeddedClient:
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         self._check_open()
         return await self._node.submit(requests) if requests else []
+
+    def now(self) -> Millis:
+        """The node's clock."""
+        return self._node.now()
 
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:

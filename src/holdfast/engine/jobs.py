@@ -6,7 +6,7 @@ Every end goes through `settle`, like that of any promise; what the end means fo
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict
-from holdfast.engine.transitions import next_offer, offer, send_execute, settle
+from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse, view_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import KeyTaken, TaskRunning
@@ -106,9 +106,7 @@ def due(task: Task, ws: WorkingSet, now: Millis) -> None:
     elif task.state == "acquired":
         go_back(task, ws, now)
     elif task.state == "pending":
-        again = replace(task, due_at=next_offer(task, ws, now), parked=False)
-        ws.put_task(again)
-        send_execute(again, ws)
+        offer_now(task, ws, now)
 
 
 def halt(task: Task, ws: WorkingSet, now: Millis) -> None:

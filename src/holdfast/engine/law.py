@@ -159,8 +159,7 @@ def _note_callback(data: r.PromiseRegisterCallback, needed: Footprint) -> None:
 
 
 def _note_listener(data: r.PromiseRegisterListener, needed: Footprint) -> None:
-    needed.promises.add(data.awaited)
-    needed.obligations.add(data.awaited)
+    needed.listened.add(data.awaited)
 
 
 def _note_heartbeat(data: r.TaskHeartbeat, needed: Footprint) -> None:

@@ -141,6 +141,7 @@ def new_promise(
     ws.put_promise(promise)
     if target is None:
         return promise, None
+    spec = tags.job_of(entries) if tags.JOB in entries else None
     task = Task(
         promise_id,
         "pending" if promise.state == "pending" else "fulfilled",
@@ -151,12 +152,10 @@ def new_promise(
         tags.priority_of(entries),
         timeout_at,
         created_at,
+        job=None if spec is None else new_job(spec, target, tags.delay_of(entries), created_at),
     )
-    spec = tags.job_of(entries) if tags.JOB in entries else None
-    if spec is not None:
-        task = replace(task, job=new_job(spec, target, tags.delay_of(entries), created_at))
-        if task.state == "fulfilled":
-            task = replace(task, job=close(task, promise.state, NOTHING, timeout_at))
+    if spec is not None and task.state == "fulfilled":
+        task = replace(task, job=close(task, promise.state, NOTHING, timeout_at))
     ws.put_task(task)
     return promise, task
 

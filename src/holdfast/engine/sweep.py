@@ -11,10 +11,9 @@ from holdfast.engine import jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import expire
 from holdfast.engine.schedules import fire
-from holdfast.engine.transitions import offer, send_execute, settle
+from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import limits
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import NOTHING, Millis
 from holdfast.protocol.replies import EMPTY, Reply
@@ -77,9 +76,7 @@ def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Re
         if task.state == "acquired":  # the lease has lapsed: whoever held it may be dead
             offer(replace(task, started_at=None), ws, now)
         else:  # nobody took it, or it has rested long enough
-            again = replace(task, due_at=min(now + ws.rules.retry_ms, limits.instant_ms_max), parked=False)
-            ws.put_task(again)
-            send_execute(again, ws)
+            offer_now(task, ws, now)
     return Reply(200, EMPTY)
 
 

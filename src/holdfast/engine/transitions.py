@@ -77,26 +77,31 @@ def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) ->
     if task.timer:
         rest_until = task.timeout_at
     parked = rest_until > now
-    due_at = before_deadline(task, rest_until) if parked else next_offer(task, ws, now)
     pending = replace(
         task,
         state="pending",
-        due_at=due_at,
+        due_at=before_deadline(task, rest_until),
         parked=parked,
         pid=None,
         ttl=None,
         corr_id=None,
-        acquired_at=None,
+        acquired_at=max(now, rest_until),
     )
-    ws.put_task(pending)
-    if not parked:
-        send_execute(pending, ws)
+    if parked:
+        ws.put_task(pending)
+    else:
+        offer_now(pending, ws, now)
 
 
-def next_offer(task: Task, ws: WorkingSet, now: Millis) -> Millis:
-    """When to offer a task again that nobody takes. A job waits ever longer: a backlog costs little."""
-    rest = ws.rules.retry_ms if task.job is None else max(ws.rules.retry_ms, now - task.created_at)
-    return before_deadline(task, min(now + rest, limits.instant_ms_max))
+def offer_now(task: Task, ws: WorkingSet, now: Millis) -> None:
+    """Tell the target of a pending task. One that nobody takes rests ever longer: a backlog costs little."""
+    retry_ms = ws.rules.retry_ms
+    waited = 0 if task.acquired_at is None else now - task.acquired_at
+    rest = max(retry_ms, min(waited, limits.offer_rest_ms_max))
+    due_at = before_deadline(task, min(now + rest, limits.instant_ms_max))
+    offered = replace(task, due_at=due_at, parked=False)
+    ws.put_task(offered)
+    send_execute(offered, ws)
 
 
 def before_deadline(task: Task, instant: Millis) -> Millis:

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Footprint(Struct):
     """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
     `branches_of` are promises whose whole branch is. The `views` are only looked at, never changed, so a
-    store that many nodes share need not hold them."""
+    store that many nodes share need not hold them. The `listened` only get a listener: they must not settle
+    meanwhile, but their tasks may be claimed."""
 
     promises: set[str] = set()
     obligations: set[str] = set()
     branches_of: set[str] = set()
     branches: set[str] = set()
     views: set[str] = set()
+    listened: set[str] = set()
     schedules: set[str] = set()
     schedule_views: set[str] = set()
     uniques: set[str] = set()  # unique keys of jobs: who holds them

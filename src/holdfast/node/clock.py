@@ -15,6 +15,11 @@ def wall_clock() -> Millis:
     return time.time_ns() // 1_000_000
 
 
+def ticks() -> Millis:
+    """Milliseconds since some instant, which no one can set."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class SteadyClock:
     """A clock held to its own past: an instant once used in a commit is never undercut.
 
@@ -41,6 +46,10 @@ class SteadyClock:
                 self._counted_at += crept / (1000 * creep_pace)
         return self._latest
 
+    def peek(self) -> Millis:
+        """The same without remembering it; for any thread."""
+        return max(self.read() + self._ahead, self._latest)
+
     def follow(self, instant: Millis, asked_at: Millis) -> None:
         """Another clock, the judge, showed `instant` at some moment since our own showed `asked_at`.
 
@@ -50,3 +59,10 @@ class SteadyClock:
         least = instant - self.read()
         self._ahead = min(max(self._ahead, least), most)
         self._latest = min(self._latest, max(instant, self.read() + self._ahead))
+
+
+def far_clock(guess: Clock = wall_clock, count: Clock = ticks) -> SteadyClock:
+    """The clock of a node far away: a guess until it is followed for the first time, and then it counts."""
+    clock = SteadyClock(count, 0)
+    clock.follow(guess(), count())
+    return clock

@@ -151,6 +151,10 @@ class Node:
             self._wake()
         return future
 
+    def now(self) -> Millis:
+        """What the clock shows by which everything here is judged. Any thread may ask."""
+        return self._clock.peek()
+
     async def offers(self, group: str, limit: int) -> list[Execute]:
         """Tasks that wait for a worker of a group, best first, as messages to be sent again."""
         now = self._clock.now()

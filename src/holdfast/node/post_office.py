@@ -7,7 +7,7 @@
    They wait in lines, one for each group and one for each member that alone is asked for: the first of a line
    that cannot go says that none behind it can, so what waits is not looked at again by every reader.
 3. Everything is bounded: a mailbox by its capacity, the waiting room by `waiting_max`. Past that the oldest
-   waiting message is dropped; rule 1 makes up for it.
+   message of the line is dropped, or of the longest line if that is not to blame; rule 1 makes up for it.
 """
 
 import asyncio
@@ -206,6 +206,9 @@ class PostOffice:
             self._drop_oldest(line)
 
     def _drop_oldest(self, line: Line) -> None:
+        """Of this line; but one that has no more than its share does not suffer for the longest."""
+        if len(self._waiting[line]) * len(self._waiting) <= waiting_max:
+            line = max(self._waiting, key=lambda each: len(self._waiting[each]))
         self._waiting[line].popitem(last=False)
         self._waiting_count -= 1
         self.dropped_count += 1

@@ -34,7 +34,8 @@ class Submission:
         """Of all ids that may be changed. Schedules are told apart from promises by a colon in front."""
         if self._roots is None:
             needed = footprint(self.requests)
-            self._roots = {root_of(key) for key in needed.promises | needed.obligations | needed.branches_of}
+            named = needed.promises | needed.obligations | needed.branches_of | needed.listened
+            self._roots = {root_of(key) for key in named}
             self._roots.update(":" + key for key in needed.schedules)
             self._roots.update(":queue:" + name for name in needed.queues)
         return self._roots

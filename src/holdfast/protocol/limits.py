@@ -46,6 +46,7 @@ claim_rounds_max: Final = 32
 job_offers_max: Final = 64  # execute messages for one queue in one commit: each wakes a worker
 
 retry_ms: Final = 30_000
+offer_rest_ms_max: Final = 3_600_000  # between two offers of a task that nobody takes
 bounce_window_ms: Final = 1_000
 bounce_base_ms: Final = 100
 bounce_ms_max: Final = 60_000

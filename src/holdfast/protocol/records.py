@@ -50,6 +50,7 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     `due_at` is the lease's end while acquired and the next offer while pending, else None; of a job that has
     not started, its `good_until` if that comes first. `timeout_at`, `created_at` and `priority` repeat what
     the promise says, because guards and claims need them. In an attempt at a job, `started_at` is set.
+    `acquired_at` of a pending task is the instant since which it has been on offer.
     """
 
     id: str

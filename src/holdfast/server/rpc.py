@@ -45,15 +45,18 @@ class Rpc:
         if isinstance(decoded, list):
             envelopes, wait_s = await self._answer_in_turn(decoded, headers, peer)
             status, answer = 200, encode_replies(envelopes)
+            more: Headers = [(b"holdfast-now", b"%d" % self._node.now())]
         else:
             envelopes, wait_s = await self._answer_in_turn([decoded], headers, peer)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
+            more = []
         took = time.perf_counter() - started
         self._count(envelopes, took)
-        later: Headers = [(b"retry-after", b"%d" % wait_s)] if wait_s else []
-        if status == 200 or self._always_200:
-            return 200, answer, later
-        return status, answer, later or ([retry_after] if status in retryable_statuses else [])
+        if wait_s:
+            more.append((b"retry-after", b"%d" % wait_s))
+        elif status in retryable_statuses and not self._always_200:
+            more.append(retry_after)
+        return 200 if self._always_200 else status, answer, more
 
     async def _answer_in_turn(
         self, items: list[Request | Refused], headers: Headers, peer: str

@@ -13,9 +13,9 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import uvicorn
 
@@ -31,6 +31,8 @@ from holdfast.server.push import Pusher
 from holdfast.server.settings import Settings
 from holdfast.store import open_store
 from holdfast.store.interface import Store
+
+T = TypeVar("T")
 
 log = logging.getLogger("holdfast.server")
 
@@ -133,7 +135,7 @@ def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
     write_logs(settings.log_level)
     _tune_process(settings)
-    _runner()(_serve(settings))
+    run_on_fast_loop(_serve(settings))
 
 
 def _tune_process(settings: Settings) -> None:
@@ -168,12 +170,13 @@ def _told_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:
     stop.set()
 
 
-def _runner() -> Callable[[Any], None]:
+def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, for a process of ours that does nothing else."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.run
-    return uvloop.run
+        return asyncio.run(main)
+    return uvloop.run(main)
 
 
 def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:

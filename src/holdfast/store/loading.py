@@ -34,8 +34,8 @@ _branch_at: Final = rows.PROMISE_COLUMNS.index("branch")
 
 
 def load(ws: WorkingSet, footprint: Footprint) -> Loading:
-    owing = set(footprint.obligations)
-    named = footprint.promises | footprint.obligations | footprint.branches_of
+    owing = footprint.obligations | footprint.listened
+    named = footprint.promises | owing | footprint.branches_of
     if footprint.uniques:
         holders = yield from _load_uniques(ws, footprint.uniques - ws.uniques.keys())
         named = named | holders

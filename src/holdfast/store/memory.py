@@ -98,7 +98,8 @@ class MemoryStore:
                 return self._load(ws, everything)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
-        wanted = footprint.promises | footprint.obligations | footprint.branches_of | footprint.views
+        owing = footprint.obligations | footprint.listened
+        wanted = footprint.promises | owing | footprint.branches_of | footprint.views
         branches = set(footprint.branches)
         for unique in footprint.uniques:
             holder = self.uniques.get(unique)
@@ -115,7 +116,7 @@ class MemoryStore:
             task = self.tasks.get(promise_id)
             if task is not None and task.woken_by is not None:
                 wanted.add(task.woken_by)
-        for promise_id in footprint.obligations:
+        for promise_id in owing:
             awaiters = self.callbacks.get(promise_id, {})
             wanted.update(awaiters)
             ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}).values())

@@ -109,16 +109,20 @@ class PostgresStore:
 
     async def _attempt(self, work: Callable[[], Work[Result]], first: set[str]) -> Result:
         connection = await self._take()
-        transaction = Transaction(connection, self._latest, self._stored_clock + clock_step_ms)
+        clock_from = self._stored_clock + clock_step_ms
+        transaction = Transaction(connection, self._latest, clock_from, self._connector.begin)
         try:
-            await transaction.begin(self._connector.begin, first)
+            if self._connector.is_pooled:
+                await transaction.begin()  # which also makes the settings that other statements rely on
+            await transaction.lock_first(first)
             result = await drive_awaiting(work(), transaction)
         except BaseException as error:
             await self._abandon(connection, error)
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error
             raise
-        await self._commit(connection, transaction)
+        if transaction.has_begun:
+            await self._commit(connection, transaction)
         self._idle.append(connection)
         self._latest = max(self._latest, transaction.latest)
         if transaction.stored_clock is not None:

@@ -19,8 +19,8 @@ reconnect_s: Final = 1.0
 
 # Nothing here must outlive a crash, so nobody waits for the disk.
 _SETTINGS: Final = "SET synchronous_commit = off"
-CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
 _SAY: Final = "SELECT pg_notify($1, said) FROM unnest($2::text[]) said"
+CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
 
 
 class PostgresBus:
@@ -29,6 +29,7 @@ class PostgresBus:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._connection: Any = None
+        self._saying: Any = None  # prepared, so that it takes one trip
         self._channel = ""
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -50,7 +51,7 @@ class PostgresBus:
         if self._connection is None:
             return
         try:
-            await self._connection.execute(_SAY, self._channel, list(texts))
+            await self._saying.fetch(self._channel, list(texts))
         except Exception:
             log.warning("the nodes' bus is broken; it will be connected again", exc_info=True)
             self.reconnect()
@@ -83,6 +84,7 @@ class PostgresBus:
             await connection.execute(_SETTINGS)
             self._channel = await connection.fetchval(CHANNEL)
             await connection.add_listener(self._channel, received)
+            self._saying = await connection.prepare(_SAY)
         except BaseException:
             connection.terminate()
             raise

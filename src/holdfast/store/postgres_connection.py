@@ -78,6 +78,10 @@ class Connector:
         self.begin = BEGIN if self._prepared else BEGIN_POOLED
 
     @property
+    def is_pooled(self) -> bool:
+        return not self._prepared
+
+    @property
     def can_listen(self) -> bool:
         return self._listen_url is not None
 

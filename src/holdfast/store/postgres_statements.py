@@ -1,7 +1,8 @@
 """The statements of the PostgreSQL store, in named blocks. One statement serves any number of rows.
 
 Every statement is a walk along an index, whatever the tables hold, so the planner is told not to consider
-anything else (`SETTINGS`): a plan that was made while a table was empty must not last until it is full.
+anything else (`SETTINGS`): a plan that was made while a table was empty must not last until it is full. And
+since it would find the same plan for any parameters, it is asked once, not in every transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
     # A node that stands still in the middle of a transaction must not stop the others for long.
     "idle_in_transaction_session_timeout": str(idle_transaction_ms),
     "lock_timeout": str(lock_wait_ms),
@@ -103,24 +105,26 @@ NOW: Final = f"SELECT {_CLOCK}"
 # Rows are locked in the order of their ids. Each line tells the time after its row was locked; there is
 # one line even if no row was found.
 _LOCK: Final = (
-    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR UPDATE{wait}) "
+    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR {how}) "
     f"SELECT {_CLOCK}, held.id FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 _NAMED: Final = "p.id = ANY($1::text[])"
 _NAMED_AND_AWAITING: Final = (
     "p.id IN (SELECT unnest($1::text[]) UNION SELECT awaiter FROM callbacks WHERE awaited = ANY($2::text[]))"
 )
-LOCK: Final = _LOCK.format(which=_NAMED, wait="")
-LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, wait=" NOWAIT")
-LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait="")
-LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, wait=" NOWAIT")
+LOCK: Final = _LOCK.format(which=_NAMED, how="UPDATE")
+LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, how="UPDATE NOWAIT")
+LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE")
+LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE NOWAIT")
+# Beside this lock a task can be claimed (OFFERS), and nothing else can happen to the promise.
+LOCK_LISTENED: Final = _LOCK.format(which=_NAMED, how="KEY SHARE")
 LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
 
 # The time comes along, behind the columns that anybody asked for.
 _RECORD_COLUMNS: Final = f"{_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')}"
 _RECORDS: Final = f"SELECT {_RECORD_COLUMNS}, ({NOW}) FROM promises p LEFT JOIN tasks t ON t.id = p.id"
 RECORDS_ALL: Final = _RECORDS
-_QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues"
+_QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues WHERE name = ANY($1::text[])"
 QUEUE_NAMES: Final = "SELECT name FROM queues"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
 FETCH: Final = {
@@ -135,28 +139,50 @@ FETCH: Final = {
         "SELECT job_unique, id FROM tasks WHERE job_unique = ANY($1::text[]) "
         "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
     ),
-    "queues": f"{_QUEUES} WHERE name = ANY($1::text[])",
+    "queues": _QUEUES,
 }
-# Whoever grants under limits holds the queue's row until the grants are committed.
-LOCK_QUEUES: Final = f"{FETCH['queues']} ORDER BY name FOR UPDATE"
-LOCK_GATES: Final = f"{FETCH['queues']} AND gated ORDER BY name FOR UPDATE"
+# Whoever grants under limits holds the queue's row until the grants are committed. The time as with _LOCK.
+_LOCK_QUEUES: Final = (
+    "WITH held AS MATERIALIZED ({which} ORDER BY name FOR UPDATE{wait}) "
+    f"SELECT {_CLOCK}, held.* FROM (VALUES (1)) one LEFT JOIN held ON true"
+)
+LOCK_QUEUES: Final = _LOCK_QUEUES.format(which=_QUEUES, wait="")
+LOCK_QUEUES_AT_ONCE: Final = _LOCK_QUEUES.format(which=_QUEUES, wait=" NOWAIT")
+LOCK_GATES: Final = _LOCK_QUEUES.format(which=f"{_QUEUES} AND gated", wait="")
+LOCK_GATES_AT_ONCE: Final = _LOCK_QUEUES.format(which=f"{_QUEUES} AND gated", wait=" NOWAIT")
 
 # --- save ------------------------------------------------------------------------------------------------
 
-# New rows go in in the order of their ids: two groups that create the same ones cannot block each other.
-_INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {new} ORDER BY new.{key}"
+# What differs between the rows of one save, as a rule: see postgres_parts.
+VARYING: Final = {
+    "insert_promises": ("id", "param", "tags"),
+    "update_promises": ("id", "value"),
+    "insert_tasks": ("id", "job"),
+    "update_tasks": ("id", "version", "job", "acquired_at", "started_at", "job_unique"),
+}
 
 
-def _insert(table: str, columns: Sequence[str], key: str = "id") -> str:
-    return _INSERT.format(table=table, columns=_columns(columns), new=_unnest(columns), key=key)
+def _source(name: str, varying: Sequence[str]) -> str:
+    return f"new.{name}" if name in varying else f"?::{_kind(name)}"
 
 
-def _update(table: str, columns: Sequence[str], key: str = "id") -> str:
-    changing = ", ".join(f"{name} = new.{name}" for name in columns if name != key)
-    return f"UPDATE {table} SET {changing} FROM {_unnest(columns)} WHERE {table}.{key} = new.{key}"
+def _insert(table: str, columns: Sequence[str], key: str = "id", varying: Sequence[str] | None = None) -> str:
+    """New rows go in in the order of their ids: two groups that create the same ones cannot block each
+    other."""
+    varying = columns if varying is None else varying
+    values = ", ".join(_source(name, varying) for name in columns)
+    return (
+        f"INSERT INTO {table} ({_columns(columns)}) "
+        f"SELECT {values} FROM {_unnest(varying)} ORDER BY new.{key}"
+    )
 
 
-PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
+def _update(table: str, columns: Sequence[str], key: str = "id", varying: Sequence[str] | None = None) -> str:
+    varying = columns if varying is None else varying
+    changing = ", ".join(f"{name} = {_source(name, varying)}" for name in columns if name != key)
+    return f"UPDATE {table} SET {changing} FROM {_unnest(varying)} WHERE {table}.{key} = new.{key}"
+
+
 TASK_CHANGES: Final = tuple(
     name
     for name in rows.TASK_COLUMNS
@@ -172,9 +198,13 @@ RELEASE_UNIQUES: Final = "UPDATE tasks SET job_unique = NULL WHERE id = ANY($1::
 
 PARTS: Final = {
     "insert_promises": _insert("promises", rows.PROMISE_COLUMNS),
-    "update_promises": _update("promises", PROMISE_CHANGES),
+    "update_promises": _update("promises", rows.PROMISE_CHANGES),
     "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
     "update_tasks": _update("tasks", TASK_CHANGES),
+    "insert_promises_alike": _insert("promises", rows.PROMISE_COLUMNS, varying=VARYING["insert_promises"]),
+    "update_promises_alike": _update("promises", rows.PROMISE_CHANGES, varying=VARYING["update_promises"]),
+    "insert_tasks_alike": _insert("tasks", rows.TASK_COLUMNS, varying=VARYING["insert_tasks"]),
+    "update_tasks_alike": _update("tasks", TASK_CHANGES, varying=VARYING["update_tasks"]),
     "insert_callbacks": (
         "INSERT INTO callbacks SELECT * FROM unnest(?::text::text[], ?::text::text[]) ON CONFLICT DO NOTHING"
     ),
@@ -222,9 +252,14 @@ VIEW_OFFERS: Final = (
     "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) "
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
 )
-# Their records come along: from here on nobody else changes them.
+# Their records come along: from here on nobody else changes them. In front of each line, and of one even if
+# nothing was found, stands how many offers there are when there was room for more: others hold the rest.
 OFFERS: Final = (
-    VIEW_OFFERS.replace(" FROM ", f", {_RECORD_COLUMNS} FROM ", 1) + " FOR UPDATE OF p, t SKIP LOCKED"
+    f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
+    "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED) "
+    "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
+    f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* "
+    "FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "

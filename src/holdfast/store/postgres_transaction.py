@@ -11,6 +11,10 @@ it began, so what is read after a row was locked is the newest there is, and sta
 3. An id without a row cannot be locked. Whoever creates it first wins; the insert of the second meets the
    unique key, and its work runs again and finds the row.
 4. Claims and sweeps pass over what others hold.
+5. A claim changes tasks only, and whoever begins to listen changes neither the promise nor its task. So
+   these two share a promise (`_listened`, `_claimed`), which both keep from being settled. What does more
+   with such a promise in the same transaction must hold it alone: the claim asks for it at once before it
+   lets a promise expire, and else the work runs again, as in rule 1.
 """
 
 import asyncio
@@ -37,14 +41,11 @@ from holdfast.store.interface import (
     Step,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
+from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
 from holdfast.store.scan_sql import POSTGRES, find_query
 
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
-
-_change_at: Final = [rows.PROMISE_COLUMNS.index(name) for name in sql.PROMISE_CHANGES]
-_task_change_at: Final = [rows.TASK_COLUMNS.index(name) for name in sql.TASK_CHANGES]
-
 
 _offer_order: Final = itemgetter(0, 1, 2)
 
@@ -58,14 +59,23 @@ class RunAgain(Exception):
 
 
 class Transaction:
-    """The steps, on one connection, between BEGIN and COMMIT."""
+    """The steps, on one connection. `begin` is the statement to begin with, unless somebody else has begun.
 
-    def __init__(self, connection: Any, floor: Millis, store_clock_from: Millis) -> None:
+    What is only looked at needs no transaction: every statement sees what was committed before it, in one or
+    not. So it begins with the first step that does more, and work that only looks takes one trip, not three.
+    """
+
+    def __init__(
+        self, connection: Any, floor: Millis, store_clock_from: Millis, begin: str | None = None
+    ) -> None:
         self._connection = connection
+        self._begin = begin
         self.latest = floor  # no instant before it is used any more
         self._store_clock_from = store_clock_from
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
         self._held: set[str] = set()  # those that exist
+        self._listened: set[str] = set()  # of those, what others may claim meanwhile
+        self._claimed: set[str] = set()  # and what others may begin to listen to
         self._held_schedules: set[str] = set()
         self._held_queues: set[str] = set()
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
@@ -78,14 +88,23 @@ class Transaction:
     def asked(self) -> set[str]:
         return self._asked
 
-    async def begin(self, statement: str, first: set[str]) -> None:
-        await self._connection.execute(statement)
-        await self.lock_first(first)
+    @property
+    def has_begun(self) -> bool:
+        return self._begin is None
+
+    async def begin(self) -> None:
+        if self._begin is not None:
+            await self._connection.execute(self._begin)
+            self._begin = None
 
     async def lock_first(self, first: set[str]) -> None:
-        await self._lock(first)
+        if first:
+            await self.begin()
+            await self._lock(first)
 
     async def perform(self, step: Step) -> Any:
+        if self._begin is not None and not _only_looks(step):
+            await self.begin()
         match step:
             case Load(ws, footprint):
                 return await self._load(ws, footprint)
@@ -128,6 +147,13 @@ class Transaction:
         self._now = max(self._now or 0, found[-1][0])
         self._note_held(row[1] for row in found if row[1] is not None)
 
+    async def _lock_listened(self, ids: set[str]) -> None:
+        found = await self._connection.fetch(sql.LOCK_LISTENED, list(ids))
+        self._now = found[-1][0]
+        self._listened |= ids
+        self._asked |= ids
+        self._note_held(row[1] for row in found if row[1] is not None)
+
     def _note_held(self, ids: Iterable[str]) -> None:
         self._held.update(ids)
         self._asked |= self._held
@@ -144,10 +170,17 @@ class Transaction:
 
     async def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
         named = footprint.promises | footprint.obligations | footprint.branches_of
+        if footprint.listened and not named and not self._asked:
+            await self._lock_listened(footprint.listened)
+        else:
+            named = named | footprint.listened
         seen_unlocked = {key for key in named - self._asked if key in ws.promises}
-        if seen_unlocked:
-            raise RunAgain(seen_unlocked)
-        await self._lock(named, list(footprint.obligations))
+        if seen_unlocked or not self._listened.isdisjoint(named):
+            raise RunAgain(seen_unlocked | named & self._listened)
+        if shared := footprint.obligations & self._claimed:
+            self._claimed -= shared
+            self._asked -= shared
+        await self._lock(named, list(footprint.obligations | footprint.listened))
         await self._lock_schedules(footprint.schedules - self._held_schedules)
         await self._drive(load(ws, footprint))
 
@@ -178,10 +211,13 @@ class Transaction:
 
     async def _fetch_queues(self, fetch: Fetch) -> Sequence[Any]:
         """Locked and read in one. Queues come last of all in the order, and among themselves by name."""
-        statement = sql.LOCK_GATES if fetch.what == "gates" else sql.LOCK_QUEUES
         if self._held_queues and min(fetch.ids) < max(self._held_queues):
-            statement += " NOWAIT"
-        found: Sequence[Any] = await self._connection.fetch(statement, list(fetch.ids))
+            statement = sql.LOCK_GATES_AT_ONCE if fetch.what == "gates" else sql.LOCK_QUEUES_AT_ONCE
+        else:
+            statement = sql.LOCK_GATES if fetch.what == "gates" else sql.LOCK_QUEUES
+        lines = await self._connection.fetch(statement, list(fetch.ids))
+        self._now = max(self._now or 0, lines[-1][0])
+        found = [line[1:] for line in lines if line[1] is not None]
         self._held_queues.update(row[0] for row in found)
         if found:
             self._may_wait = False
@@ -200,7 +236,9 @@ class Transaction:
 
     async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.forgotten.keys()
-        unlocked = changed - self._asked
+        unlocked = (
+            changed - self._asked | changed & self._listened | ws.changed_promises.keys() & self._claimed
+        )
         if unlocked:
             raise RunAgain(unlocked)
         if ws.cleared:
@@ -208,7 +246,7 @@ class Transaction:
             self._held.clear()
             self._held_schedules.clear()
             self._held_queues.clear()
-        parts = _Parts()
+        parts = Parts()
         await self._release_uniques(ws)
         self._save_records(ws, parts)
         self._save_obligations(ws, parts)
@@ -234,30 +272,33 @@ class Transaction:
             if ended:
                 await self._connection.execute(sql.RELEASE_UNIQUES, ended)
 
-    def _save_queues(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_queues(self, ws: WorkingSet, parts: Parts) -> None:
         queues = [queue for name in ws.changed_queues if (queue := ws.queues[name]) is not None]
         held = self._held_queues
         parts.add_rows("insert_queues", [rows.queue_row(queue) for queue in queues if queue.name not in held])
         parts.add_rows("update_queues", [rows.queue_row(queue) for queue in queues if queue.name in held])
         held.update(queue.name for queue in queues)
 
-    def _save_records(self, ws: WorkingSet, parts: "_Parts") -> None:
-        promises = {
-            key: rows.promise_row(promise, ws.is_watched(key))
-            for key in ws.changed_promises
-            if (promise := ws.promises[key]) is not None
-        }
-        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
+    def _save_records(self, ws: WorkingSet, parts: Parts) -> None:
         held = self._held
+        new: list[rows.Row] = []
+        changed: list[rows.Row] = []
+        for key in ws.changed_promises:
+            promise = ws.promises[key]
+            if promise is not None and key in held:
+                changed.append(rows.promise_changes(promise, ws.is_watched(key)))
+            elif promise is not None:
+                new.append(rows.promise_row(promise, ws.is_watched(key)))
+        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
         if ws.forgotten:
             parts.add("drop_promises", list(ws.forgotten))
             parts.add("drop_tasks", list(ws.forgotten))
-        parts.add_rows("insert_promises", [row for key, row in promises.items() if key not in held])
-        parts.add_rows("update_promises", [row for key, row in promises.items() if key in held], _change_at)
-        parts.add_rows("insert_tasks", [row for key, row in tasks.items() if key not in held])
-        parts.add_rows("update_tasks", [row for key, row in tasks.items() if key in held], _task_change_at)
+        parts.add_records(NEW_PROMISES, new)
+        parts.add_records(CHANGED_PROMISES, changed)
+        parts.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
+        parts.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
 
-    def _save_obligations(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_obligations(self, ws: WorkingSet, parts: Parts) -> None:
         """What was both added and discharged is never written."""
         gone = ws.discharged | ws.forgotten
         parts.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
@@ -273,7 +314,7 @@ class Transaction:
             parts.add("drop_callbacks", list(gone))
             parts.add("drop_listeners", list(gone))
 
-    def _save_schedules(self, ws: WorkingSet, parts: "_Parts") -> None:
+    def _save_schedules(self, ws: WorkingSet, parts: Parts) -> None:
         entries = {key: ws.schedules[key] for key in ws.changed_schedules}
         written = {key: rows.schedule_row(entry) for key, entry in entries.items() if entry is not None}
         held = self._held_schedules
@@ -304,29 +345,37 @@ class Transaction:
         end; and who was told that there is work and finds none would not soon look again. So if there is
         something that was passed over, and room for it, look again in a moment, a few times.
         """
-        found = await self._offers(scan, scan.limit, view=scan.view)
-        for rest_s in () if scan.view else passed_over_rests_s:
-            if len(found) >= scan.limit:
-                break
-            held = {row[2] for row in found}
-            there = await self._offers(scan, len(found) + 1, view=True)
-            if all(row[2] in held for row in there):
+        if scan.view:
+            return [row[2] for row in await self._view_offers(scan)]
+        found, passed_over = await self._hold_offers(scan)
+        for rest_s in passed_over_rests_s:
+            if not passed_over:
                 break
             await asyncio.sleep(rest_s)
-            found = await self._offers(scan, scan.limit, view=False)
+            found, passed_over = await self._hold_offers(scan)
         return [row[2] for row in found]
 
-    async def _offers(self, scan: ClaimScan, limit: int, *, view: bool) -> list[Any]:
+    async def _view_offers(self, scan: ClaimScan) -> list[Any]:
         best: list[Any] = []
         for group in scan.groups:
-            statement = sql.VIEW_OFFERS if view else sql.OFFERS
-            without = list(scan.without.get(group, ()))
-            best += await self._connection.fetch(statement, group, scan.now, limit, scan.ceiling, without)
-        chosen = sorted(best, key=_offer_order)[:limit]
-        if not view:
-            self._note_held(row[2] for row in best)
-            self._fresh = {row[2]: row[3:] for row in chosen}
-        return chosen
+            best += await self._connection.fetch(sql.VIEW_OFFERS, *_offer_wishes(scan, group))
+        return sorted(best, key=_offer_order)[: scan.limit]
+
+    async def _hold_offers(self, scan: ClaimScan) -> tuple[list[Any], bool]:
+        """The best that could be held, and whether there was room for more that could not."""
+        best: list[Any] = []
+        passed_over = False
+        for group in scan.groups:
+            lines = await self._connection.fetch(sql.OFFERS, *_offer_wishes(scan, group))
+            held = [line[1:] for line in lines if line[1] is not None]
+            passed_over = passed_over or len(held) < (lines[0][0] or 0)
+            best += held
+        chosen = sorted(best, key=_offer_order)[: scan.limit]
+        found = {row[2] for row in best}
+        self._claimed |= found - self._asked
+        self._note_held(found)
+        self._fresh = {row[2]: row[3:] for row in chosen}
+        return chosen, passed_over and len(chosen) < scan.limit
 
     async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
         offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
@@ -363,24 +412,15 @@ class Transaction:
         return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
 
 
+def _only_looks(step: Step) -> bool:
+    if isinstance(step, Load):
+        return step.footprint == Footprint(views=step.footprint.views)
+    return isinstance(step, Now)
+
+
+def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
+    return group, scan.now, scan.limit, scan.ceiling, list(scan.without.get(group, ()))
+
+
 def _holds_nothing(task: Task) -> bool:
     return task.state == "fulfilled" or task.job is None or task.job.unique is None
-
-
-class _Parts:
-    """The parts of one save: their names and their parameters, side by side."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.arguments: list[Any] = []
-
-    def add(self, name: str, *arguments: Any) -> None:
-        self.names.append(name)
-        self.arguments += arguments
-
-    def add_rows(self, name: str, records: Sequence[rows.Row], only: Sequence[int] = ()) -> None:
-        """Rows as columns, since a parameter is an array."""
-        if records:
-            columns = list(zip(*records, strict=True))
-            wanted = [columns[index] for index in only] if only else columns
-            self.add(name, *map(sql.array_text, wanted))

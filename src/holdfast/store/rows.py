@@ -75,6 +75,15 @@ def promise_row(promise: Promise, watched: bool) -> Row:
     )
 
 
+PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
+
+
+def promise_changes(promise: Promise, watched: bool) -> Row:
+    """All that can change of a promise, without the rest of its row."""
+    value = _value_text(promise.value)
+    return (promise.id, promise.state, value, promise.settled_at, promise.iku, watched)
+
+
 def _origin_key(promise_id: str, origin: str | None) -> str | None:
     """What the id itself says needs no place in another index: that of origins holds the others."""
     return None if origin is None or lies_within(promise_id, origin) else key_of(origin)

@@ -8,7 +8,7 @@
 
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -41,14 +41,18 @@ from holdfast.store.interface import (
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.migrations import migrate
 from holdfast.store.scan_sql import SQLITE, find_query
+from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
 
-# Past about this many parameters SQLite takes longer for a row, not shorter: measured in bench/engine.py.
-parameters_per_statement_max: Final = 128
+# Past about this many parameters a row takes SQLite no less time any more: measured in bench/engine.py.
+parameters_per_statement_max: Final = 256
 cache_bytes: Final = 64 * 1024 * 1024
-checkpoint_pages: Final = 4_000
+# Ids that users make fall all over the index: the longer the log, the more often a page is written again
+# before it must be copied into the file. But until it has that length once, every commit makes it grow, and
+# to sync a file that grows takes a disk two or three times as long. (In pages of 4 kB.)
+checkpoint_pages: Final = 8_000
 busy_ms: Final = 5_000
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -68,6 +72,7 @@ class SqliteFile:
         self._path = str(path)
         self._connect = connect
         self._transaction: SqliteTransaction | None = None
+        self._log: SqliteLog | None = None
 
     def open(self) -> Millis:
         _create_private(self._path)
@@ -87,6 +92,8 @@ class SqliteFile:
             raise
         self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
+        with suppress(FileNotFoundError):  # of a database in memory
+            self._log = SqliteLog(self._path)
         return int(now)
 
     def foreign_version(self) -> int:
@@ -100,6 +107,9 @@ class SqliteFile:
         if self._transaction is not None:
             self._transaction.connection.close()
             self._transaction = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def run(self, work: Callable[[], Work[Result]]) -> Result:
         transaction = self._transaction
@@ -108,6 +118,8 @@ class SqliteFile:
         execute = transaction.connection.execute
         execute("BEGIN IMMEDIATE")
         try:
+            if self._log is not None:
+                self._log.make_room()
             result = drive(work(), transaction.perform)
             execute("COMMIT")
         except BaseException:
@@ -126,6 +138,24 @@ class SqliteStore(ThreadedStore):
 
     def foreign_version(self) -> Awaitable[int]:
         return self._call(self._file.foreign_version)
+
+
+def _varying(statement: sql.Writing, records: Sequence[rows.Row]) -> tuple[int, ...] | None:
+    """The fewest columns of those that the statement proposes which hold all that differs in these rows."""
+    columns = [*zip(*records, strict=True)]
+    for varying in statement.varying:
+        others = (column for place, column in enumerate(columns) if place not in varying)
+        if all(column.count(column[0]) == len(column) for column in others):
+            return varying
+    return None
+
+
+def _chunks(records: Sequence[rows.Row], most: int) -> Iterator[Sequence[rows.Row]]:
+    start = 0
+    while (left := len(records) - start) > 0:
+        size = 1 << (min(left, most).bit_length() - 1)
+        yield records[start : start + size]
+        start += size
 
 
 def _create_private(path: str) -> None:
@@ -231,17 +261,22 @@ class SqliteTransaction:
             self.connection.execute(sql.SET_CLOCK, (clock, clock))
         ws.saved()
 
-    def _write(self, statement: tuple[str, str, str], records: Sequence[rows.Row]) -> None:
+    def _write(self, statement: sql.Writing, records: Sequence[rows.Row]) -> None:
         """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
         if not records:
             return
-        most = parameters_per_statement_max // len(records[0])
-        start = 0
-        while (left := len(records) - start) > 0:
-            size = 1 << (min(left, most).bit_length() - 1)
-            chunk = records[start : start + size]
-            self.connection.execute(sql.for_rows(statement, size), [field for row in chunk for field in row])
-            start += size
+        varying = _varying(statement, records) if len(records) > 1 else None
+        if varying is None:
+            most = parameters_per_statement_max // statement.width
+            for chunk in _chunks(records, most):
+                fields = [field for row in chunk for field in row]
+                self.connection.execute(sql.for_rows(statement, len(chunk)), fields)
+            return
+        alike = [field for place, field in enumerate(records[0]) if place not in varying]
+        most = (parameters_per_statement_max - len(alike)) // len(varying)
+        for chunk in _chunks(records, most):
+            fields = [row[place] for row in chunk for place in varying]
+            self.connection.execute(sql.for_rows_alike(statement, varying, len(chunk)), alike + fields)
 
     # --- find ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -57,7 +57,8 @@ class Order(Struct, frozen=True):
 
     def is_for(self, promise: Promise) -> bool:
         """Is this promise what the order asks for? An id may have been used for something else before."""
-        return all(promise.tags.get(key) == self.creation.tags.get(key) for key in (TASK, FINGERPRINT))
+        found, asked = promise.tags, self.creation.tags
+        return found is asked or all(found.get(key) == asked.get(key) for key in (TASK, FINGERPRINT))
 
 
 def retry_rule(policy: RetryPolicy | None) -> RetryRule | None:
@@ -108,33 +109,41 @@ def job_tags(
     return entries
 
 
-def make_order(
+def make_orders(
     task: AnyTask,
     options: SendOptions,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]],
     *,
     sent_at: int,
     queue_priority: int | None,
     payloads: Payloads,
     fresh: Callable[[], str],
-) -> Order | SendError:
-    task_id = options.id or new_id(task.name, sent_at, fresh())
+) -> list[Order | SendError]:
+    """Calls of one task that are sent at one instant: what is the same for all of them is made once."""
     try:
-        param = payloads.encode_call(task.name, args, kwargs, 1, task.signature)
         # It is the root of nothing: without an origin or a branch it is in two indexes less.
-        entries = {
-            **job_tags(task, options, sent_at, queue_priority),
-            FINGERPRINT: payloads.digest(args, kwargs) or "",
-        }
-        if options.delay_ms:
-            entries[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
-        limit_ms = options.timeout_ms
-        timeout_at = limits.instant_ms_max if limit_ms is None else sent_at + limit_ms
-        return Order(PromiseCreate(task_id, timeout_at, param, entries), task)
-    except (WorkerError, ValueError) as error:
-        what = error.what if isinstance(error, WorkerError) else str(error)
-        return SendError(SendCode.VALIDATION_FAILED, what, task_id)
+        common = job_tags(task, options, sent_at, queue_priority)
+    except ValueError as error:
+        return [_invalid(options.id or new_id(task.name, sent_at, fresh()), error) for _ in calls]
+    if options.delay_ms:
+        common[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
+    timeout_at = limits.instant_ms_max if options.timeout_ms is None else sent_at + options.timeout_ms
+    signature = task.signature
+    orders: list[Order | SendError] = []
+    for args, kwargs in calls:
+        task_id = options.id or new_id(task.name, sent_at, fresh())
+        try:
+            param = payloads.encode_call(task.name, args, kwargs, 1, signature)
+            entries = {**common, FINGERPRINT: payloads.digest(args, kwargs) or ""}
+            orders.append(Order(PromiseCreate(task_id, timeout_at, param, entries), task))
+        except (WorkerError, ValueError) as error:
+            orders.append(_invalid(task_id, error))
+    return orders
+
+
+def _invalid(task_id: str, error: WorkerError | ValueError) -> SendError:
+    what = error.what if isinstance(error, WorkerError) else str(error)
+    return SendError(SendCode.VALIDATION_FAILED, what, task_id)
 
 
 def fresh_end() -> str:

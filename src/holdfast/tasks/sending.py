@@ -16,7 +16,7 @@ from holdfast.tasks.errors import BadOption
 from holdfast.tasks.handle import TaskHandle, adopt
 from holdfast.tasks.home import Home, Sent
 from holdfast.tasks.options import PLAIN, OnConflict, SendOptions, refine
-from holdfast.tasks.order import Order, SendError, job_tags, make_order
+from holdfast.tasks.order import Order, SendError, job_tags, make_orders
 from holdfast.tasks.outcome import read_result
 from holdfast.tasks.result import Err, Ok, TaskError, TaskResult
 from holdfast.tasks.task import Task, TaskOptions
@@ -74,10 +74,10 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
 
     def send_many(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
         """Queue many calls in one round trip: each a tuple of arguments, or a dict of named ones."""
-        return send_all(self._home, [self._prepare(*_arguments(call)) for call in calls])
+        return send_all(self._home, self._prepare_all(map(_arguments, calls)))
 
     async def send_many_async(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
-        return await send_all_async(self._home, [self._prepare(*_arguments(call)) for call in calls])
+        return await send_all_async(self._home, self._prepare_all(map(_arguments, calls)))
 
     def with_options(
         self,
@@ -140,19 +140,21 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     def _refined(self, given: dict[str, Any]) -> "Sending[P, T, E]":
         return Sending(self._home, self._task, refine(self._options, given))
 
-    def _prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
+        return self._prepare_all([(args, kwargs)])[0]
+
+    def _prepare_all(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Prepared]:
         task, options = self._task, self._options
-        order = make_order(
+        orders = make_orders(
             task,
             options,
-            tuple(args),
-            dict(kwargs),
+            calls,
             sent_at=self._home.now(),
             queue_priority=self._home.tasks.priority_of(options.queue or task.queue),
             payloads=self._home.payloads,
             fresh=self._home.fresh,
         )
-        return Prepared(order, options.connection)
+        return [Prepared(order, options.connection) for order in orders]
 
 
 class BackgroundTask(Task[P, R, T, E], Sending[P, T, E]):
@@ -219,9 +221,11 @@ def _unsent(order: Order, error: Exception) -> Sent:
     return Err(SendError(SendCode.ENQUEUE_FAILED, what, order.creation.id, retryable=True))
 
 
-def _arguments(call: Arguments) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def _arguments(call: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(call, tuple):
+        return call, {}
     if isinstance(call, Mapping):
-        return (), call
+        return (), dict(call)
     if isinstance(call, str | bytes):
         raise BadOption(f"A call is a tuple or a dict of arguments, not a text: ({call!r},)")
-    return call, {}
+    return tuple(call), {}

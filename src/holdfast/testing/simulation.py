@@ -32,12 +32,12 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
-from holdfast.client.interface import Client
+from holdfast.client.overlap import always
 from holdfast.engine import Rules
-from holdfast.engine.job_state import queue_name
 from holdfast.node import Node
+from holdfast.node.clock import far_clock
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.records import Promise, Task
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import KINDS, Request, RequestData
 from holdfast.runtime import Deadlock
@@ -48,6 +48,7 @@ from holdfast.testing.beginnings import Beginnings, WatchedRunner
 from holdfast.testing.disk import Disk, view_of
 from holdfast.testing.faults import EventLog, Faults, Plan
 from holdfast.testing.histories import check_histories
+from holdfast.testing.idleness import Idleness
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Door, Network
 from holdfast.testing.places import Place
@@ -115,7 +116,7 @@ class Simulation:
             self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
         self.caller = Place("caller")
         self.troubles: list[str] = []
-        self._waiting: dict[tuple[str, int], float] = {}  # pending tasks, and since when
+        self._idleness = Idleness(plan.retry_ms / 1000 + plan.lease_s + idle_s)
         self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
@@ -236,26 +237,10 @@ class Simulation:
             if wrong := [*self.troubles, *self.witness.contradictions]:
                 self._give_up(AssertionError("; ".join(wrong[:5])))
             if self.faults.is_over and not self.is_ending:
-                self._note_idleness(store, now)
-
-    def _note_idleness(self, store: MemoryStore, now: int) -> None:
-        """Work that nobody takes although there are hands: it must be offered again after `retry_ms`."""
-        waiting = {
-            (key, task.version): None
-            for key, task in store.tasks.items()
-            if task.state == "pending"
-            and not task.parked
-            and task.timeout_at > now
-            and not (task.job is not None and _is_gated(store, task))
-        }
-        stands_still = self._latest_now > max(self._clock(place) for place in self.places if place.has_node)
-        busy = not any(place.session is not None and place.session.is_idle for place in self.places)
-        since = self._waiting if not (stands_still or busy) else {}
-        self._waiting = {key: since.get(key, self.loop.time()) for key in waiting}
-        patience_s = self.plan.retry_ms / 1000 + self.plan.lease_s + idle_s
-        for (key, version), began in self._waiting.items():
-            if self.loop.time() - began > patience_s:
-                self.troubles.append(f"nobody takes {key} at version {version} for {patience_s:g} s")
+                node_now = max(self._clock(place) for place in self.places if place.has_node)
+                busy = not any(place.session is not None and place.session.is_idle for place in self.places)
+                is_open = not busy and node_now >= now
+                self.troubles += self._idleness.note(store, now, self.loop.time(), is_open=is_open)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -314,7 +299,7 @@ class Simulation:
             await node.start()
             place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
         if place.has_worker:
-            client = EmbeddedClient(place.node) if place.node is not None else self._connect(process)
+            client = self._connect(place, process) if place.node is None else EmbeddedClient(place.node)
             place.session = self._session(place, process, client, worker=True)
             await place.session.open()
         place.is_ready.set()
@@ -338,7 +323,9 @@ class Simulation:
         """The caller's process: the app is open in it, and the scenario runs."""
         assert self._scenario is not None
         assert self._finished is not None
-        session = self._session(place, process, self._connect(process, caller_patience_s), worker=False)
+        session = self._session(
+            place, process, self._connect(place, process, caller_patience_s), worker=False
+        )
         self.caller_session = place.session = session
         await session.open()
         self.app.lend(None, None, None)
@@ -349,7 +336,9 @@ class Simulation:
         if not self._finished.done():
             self._finished.set_result(None)
 
-    def _session(self, place: Place, process: Process, client: Client, *, worker: bool) -> Session:
+    def _session(
+        self, place: Place, process: Process, client: EmbeddedClient | HttpClient, *, worker: bool
+    ) -> Session:
         plan, own = self.plan, self.app.settings
         tasks = replace(own.tasks, concurrency=plan.concurrency, prefetch=plan.prefetch, drain_s=plan.drain_s)
         settings = replace(
@@ -358,7 +347,7 @@ class Simulation:
         chance, ids = self._chance(process), Random(f"ids {process.name} {plan.seed}")  # noqa: S311
         seams = Seams(
             client=WitnessedClient(client, self.witness, process),
-            now=partial(self._clock, place),
+            now=client.now,
             runner=lambda: WatchedRunner(
                 self.begun.performed, chance.random, partial(self.begun.note, process)
             ),
@@ -370,10 +359,13 @@ class Simulation:
         )
         return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
 
-    def _connect(self, process: Process, patience_s: float = 30.0) -> HttpClient:
+    def _connect(self, place: Place, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
-        connect = partial(self.network.connect, process)
-        return HttpClient(urls, limit_s=patience_s, connect=connect, chance=self._chance(process))
+        connect, chance = partial(self.network.connect, process), self._chance(process)
+        clock = far_clock(partial(self._clock, place), self.loop.millis)
+        return HttpClient(
+            urls, limit_s=patience_s, connect=connect, chance=chance, clock=clock, overlap=always
+        )
 
     def _clock(self, place: Place) -> int:
         return self.loop.millis() + place.skew_ms
@@ -395,12 +387,6 @@ class Simulation:
 
     def _chance(self, process: Process) -> Random:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
-
-
-def _is_gated(store: MemoryStore, task: Task) -> bool:
-    """Whether there is room for it is up to its queue."""
-    queue = store.queues.get(queue_name(task.target))
-    return queue is not None and queue.is_gated
 
 
 def _is_deadlock(root: Promise, around: Surroundings) -> bool:

@@ -43,6 +43,15 @@ class CancelRequest:
         return _creation(self._root.id, origin_of(self._root), self._root.timeout_at)
 
 
+def cancel_requests(promise: Promise, *, now: bool) -> list[tuple[str, RequestData]]:
+    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
+    if promise.state != "pending":
+        return []
+    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
+        return [("promise.settle", PromiseSettle(promise.id, "rejected_canceled"))]
+    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
+
+
 def ask_to_cancel(
     root: str, origin: str, timeout_at: int = limits.instant_ms_max
 ) -> list[tuple[str, RequestData]]:

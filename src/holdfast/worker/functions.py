@@ -209,6 +209,7 @@ def _call(
         timeout_s=workflow.timeout_s,
         waits=waits,
         tags=workflow.tags,
+        function=workflow.function,
     )
 
 

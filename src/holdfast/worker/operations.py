@@ -125,6 +125,7 @@ class Call(Operation):
         "_returns",
         "args",
         "errand",
+        "function",
         "group",
         "kwargs",
         "tags",
@@ -147,6 +148,7 @@ class Call(Operation):
         waits: bool,
         errand: Errand | None = None,
         tags: Mapping[str, str] | None = None,
+        function: Callable[..., Any] | None = None,
     ) -> None:
         self.workflow = workflow
         self.version = version
@@ -157,6 +159,7 @@ class Call(Operation):
         self.waits = waits
         self.errand = errand
         self.tags = tags or {}
+        self.function = function  # where it is known, the arguments are checked against it
         self._returns = returns
 
     @property

@@ -93,6 +93,7 @@ class Payloads:
         kwargs: Mapping[str, Any],
         version: int,
         signature: Signature | None = None,
+        supplied: frozenset[str] = frozenset(),
     ) -> Value:
         """The parameter of a promise that a function is to settle, as the official SDKs write it.
 
@@ -103,7 +104,7 @@ class Payloads:
             call["kwargs"] = kwargs
         raw = dump(call)
         if signature is not None:
-            signature.bind(load(raw, Call), load)
+            signature.bind(load(raw, Call), load, supplied)
         if self._codec is not None:
             raw = self._codec.encode(raw)
         return Value(None, b2a_base64(raw, newline=False).decode("ascii"))

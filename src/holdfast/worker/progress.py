@@ -35,7 +35,7 @@ class Progress:
         note: Callable[[PromiseCreate], None],
     ) -> None:
         self.journal = j.Journal(root.id, records)
-        self.recorder = Recorder(root, around.payloads, around.group, around.now)
+        self.recorder = Recorder(root, around)
         self.cancel = CancelRequest(root)
         self.cancel.learn(self.journal.records.get(self.cancel.id))
         self.open: dict[str, Operation] = {}  # issued, not yet seen to complete

@@ -4,7 +4,6 @@ Everything an execution records is a promise under its own id. Its param names t
 replay), its value holds the outcome and, in a header, the place at which the fibers saw it.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from holdfast.protocol import limits, tags
@@ -13,8 +12,8 @@ from holdfast.protocol.requests import PromiseCreate, Settle
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, NotRecorded
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
-from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
+from holdfast.worker.signature import signature_of
 from holdfast.worker.surroundings import Surroundings
 
 SCOPE = "resonate:scope"
@@ -23,11 +22,10 @@ SCOPE = "resonate:scope"
 class Recorder:
     """Builds the promises of one execution."""
 
-    def __init__(self, root: Promise, payloads: Payloads, group: str, now: Callable[[], int]) -> None:
+    def __init__(self, root: Promise, around: Surroundings) -> None:
         self._root = root
-        self._payloads = payloads
-        self._group = group
-        self._now = now
+        self._around = around
+        self._payloads = around.payloads
         self._digests: dict[str, str | None] = {}
         self._tags = {
             tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
@@ -113,11 +111,9 @@ class Recorder:
             deadline = min(self._after(operation.timeout_s), self._root.timeout_at)
             return PromiseCreate(promise_id, deadline, plain.param, entries)
         assert isinstance(operation, Call), f"{operation} completes here"
-        call = self._payloads.encode_call(
-            operation.workflow, operation.args, operation.kwargs, operation.version
-        )
+        call = self._encode(operation)
         entries = {**operation.tags, **entries}
-        entries[tags.TARGET] = f"poll://any@{operation.group or self._group}"
+        entries[tags.TARGET] = f"poll://any@{operation.group or self._around.group}"
         if operation.errand is not None:
             entries |= {**operation.errand.entries, tags.TARGET: operation.errand.target}
         entries[tags.BRANCH] = promise_id  # it has steps of its own
@@ -127,8 +123,15 @@ class Recorder:
         param = Value({**(call.headers or {}), **(plain.param.headers or {})}, call.data)
         return PromiseCreate(promise_id, deadline, param, entries)
 
+    def _encode(self, call: Call) -> Value:
+        name, args, kwargs, version = call.workflow, call.args, call.kwargs, call.version
+        if call.function is None:
+            return self._payloads.encode_call(name, args, kwargs, version)
+        supplied = self._around.provided.names(call.function)
+        return self._payloads.encode_call(name, args, kwargs, version, signature_of(call.function), supplied)
+
     def _after(self, seconds: float | None) -> int:
-        return self._root.timeout_at if seconds is None else self._now() + round(seconds * 1000)
+        return self._root.timeout_at if seconds is None else self._around.now() + round(seconds * 1000)
 
     def _settlement(self, outcome: Outcome, place: int) -> Settle:
         headers = {j.PLACE: str(place)}

@@ -39,10 +39,18 @@ class StepsUnderWay:
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
-    def start(self, promise_id: str, step: Step, info: ExecutionInfo, wanted: Callable[[str], bool]) -> None:
+    def start(
+        self,
+        promise_id: str,
+        step: Step,
+        info: ExecutionInfo,
+        wanted: Callable[[str], bool],
+        *,
+        at_once: bool,
+    ) -> None:
         """Begin a step. When it ends and is still `wanted`, it is among the finished, and there is news."""
         options = step.options
-        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
+        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode, at_once=at_once)
         step.placed = self._around.provided.place(step.function, step.args, step.kwargs)
 
         def done(outcome: Outcome) -> None:

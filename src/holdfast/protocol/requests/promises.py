@@ -50,16 +50,15 @@ class PromiseCreate(RequestData, frozen=True):
         if self.tags:
             check_tags(self.tags)
             delay = tags.delay_of(self.tags)
-            if delay is not None and delay >= self.timeout_at:
-                raise ValueError("tag resonate:delay must lie before timeoutAt, or the task could never run")
-            job = tags.job_of(self.tags)
-            if (
-                delay is not None
-                and job is not None
-                and job.good_until is not None
-                and delay >= job.good_until
-            ):
-                raise ValueError("tag resonate:delay must lie before goodUntil, or the task could never run")
+            if delay is not None:
+                self._check_delay(delay)
+
+    def _check_delay(self, delay: int) -> None:
+        if delay >= self.timeout_at:
+            raise ValueError("tag resonate:delay must lie before timeoutAt, or the task could never run")
+        job = tags.job_of(self.tags)
+        if job is not None and job.good_until is not None and delay >= job.good_until:
+            raise ValueError("tag resonate:delay must lie before goodUntil, or the task could never run")
 
 
 class PromiseSettle(RequestData, frozen=True):

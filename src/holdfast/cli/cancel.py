@@ -1,0 +1,30 @@
+"""`holdfast cancel ID`: asks an execution to cancel itself, or ends it at once."""
+
+import argparse
+
+from holdfast.cli.options import add_connection
+from holdfast.cli.output import print_json, print_line
+from holdfast.cli.session import Session, with_session
+from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.requests import PromiseGet
+from holdfast.worker.cancellation import cancel_requests
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=with_session(_cancel))
+    parser.add_argument("id", help="the id of the execution, or of any other promise")
+    parser.add_argument("--now", action="store_true", help="end it at once: its code can clean nothing up")
+    add_connection(parser)
+
+
+async def _cancel(session: Session, arguments: argparse.Namespace) -> None:
+    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
+    requests = cancel_requests(promise, now=arguments.now)
+    await session.ask_all([data for _, data in requests], PromiseReply)
+    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
+    if arguments.json:
+        print_json(promise)
+    elif promise.state == "pending":
+        print_line(f"{promise.id} was asked to cancel itself; `holdfast tree {promise.id}` shows how it goes")
+    else:
+        print_line(f"{promise.id} is {promise.state}")
