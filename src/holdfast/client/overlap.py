@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 requests_min: Final = 8
-busy_min: Final = 0.4  # one that takes as long for its part as the node takes for its own: 0.5
+busy_min: Final = 0.35  # one that takes as long for its part as the node takes for its own: 0.5
 _weight: Final = 0.2  # of the latest answer
 
 
