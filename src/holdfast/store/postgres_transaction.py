@@ -265,8 +265,7 @@ class Transaction:
         ws.saved()
 
     async def _release_uniques(self, ws: WorkingSet) -> None:
-        """A unique key that passes from one task to another in this commit is let go before it is taken: the
-        parts of a statement happen in no order."""
+        """A unique key that passes on in this commit is let go first: parts of a statement have no order."""
         changed = [task for key in ws.changed_tasks if (task := ws.tasks[key]) is not None and task.job]
         if any(task.id not in self._held and task.job and task.job.unique for task in changed):
             ended = [task.id for task in changed if task.id in self._held and _holds_nothing(task)]
