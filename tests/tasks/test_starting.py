@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -58,7 +58,7 @@ def _concerns_queues(request: Request) -> bool:
 
 
 @asynccontextmanager
-async def node_here(loop: JumpingLoop) -> AsyncIterator[Node]:
+async def node_here(loop: JumpingLoop) -> AsyncGenerator[Node]:
     node = Node(MemoryStore(), clock=loop.millis)
     await node.start()
     try:
