@@ -128,7 +128,7 @@ def test_a_worker_that_stops_before_its_node_came_back_leaves_nothing_behind() -
 async def test_an_app_that_could_not_be_opened_can_be_opened_again() -> None:
     opened: list[str] = []
 
-    async def connect() -> AsyncIterator[str]:
+    async def connect() -> AsyncGenerator[str]:
         opened.append("open")
         if len(opened) == 1:
             raise ConnectionError("not yet")
