@@ -8,9 +8,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import os
-import secrets
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -24,7 +22,7 @@ from holdfast.tasks.desk import Desk
 from holdfast.tasks.findings import note
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
-from holdfast.tasks.order import Order
+from holdfast.tasks.order import Order, fresh_end
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
@@ -205,7 +203,7 @@ class App(Declaring):
         if isinstance(workflow, str):
             name, group, timeout_s, returns = workflow, None, None, Any
             tags = check_user_tags(kwargs.pop("tags", None))
-            promise_id: str = kwargs.pop("id", None) or new_id(name)
+            promise_id: str = kwargs.pop("id", None) or self._new_id(name)
             param = self.payloads.encode_call(name, args, kwargs, 0)
         else:
             name, group, timeout_s = workflow.name, workflow.group, workflow.timeout_s
@@ -214,7 +212,7 @@ class App(Declaring):
             own = {parameter.name for parameter in signature.parameters or ()}
             given = None if "tags" in own else kwargs.pop("tags", None)
             tags = workflow.tags | check_user_tags(given)
-            promise_id = kwargs.pop("id", None) or new_id(name)
+            promise_id = kwargs.pop("id", None) or self._new_id(name)
             self.providers.check(workflow.function, kwargs)
             supplied = frozenset(self.providers.wanted_by(workflow.function))
             param = self.payloads.encode_call(name, args, kwargs, workflow.version, signature, supplied)
@@ -257,6 +255,13 @@ class App(Declaring):
     def now(self) -> int:
         return wall_clock() if self._session is None else self._session.now()
 
+    def fresh(self) -> str:
+        return fresh_end() if self._session is None else self._session.fresh()
+
+    def _new_id(self, name: str) -> str:
+        """Ids that grow with time stay together in every index."""
+        return f"{name}-{self.now():011x}{self.fresh()}"
+
     def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
         self._open_in_thread()
         return self.session.send_inside(connection, orders)
@@ -275,7 +280,11 @@ class App(Declaring):
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._session = Session(self.settings, self.registry, self.providers, tasks=self.tasks)
-        await self._session.open()
+        try:
+            await self._session.open()
+        except BaseException:
+            self._session = self._loop = None
+            raise
         return self
 
     async def __aexit__(
@@ -404,8 +413,3 @@ class _Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
-
-
-def new_id(name: str) -> str:
-    """Ids that grow with time stay together in every index."""
-    return f"{name}-{time.time_ns() // 1_000_000:011x}{secrets.token_hex(6)}"

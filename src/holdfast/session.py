@@ -39,9 +39,9 @@ from holdfast.tasks.desk import Desk, answer
 from holdfast.tasks.errors import BadOption
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
-from holdfast.tasks.order import Order
+from holdfast.tasks.order import Order, fresh_end
 from holdfast.tasks.registry import TaskRegistry
-from holdfast.tasks.storing import store_declarations
+from holdfast.tasks.storing import Declarations
 from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.cancellation import cancel_requests
 from holdfast.worker.errors import NoStoreHere
@@ -82,6 +82,7 @@ class Seams(Struct, frozen=True):
     now: Clock | None = None  # else the node's, as the client knows it
     runner: Callable[[], StepRunner] = StepRunner
     choose: Callable[[str, Note], Any] = choose_now
+    fresh: Callable[[], str] = fresh_end  # the ends of ids that nobody chose
     listen_again_s: float = listen_again_s
     pid: str | None = None
     chance: Random | None = None
@@ -123,6 +124,7 @@ class Session:
         self._node: Node | None = None
         self._worker: Worker | None = None
         self._task_worker: TaskWorker | None = None
+        self._declaring: asyncio.Task[None] | None = None
         self._streams: list[asyncio.Task[None]] = []
         self._count = 0
 
@@ -130,24 +132,43 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._client, clock = await self._connect()
         self.now = self._seams.now or clock
-        self.desk = Desk(self._client, self._payloads, self._tasks, self._errors, self.now, self.settled)
+        self.fresh = self._seams.fresh
+        self.desk = Desk(
+            self._client, self._payloads, self._tasks, self._errors, self.now, self.fresh, self.settled
+        )
         self._runner = self._seams.runner()
-        if self._settings.worker:
-            await self._provide()
-            await store_declarations(self._tasks, self._client, self._payloads, self._settings.group)
-            self._worker = Worker(
-                self.surroundings(),
-                self._registry,
-                pid=self._pid,
-                lease_s=self._settings.lease_s,
-                concurrency=self._settings.concurrency,
-            )
-            self._worker.start()
-        self._streams.append(asyncio.create_task(self._listen()))
-        if self._settings.worker and (self._tasks or self._settings.tasks.queues):
+        try:
+            if self._settings.worker:
+                await self._provided.open()
+                await self._start_workers()
+            self._streams.append(asyncio.create_task(self._listen()))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start_workers(self) -> None:
+        declarations = Declarations(self._tasks, self._client, self._payloads, self._settings.group)
+        is_declared = await declarations.store_now()
+        self._worker = Worker(
+            self.surroundings(),
+            self._registry,
+            pid=self._pid,
+            lease_s=self._settings.lease_s,
+            concurrency=self._settings.concurrency,
+        )
+        self._worker.start()
+        if is_declared:
             self._start_task_worker()
+        else:
+            self._declaring = asyncio.create_task(self._declare_later(declarations))
+
+    async def _declare_later(self, declarations: Declarations) -> None:
+        await declarations.store_in_time()
+        self._start_task_worker()
 
     def _start_task_worker(self) -> None:
+        if not self._tasks and not self._settings.tasks.queues:
+            return
         worker = self._task_worker = TaskWorker(
             self._client,
             self._payloads,
@@ -169,21 +190,15 @@ class Session:
         """Those whose tasks are run here."""
         return [] if self._task_worker is None else self._task_worker.queues
 
-    async def _provide(self) -> None:
-        try:
-            await self._provided.open()
-        except BaseException:
-            await self.close()
-            raise
-
     async def close(self) -> None:
+        await self._end([self._declaring] if self._declaring is not None else [])
         stops: list[Coroutine[Any, Any, None]] = []
         if self._worker is not None:
             stops.append(self._worker.stop(self._settings.grace_s))
         if self._task_worker is not None:
             stops.append(self._task_worker.stop())
         await asyncio.gather(*stops)
-        await self._end_streams()
+        await self._end(self._streams)
         await self._runner.close()
         await self._provided.close()
         await self._client.close()
@@ -193,18 +208,19 @@ class Session:
     async def abandon(self) -> None:
         """Drop everything as a killed process would: nothing is released, leases lapse."""
         await self._client.close()
+        await self._end([self._declaring] if self._declaring is not None else [])
         if self._worker is not None:
             await self._worker.abandon()
         if self._task_worker is not None:
             await self._task_worker.abandon()
-        await self._end_streams()
+        await self._end(self._streams)
         await self._runner.close()
         await self._provided.close()
 
-    async def _end_streams(self) -> None:
-        for stream in self._streams:
-            stream.cancel()
-        await asyncio.gather(*self._streams, return_exceptions=True)
+    async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def pid(self) -> str:
@@ -213,7 +229,8 @@ class Session:
     @property
     def is_idle(self) -> bool:
         """Is there a worker here that holds nothing?"""
-        return self._worker is not None and not self._worker.held_count
+        held_count = 0 if self._task_worker is None else self._task_worker.held_count
+        return self._worker is not None and not self._worker.held_count + held_count
 
     async def _connect(self) -> tuple[Client, Clock]:
         """A client, and the clock of its node."""

@@ -25,9 +25,11 @@ from holdfast.testing.faults import KINDS, Plan, StoreKind
 from holdfast.testing.seeds import Report, digest, explained
 from holdfast.testing.simulation import Simulation, SimulationFailure
 from tests.model.invariants import check_state
-from tests.simulation.workloads import Expectation, app, ledger, scenario_of
+from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.workloads import scenario_of
 
 STORES: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
+EVENTS_MAX = 5_000  # in one run
 EVERY_FAULT_SEEDS = 100  # a batch of this many has seen every kind of fault
 
 
@@ -45,6 +47,7 @@ def play(seed: int, stores: Iterable[StoreKind] = STORES) -> Simulation:
     ledger.clear()
     expectation = Expectation()
     simulation = Simulation(app, Plan.draw(seed, stores), restartable=True, patience_s=1_800)
+    simulation.events_max = EVENTS_MAX
     simulation.peeks.append(invariants)
     simulation.looks += [invariants, expectation.look]
     try:

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.engine import law, promises, schedules, sweep, tasks, transitions
+from holdfast.engine import claims, job_requests, jobs, law, promises, schedules, sweep, tasks, transitions
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.node import node as node_module
@@ -22,13 +22,16 @@ from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import EMPTY, PromiseReply, Reply
-from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
+from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskStart, TaskSuspend
 from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
 from holdfast.store.sqlite import SqliteFile
+from holdfast.tasks.outbox import Letter, Outbox
+from holdfast.tasks.worker import TaskWorker
 from holdfast.testing.faults import StoreKind
 from holdfast.worker import journal
 from holdfast.worker.execution import Execution
+from holdfast.worker.execution_errors import ClaimGone
 from holdfast.worker.pen import Pen
 from holdfast.worker.worker import Worker
 
@@ -145,7 +148,8 @@ def grants_without_a_new_version(patch: Patch) -> None:
 
 def drives_on_past_its_lease(patch: Patch) -> None:
     def check_claim(self: Any) -> None:
-        pass
+        if self._pen.is_lost:
+            raise ClaimGone(self.id)
 
     patch.setattr(Execution, "_check_claim", check_claim)
     patch.setattr(Worker, "_confirm", confirm_nothing)
@@ -222,6 +226,103 @@ def writes_without_the_fence(patch: Patch) -> None:
     patch.setattr(Pen, "write_and_ask", write_and_ask)
 
 
+# --- background tasks --------------------------------------------------------------------------------------
+
+
+def does_not_count_a_retry(patch: Patch) -> None:
+    original = jobs.fail
+
+    def fail(task: Task, code: str, value: Any, delay: Any, ws: WorkingSet, now: Millis, **more: Any) -> None:
+        original(task, code, value, delay, ws, now, **more)
+        after = ws.task(task.id)
+        assert after is not None
+        if after.state == "pending":
+            ws.put_task(replace(after, retries=task.retries))
+
+    patch.setattr(jobs, "fail", fail)
+
+
+def starts_what_has_expired(patch: Patch) -> None:
+    """A claim that was made in time may be started at any time."""
+
+    def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Reply:
+        task = tasks.find_task(data.id, ws)
+        if task.job is None or task.state != "acquired" or task.version != data.version:
+            return tasks.start(request, data, ws, now)
+        assert task.ttl is not None
+        ws.put_task(replace(task, started_at=task.started_at or now, due_at=now + task.ttl))
+        return Reply(200, EMPTY)
+
+    def before_deadline(task: Task, instant: Millis) -> Millis:
+        return instant
+
+    patch.setattr(transitions, "before_deadline", before_deadline)
+    patch.setattr(tasks, "before_deadline", before_deadline)
+    _replace(patch, TaskStart, start)
+
+
+def takes_a_late_result(patch: Patch) -> None:
+    """Whoever ever held a background task may say how it ended."""
+
+    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
+        task = tasks.find_task(task_id, ws)
+        return original(task_id, task.version if task.job is not None else version, ws, now)
+
+    original = tasks.held_task
+    patch.setattr(tasks, "held_task", held_task)
+    patch.setattr(job_requests, "held_task", held_task)
+
+
+def lets_one_too_many_through(patch: Patch) -> None:
+    def is_shut(self: claims.Gate) -> bool:
+        most = self.queue.concurrency
+        return self.queue.paused or (most is not None and sum(self.held.values()) > most)
+
+    patch.setattr(claims.Gate, "is_shut", property(is_shut))
+
+
+def begins_before_its_time(patch: Patch) -> None:
+    def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) -> None:
+        original(task, ws, now, rest_until=rest_until if task.job is None else 0)
+
+    original = transitions.offer
+    patch.setattr(promises, "offer", offer)
+    patch.setattr(jobs, "offer", offer)
+
+
+def forgets_that_it_crashed(patch: Patch) -> None:
+    """A running task whose lease has lapsed is offered again, whatever its policy says."""
+
+    def due(task: Task, ws: WorkingSet, now: Millis) -> None:
+        if task.state == "acquired" and task.started_at is not None:
+            jobs.go_back(task, ws, now)
+        else:
+            original(task, ws, now)
+
+    original = jobs.due
+    patch.setattr(jobs, "due", due)
+
+
+def runs_what_it_may_not_start(patch: Patch) -> None:
+    """A worker does not read the answer to its start."""
+    original = TaskWorker._started  # pyright: ignore[reportPrivateUsage]
+
+    def started(self: TaskWorker, run: Any, lane: Any, reply: Reply | None) -> None:
+        original(self, run, lane, None if reply is None else Reply(200, reply.data))
+
+    patch.setattr(TaskWorker, "_started", started)
+
+
+def forgets_what_was_not_answered(patch: Patch) -> None:
+    """A worker tells a result once, whether or not anybody hears it."""
+    original = Outbox._again  # pyright: ignore[reportPrivateUsage]
+
+    def again(self: Outbox, letters: list[Letter]) -> None:
+        original(self, [letter for letter in letters if letter.once])
+
+    patch.setattr(Outbox, "_again", again)
+
+
 class Where(Struct, frozen=True):
     """Where it is looked for: in at most so many seeds, on these stores."""
 
@@ -246,4 +347,12 @@ MUTANTS: dict[Mutation, Where] = {
     waits_for_a_message_only: Where(),
     forgets_what_is_due: Where(),
     writes_without_the_fence: Where(),
+    does_not_count_a_retry: Where(),
+    starts_what_has_expired: Where(),
+    takes_a_late_result: Where(),
+    lets_one_too_many_through: Where(),
+    begins_before_its_time: Where(),
+    forgets_that_it_crashed: Where(),
+    runs_what_it_may_not_start: Where(),
+    forgets_what_was_not_answered: Where(),
 }

@@ -1,6 +1,7 @@
 """The same seeds on every Python that is here: `make simulate-versions`. Their event logs must be the same.
 
-Interpreters are found by name on the PATH and below `~/.pyenv/versions`; each gets a virtual environment.
+Interpreters are found by name on the PATH and below `~/.pyenv/versions`; each gets a virtual environment, but
+for the one that runs this.
 """
 
 from __future__ import annotations
@@ -25,11 +26,19 @@ def interpreters() -> dict[str, str]:
     return found
 
 
-def digests(version: str, interpreter: str) -> str:
+def environment(version: str, interpreter: str) -> str:
+    """The Python to run, with everything installed that the simulation needs."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
     folder = f".venv-{version}"
     make = ["make", "--no-print-directory", f"VENV={folder}", f"PYTHON={interpreter}", f"{folder}/.installed"]
     subprocess.run(make, cwd=ROOT, check=True)
-    command = [f"{folder}/bin/python", "-m", "tests.simulation.campaign", "--digests", "--count", COUNT]
+    return f"{folder}/bin/python"
+
+
+def digests(version: str, interpreter: str) -> str:
+    python = environment(version, interpreter)
+    command = [python, "-m", "tests.simulation.campaign", "--digests", "--count", COUNT]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 

@@ -18,14 +18,13 @@ from holdfast.protocol.replies import ScheduleReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet
 from holdfast.session import Refused
 from holdfast.store.memory import MemoryStore
-from holdfast.testing import Ledger
 from holdfast.testing.simulation import Simulation
 from holdfast.worker.attempt import current_attempt
 from holdfast.worker.payload import Payloads
-from tests.testing.random_workflow import app as app
+from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.task_workloads import TASK_WORKLOADS
 from tests.testing.random_workflow import parent
 
-ledger = Ledger()
 minute_ms = 60_000
 
 
@@ -116,6 +115,14 @@ async def doze(seconds: float) -> float:
 
 
 @app.workflow
+async def plod(seconds: float) -> float:
+    """As long, at work."""
+    for _ in range(10):
+        await hf.run(wait, min(seconds / 10, 4.0))
+    return seconds
+
+
+@app.workflow
 async def approval(name: str, patience_s: float) -> str:
     answer = hf.promise(str, timeout=patience_s)
     try:
@@ -156,37 +163,6 @@ async def hurried(name: str, steps: int, seconds: float) -> int:
 @app.workflow
 async def occurrence(name: str) -> None:
     await hf.run(effect_now, f"{name} at {hf.current().id}")
-
-
-class Expectation:
-    """What the ledger must hold in the end, found out while the workloads run."""
-
-    def __init__(self) -> None:
-        self.exactly: dict[str, list[str]] = {}  # by workload
-        self.looks: dict[str, Callable[[MemoryStore], list[str]]] = {}
-
-    def look(self, store: MemoryStore, now: int) -> list[str]:
-        wrong: list[str] = []
-        for look in self.looks.values():
-            wrong += look(store)
-        wanted = sorted(effect for effects in self.exactly.values() for effect in effects)
-        found = sorted(ledger.entries)
-        if wanted != found:
-            missing = [each for each in wanted if each not in found]
-            wrong.append(f"missing effects {missing}, surplus {_surplus(found, wanted)}")
-        wrong += [f"{key} is {task.state}" for key, task in store.tasks.items() if task.state != "fulfilled"]
-        return wrong
-
-
-def _surplus(found: list[str], wanted: list[str]) -> list[str]:
-    left = [*wanted]
-    surplus: list[str] = []
-    for each in found:
-        if each in left:
-            left.remove(each)
-        else:
-            surplus.append(each)
-    return surplus
 
 
 Workload = Callable[[Simulation, Expectation, str, Random], Coroutine[Any, Any, None]]
@@ -287,7 +263,7 @@ async def send_a_flock(simulation: Simulation, expectation: Expectation, name: s
 
 
 async def hurry(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
-    steps, seconds = chance.randint(1, 5), chance.choice([0.5, 2.0, 4.0])
+    steps, seconds = chance.randint(1, 16), chance.choice([0.5, 1.0, 2.0, 4.0])
     with suppress(hf.CallTimedOut):
         assert await app.start(hurried, name, steps, seconds, id=name) == steps
 
@@ -296,7 +272,8 @@ async def change_your_mind(
     simulation: Simulation, expectation: Expectation, name: str, chance: Random
 ) -> None:
     pause_s = chance.uniform(0, 10)
-    handle = app.start(doze, chance.choice([1.0, 5.0, 300.0]), id=name)
+    seconds = chance.choice([1.0, 5.0, 300.0])
+    handle = app.start(chance.choice([doze, plod]), seconds, id=name)
     await asyncio.sleep(pause_s)
     await simulation.caller_session.cancel(name, now=chance.random() < 0.5)
     with suppress(hf.CallCanceled):
@@ -367,16 +344,17 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
     """A few workloads side by side, each beginning at its own time."""
 
     async def scenario(simulation: Simulation) -> None:
-        chance = simulation.chance
+        chance, expectation.begun = simulation.chance, simulation.begun.tasks
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
-        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 12))]
+        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 10))]
+        chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
             name = f"{chosen[number]}{number}"
             own = Random(f"{name} {simulation.plan.seed}")  # the same after a restart
-            await WORKLOADS[chosen[number]](simulation, expectation, name, own)
+            await (WORKLOADS | TASK_WORKLOADS)[chosen[number]](simulation, expectation, name, own)
 
         await asyncio.gather(*[begin(number) for number in range(len(chosen))])
 

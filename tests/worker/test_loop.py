@@ -612,6 +612,50 @@ async def test_stop_releases_what_does_not_finish_in_time_and_another_worker_tak
 
 
 @virtual
+async def test_what_a_claim_brings_that_was_on_its_way_when_the_worker_was_told_to_stop_is_given_back(
+    world: World,
+) -> None:
+    ledger = Ledger()
+
+    @world.workflow
+    async def flow(name: str) -> str:
+        return await hf.run(ledger.slow, name, 5)
+
+    hands = world.worker(lease_s=60)
+    await world.start(flow, "x", id="x")
+    await world.until(lambda: ledger.entries == ["x"])
+    hands.wire.after = lambda requests: hands.freeze() if requests[0].kind == "task.claim" else None
+    await world.start(flow, "y", id="y")
+    await world.until_state("y", "acquired")
+    stopping = asyncio.create_task(hands.stop(grace_s=10))
+    await asyncio.sleep(1)
+    hands.thaw()
+    await stopping
+    assert ledger.entries == ["x"], "y was not begun"
+    assert [release.id for release in sent(hands, "task.release")] == ["y"]
+    assert (await world.task("y")).state == "pending"
+
+
+@virtual
+async def test_a_step_that_ends_because_its_process_ends_is_not_recorded(world: World) -> None:
+    ledger = Ledger()
+
+    @world.workflow
+    async def flow() -> str:
+        return await hf.run(ledger.slow, "done", 5)
+
+    hands = world.worker()
+    await world.start(flow, id="x")
+    await world.until(lambda: ledger.entries == ["done"])
+    await hands.runner.close()
+    await asyncio.sleep(5)
+    assert "x:1" not in world.store.promises
+    await hands.die()
+    world.worker()
+    assert await world.result("x") == "done", "another worker has performed it again"
+
+
+@virtual
 async def test_what_is_warm_is_no_loss_when_the_worker_stops(world: World) -> None:
     @world.workflow
     async def flow() -> str:

@@ -28,7 +28,7 @@ from holdfast.protocol.jobs import JobSpec, JobStatus, queue_group
 from holdfast.protocol.records import TaskState, TaskView
 from holdfast.protocol.replies import PromiseReply, TaskReply, TasksReply
 from holdfast.protocol.requests import PromiseCreate, PromiseGet, TaskCancel, TaskGet, TaskSearch
-from holdfast.tasks.order import RERUN_OF, SCOPE, TASK, again, new_id
+from holdfast.tasks.order import RERUN_OF, SCOPE, TASK, again, fresh_end, new_id
 
 STATUSES: tuple[JobStatus, ...] = (
     "PENDING",
@@ -147,12 +147,12 @@ async def rerun(session: Session, arguments: argparse.Namespace) -> None:
         status = view.state if view.job is None else view.job.status
         raise UsageError(f"{arguments.id} is {status}; only what failed, was cancelled or expired runs again")
     promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
-    _print(await session.ask(again(promise, now_ms()), PromiseReply), arguments)
+    _print(await session.ask(again(promise, now_ms(), fresh_end()), PromiseReply), arguments)
 
 
 async def send(session: Session, arguments: argparse.Namespace) -> None:
     now = now_ms()
-    task_id = arguments.id or new_id(arguments.func, time.time_ns() // 1_000_000)
+    task_id = arguments.id or new_id(arguments.func, time.time_ns() // 1_000_000, fresh_end())
     good_until = None if arguments.good_for is None else now + arguments.good_for
     spec = JobSpec(sent_at=now, good_until=good_until, key=arguments.limit_key, unique=arguments.key)
     entries = {

@@ -1,11 +1,13 @@
-"""One HTTP/1.1 connection to a node, kept alive, used by one request at a time.
+"""One HTTP/1.1 connection to a node, kept alive.
 
-It leaves to others which node to talk to and what to do when it fails: any `OSError` (a `ConnectionError`, a
-`TimeoutError`) means that the connection is of no more use.
+A request may be sent while an earlier one is under way: the node takes them, and answers them, one after the
+other. It leaves to others which node to talk to and what to do when it fails: any `OSError` (a
+`ConnectionError`, a `TimeoutError`) means that the connection is of no more use.
 """
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -39,7 +41,9 @@ class Link(Protocol):
     @property
     def is_usable(self) -> bool: ...
 
-    async def post(self, body: bytes) -> Response: ...
+    def send(self, body: bytes) -> None: ...
+
+    async def receive(self) -> Response: ...
 
     async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]: ...
 
@@ -52,24 +56,29 @@ Opener = Callable[[Endpoint, str | None, ssl.SSLContext | None], Awaitable[Link]
 
 
 class _Parsed:
-    """What httptools calls while it reads a response."""
+    """What httptools calls while it reads responses, one after the other."""
 
     def __init__(self) -> None:
-        self.chunks: list[bytes] = []
+        self.parser = httptools.HttpResponseParser(self)
+        self.answers: deque[Response] = deque()  # whole ones
+        self.chunks: list[bytes] = []  # of the one that is coming
         self.size = 0
         self.has_headers = False
-        self.is_complete = False
-        self.retry_after_s: float | None = None
-        self.node_now: Millis | None = None
+        self.keeps_alive = True
+        self._retry_after_s: float | None = None
+        self._node_now: Millis | None = None
+
+    def on_message_begin(self) -> None:
+        self._retry_after_s = self._node_now = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not value.isdigit():
             return
         match name.lower():
             case b"retry-after":
-                self.retry_after_s = float(value)
+                self._retry_after_s = float(value)
             case b"holdfast-now":
-                self.node_now = int(value[:20])
+                self._node_now = int(value[:20])
             case _:
                 pass
 
@@ -81,7 +90,9 @@ class _Parsed:
         self.size += len(chunk)
 
     def on_message_complete(self) -> None:
-        self.is_complete = True
+        self.keeps_alive = self.parser.should_keep_alive()
+        status, body = self.parser.get_status_code(), self.take()
+        self.answers.append(Response(status, body, self._retry_after_s, self._node_now))
 
     def take(self) -> bytes:
         body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
@@ -101,7 +112,7 @@ class Connection:
         self.endpoint = endpoint
         self._reader = reader
         self._writer = writer
-        self._keeps_alive = True
+        self._parsed = _Parsed()
         self._used_at = asyncio.get_running_loop().time()
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""
         self._headers = f"Host: {endpoint.authority}\r\n{bearer}"
@@ -118,61 +129,69 @@ class Connection:
     def is_usable(self) -> bool:
         """Whether a request sent now has a fair chance to be answered."""
         fresh = asyncio.get_running_loop().time() - self._used_at < idle_s_max
-        return self._keeps_alive and fresh and not self._writer.is_closing() and not self._reader.at_eof()
+        return (
+            self._parsed.keeps_alive and fresh and not self._writer.is_closing() and not self._reader.at_eof()
+        )
 
     async def post(self, body: bytes, path: str = "") -> Response:
+        self.send(body, path)
+        return await self.receive()
+
+    async def get(self, path: str) -> Response:
+        self._writer.write(self._get_head(path, "application/json"))
+        return await self.receive()
+
+    def send(self, body: bytes, path: str = "") -> None:
+        """Begin a request. Each has an answer, in the order in which they were sent."""
         head = (
             f"POST {self.endpoint.path + path or '/'} HTTP/1.1\r\n{self._headers}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        return await self._ask(head.encode("latin-1") + body)
+        self._writer.write(head.encode("latin-1") + body)
 
-    async def get(self, path: str) -> Response:
-        return await self._ask(self._get_head(path, "application/json"))
-
-    async def _ask(self, request: bytes) -> Response:
-        self._writer.write(request)
+    async def receive(self) -> Response:
+        """The answer to the first request that has not been answered."""
         await self._writer.drain()
-        parsed = _Parsed()
-        parser = httptools.HttpResponseParser(parsed)
-        while not parsed.is_complete:
-            await self._feed(parser)
+        parsed = self._parsed
+        while not parsed.answers:
+            await self._feed(parsed)
             if parsed.size > reply_bytes_max:
                 raise Broken(f"The answer is larger than {reply_bytes_max} bytes")
-        self._keeps_alive = parser.should_keep_alive()
         self._used_at = asyncio.get_running_loop().time()
-        return Response(parser.get_status_code(), parsed.take(), parsed.retry_after_s, parsed.node_now)
+        return parsed.answers.popleft()
 
     async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]:
         """Ask for a response that does not end: its status, and its body as it comes."""
         self._writer.write(self._get_head(path, "text/event-stream"))
-        parsed = _Parsed()
-        parser = httptools.HttpResponseParser(parsed)
+        parsed = self._parsed
         while not parsed.has_headers:
             async with asyncio.timeout(silence_s_max):
-                await self._feed(parser)
+                await self._feed(parsed)
 
         async def body() -> AsyncIterator[bytes]:
             while True:
                 if parsed.chunks:
                     yield parsed.take()
-                if parsed.is_complete:
+                if parsed.answers:
+                    last = parsed.answers.popleft().body
+                    if last:
+                        yield last
                     return
                 async with asyncio.timeout(silence_s_max):
-                    await self._feed(parser)
+                    await self._feed(parsed)
 
-        return parser.get_status_code(), body()
+        return parsed.parser.get_status_code(), body()
 
     def _get_head(self, path: str, accept: str) -> bytes:
         head = f"GET {self.endpoint.path}{path} HTTP/1.1\r\n{self._headers}Accept: {accept}\r\n\r\n"
         return head.encode("latin-1")
 
-    async def _feed(self, parser: httptools.HttpResponseParser) -> None:
+    async def _feed(self, parsed: _Parsed) -> None:
         data = await self._reader.read(read_bytes)
         if not data:
             raise Broken(f"{self.endpoint} closed the connection")
         try:
-            parser.feed_data(data)
+            parsed.parser.feed_data(data)
         except httptools.HttpParserError as error:
             raise Broken(f"{self.endpoint} does not speak HTTP: {error}") from error
 

@@ -7,7 +7,7 @@ lease is at stake, and searches, because they may be long.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
@@ -18,6 +18,7 @@ from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
 from holdfast.client.interface import MessageStream
 from holdfast.client.lane import Lane, Manner
+from holdfast.client.overlap import Overlap
 from holdfast.client.stream import HttpMessageStream
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.records import Millis
@@ -47,6 +48,7 @@ class HttpClient:
         connect: Opener = Connection.open,
         chance: Random | None = None,
         clock: SteadyClock | None = None,
+        overlap: Callable[[], Overlap] = Overlap,
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise InvalidUrl(f"{urls!r} is not a list of URLs")
@@ -63,6 +65,7 @@ class HttpClient:
             connect,
             chance or Random(),  # noqa: S311
             self._clock,
+            overlap,
         )
         self._lane = Lane(self._endpoints, self._manner)
         self._side_lane = Lane(self._endpoints, self._manner)

@@ -23,7 +23,9 @@ class Client(Protocol):
 
         A refusal is a reply (`expect` makes an exception of it). Only a node that cannot be talked to raises:
         see `holdfast.client.errors`. Requests issued one after the other are applied in that order, also when
-        nobody waited for the replies in between. Cancelling the call does not take back what was sent.
+        nobody waited for the replies in between; only the write of a claim may overtake, if the node turns
+        away for now what was issued before it for others. Cancelling the call does not take back what was
+        sent.
         """
         ...
 

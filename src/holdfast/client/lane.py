@@ -1,26 +1,31 @@
 """An ordered lane to a node: what waits goes out as one array, and the next array when that one is answered.
 
-1. One array is under way at a time, so requests are applied in the order in which they were issued. That is
-   more than the order of one execution's writes, and costs nothing: what waits goes together anyway.
+1. Arrays go out on one connection, in the order in which their requests were issued, and the node takes them
+   one after the other: so requests are applied in that order. That is more than the order of one execution's
+   writes, and costs nothing: what waits goes together anyway.
 2. Requests issued while an array is under way join the next one. Under load arrays grow by themselves, and
    the node makes one commit of each. An array is bounded in envelopes and in bytes.
-3. Requests that were issued together stay together, up to an array's bound: all are repeated or none.
-4. What fails is put back in front, in order, if it may be repeated (`retries`), and else raises. A caller
+3. When many executions write, a second array is sent behind the first if that pays (`overlap`): while the
+   node is busy with one half of them, this process goes on with the other. Only writes of claims go there,
+   and none of a claim that the first has a write of: if the node turns the first array away and takes the
+   second, these were overtaken.
+4. Requests that were issued together stay together, up to an array's bound: all are repeated or none.
+5. What fails is put back in front, in order, if it may be repeated (`retries`), and else raises. A caller
    waits no longer than `limit_s`.
-5. What waits is bounded; past `waiting_requests_max` a request raises and was not sent.
+6. What waits is bounded; past `waiting_requests_max` a request raises and was not sent.
 """
 
 import asyncio
 import logging
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from holdfast.client.connection import Connection, Link, Opener, Response
+from holdfast.client.connection import Broken, Connection, Link, Opener, Response
 from holdfast.client.endpoints import Endpoint, Route, growing_rest
 from holdfast.client.errors import (
     BadReply,
@@ -31,18 +36,21 @@ from holdfast.client.errors import (
     TooManyWaiting,
     Unreachable,
 )
+from holdfast.client.overlap import Overlap
 from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_replies, encode_request
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
+from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request
+from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
 
 log = logging.getLogger("holdfast.client")
 
 array_bytes_max: Final = 524_288  # a larger submission still goes out, alone
 waiting_requests_max: Final = 20_000
 retry_after_s_max: Final = 30.0
+_writes_of_claims: Final = (TaskFence, TaskFulfill, TaskSuspend)
 
 
 class Manner(Struct, frozen=True):
@@ -56,12 +64,13 @@ class Manner(Struct, frozen=True):
     connect: Opener = Connection.open
     chance: Random = field(default_factory=Random)  # spreads load, guards nothing
     clock: SteadyClock = field(default_factory=far_clock)  # follows the node's
+    overlap: Callable[[], Overlap] = Overlap  # of each lane
 
 
 class _Submission:
     """Requests that were issued together."""
 
-    __slots__ = ("body", "deadline_s", "future", "requests", "sent", "trouble")
+    __slots__ = ("body", "claim", "deadline_s", "future", "requests", "sent", "trouble")
 
     def __init__(
         self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]", deadline_s: float
@@ -69,6 +78,7 @@ class _Submission:
         self.deadline_s = deadline_s
         self.requests = requests
         self.body = b",".join(map(encode_request, requests))
+        self.claim = _claim_of(requests)
         self.future = future
         self.sent = False
         self.trouble: BaseException | None = None
@@ -77,6 +87,11 @@ class _Submission:
         if not self.future.done():
             self.future.set_exception(error)
             error.__cause__ = self.trouble
+
+
+class _Array(NamedTuple):
+    batch: list[_Submission]
+    asked_at: Millis  # by the clock that follows the node's
 
 
 class Lane:
@@ -89,6 +104,11 @@ class Lane:
         self._waiting = 0
         self._wanted = asyncio.Event()
         self._connection: Link | None = None
+        self._under_way: deque[_Array] = deque()
+        self._overlap = manner.overlap()
+        self._turned_back: list[_Submission] = []  # to be sent again, when nothing is under way
+        self._turned_back_by: Response | None = None
+        self._looking = False
         self._worker: asyncio.Task[None] | None = None
         self._turned_away = 0
         self._closed = False
@@ -109,6 +129,9 @@ class Lane:
         self._wanted.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="holdfast-lane")
+        elif self._under_way and not self._looking:
+            self._looking = True
+            loop.call_soon(self._send_second)
         return await submission.future
 
     def _time(self, submission: _Submission, loop: asyncio.AbstractEventLoop) -> None:
@@ -150,23 +173,30 @@ class Lane:
 
     async def _work(self) -> None:
         while True:
-            if not self._queue:
+            if not self._queue and not self._under_way:
                 self._wanted.clear()
                 await self._wanted.wait()
-            batch = self._take()
             try:
-                await self._carry(batch)
+                await self._carry()
             except asyncio.CancelledError:
-                for submission in batch:
-                    submission.fail(ClientClosed("This client was closed"))
+                self._give_up(ClientClosed("This client was closed"))
                 raise
             except Exception as error:  # a defect: let it hurt those it concerns, and nobody after them
                 log.exception("an array of requests could not be handled")
                 self._abort()
-                for submission in batch:
-                    submission.fail(OutcomeUnknown(f"The client failed: {_reason(error)}"))
+                self._give_up(OutcomeUnknown(f"The client failed: {_reason(error)}"))
 
-    def _take(self) -> list[_Submission]:
+    def _give_up(self, error: ClientError) -> None:
+        for submission in [*self._all_under_way(), *self._turned_back]:
+            submission.fail(error)
+        self._under_way.clear()
+        self._turned_back.clear()
+
+    def _all_under_way(self) -> list[_Submission]:
+        return [submission for array in self._under_way for submission in array.batch]
+
+    def _take(self, envelopes_max: int, *, beside: Container[str | None] | None = None) -> list[_Submission]:
+        """What is at the front of the queue; `beside` some claims: writes of others."""
         batch: list[_Submission] = []
         count = size = 0
         while self._queue:
@@ -174,7 +204,9 @@ class Lane:
             if not submission.future.done():
                 count += len(submission.requests)
                 size += len(submission.body)
-                if batch and (count > batch_envelopes_max or size > array_bytes_max):
+                if batch and (count > envelopes_max or size > array_bytes_max):
+                    break
+                if beside is not None and (submission.claim is None or submission.claim in beside):
                     break
                 batch.append(submission)
             self._queue.popleft()
@@ -185,30 +217,70 @@ class Lane:
         self._queue.extendleft(reversed(batch))
         self._waiting += sum(len(submission.requests) for submission in batch)
 
-    async def _carry(self, batch: list[_Submission]) -> None:
+    async def _carry(self) -> None:
+        """Send what waits, if nothing is under way; then hear the answer to what was sent first."""
+        if not self._under_way:
+            await self._send_first()
+            if not self._under_way:
+                return
+        assert self._connection is not None
+        try:
+            async with asyncio.timeout(self._manner.attempt_s):
+                response = await self._connection.receive()
+        except OSError as error:
+            self._abort()
+            await self._unanswered(error)
+            return
+        self._route.succeeded()
+        self._overlap.answered(asyncio.get_running_loop().time())
+        array = self._under_way.popleft()
+        if response.node_now is not None:
+            self._manner.clock.follow(response.node_now, array.asked_at)
+        await self._answered(array.batch, response)
+
+    async def _send_first(self) -> None:
+        batch = self._take(self._first_envelopes_max())
         if not batch:
             return
+        self._under_way.append(_Array(batch, 0))
         try:
             connection = await self._connect()
         except (OSError, ssl.SSLError) as error:
+            self._under_way.clear()
             await self._not_sent(batch, error)
-            return
+        else:
+            self._under_way.clear()
+            self._send(connection, batch)
+            self._send_second()
+
+    def _first_envelopes_max(self) -> int:
+        """Half of what waits, if the rest can go behind it."""
+        enough = self._overlap.pays and self._waiting >= 2 * self._overlap.requests_min
+        halves = enough and self._queue[-1].claim is not None
+        return min((self._waiting + 1) // 2, batch_envelopes_max) if halves else batch_envelopes_max
+
+    def _send_second(self) -> None:
+        """Behind an array that is under way, when there is enough that need not wait for its answer."""
+        self._looking = False
+        connection = self._connection
+        if (
+            len(self._under_way) == 1
+            and self._overlap.pays
+            and self._waiting >= self._overlap.requests_min
+            and not self._turned_back
+            and connection is not None
+            and connection.is_usable
+        ):
+            claims = {submission.claim for submission in self._under_way[0].batch}
+            batch = self._take(batch_envelopes_max, beside=claims)
+            if batch:
+                self._send(connection, batch)
+
+    def _send(self, connection: Link, batch: list[_Submission]) -> None:
         for submission in batch:
             submission.sent = True
-        asked_at = self._manner.clock.read()
-        try:
-            async with asyncio.timeout(self._manner.attempt_s):
-                response = await connection.post(
-                    b"[" + b",".join(submission.body for submission in batch) + b"]"
-                )
-        except OSError as error:
-            self._abort()
-            await self._unanswered(batch, error)
-            return
-        self._route.succeeded()
-        if response.node_now is not None:
-            self._manner.clock.follow(response.node_now, asked_at)
-        await self._answered(batch, response)
+        self._under_way.append(_Array(batch, self._manner.clock.read()))
+        connection.send(b"[" + b",".join(submission.body for submission in batch) + b"]")
 
     async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
@@ -239,15 +311,19 @@ class Lane:
         self._put_back([submission for submission in batch if not submission.future.done()])
         await asyncio.sleep(rest_s)
 
-    async def _unanswered(self, batch: list[_Submission], error: OSError) -> None:
+    async def _unanswered(self, error: OSError) -> None:
+        """The connection broke: nothing that is under way will be answered."""
         place = self._route.current
         rest_s = self._route.failed()
+        batch = self._all_under_way()
+        self._under_way.clear()
         for submission in batch:
             submission.trouble = error
             if not self._manner.persistent or not is_repeatable(submission.requests):
                 kinds = ", ".join(sorted({request.kind for request in submission.requests}))
                 submission.fail(OutcomeUnknown(f"{place} did not answer {kinds}: {_reason(error)}"))
-        self._put_back([submission for submission in batch if not submission.future.done()])
+        self._put_back([*self._turned_back, *(each for each in batch if not each.future.done())])
+        self._turned_back.clear()
         await asyncio.sleep(rest_s)
 
     async def _answered(self, batch: list[_Submission], response: Response) -> None:
@@ -257,9 +333,10 @@ class Lane:
         except BadReply as error:
             for submission in batch:
                 submission.fail(BadReply(f"{self._route.current}, HTTP {response.status}: {error.what}"))
-            await self._disconnect()
+            self._abort()
+            if self._under_way or self._turned_back:
+                await self._unanswered(Broken("An answer before it could not be read"))
             return
-        again: list[_Submission] = []
         start = 0
         for submission in batch:
             end = start + len(submission.requests)
@@ -268,22 +345,37 @@ class Lane:
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
             if self._manner.persistent and _may_come_again(submission, share):
-                again.append(submission)
+                self._turned_back.append(submission)
+                self._turned_back_by = response
             else:
                 submission.future.set_result(share)
-        await self._wait_for_room(again, response)
-
-    async def _wait_for_room(self, again: list[_Submission], response: Response) -> None:
-        """The node refused these for now. Keep their order: whatever came later waits behind them."""
-        if not again:
+        if not self._turned_back:
             self._turned_away = 0
-            return
+        elif not self._under_way:
+            await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        """The node refused these for now. Keep their order: whatever came later waits behind them."""
+        response = self._turned_back_by
+        assert response is not None
         self._turned_away += 1
-        self._put_back(again)
+        self._put_back(self._turned_back)
+        self._turned_back.clear()
         if response.status == 503:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
         await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
+
+
+def _claim_of(requests: Sequence[Request]) -> str | None:
+    """The task whose claim these requests are writes of, if they are nothing else."""
+    first = requests[0].data
+    if not isinstance(first, _writes_of_claims):
+        return None
+    for request in requests[1:]:
+        if not isinstance(request.data, _writes_of_claims) or request.data.id != first.id:
+            return None
+    return first.id
 
 
 def _may_come_again(submission: _Submission, replies: Sequence[Reply]) -> bool:

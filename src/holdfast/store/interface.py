@@ -80,6 +80,15 @@ class Backlog(Struct, frozen=True):
 
 
 Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog
+
+
+def only_looks(step: Step) -> bool:
+    """Whether nothing that it reads must stay as it is."""
+    if isinstance(step, Load):
+        return step.footprint == Footprint(views=step.footprint.views)
+    return isinstance(step, Now)
+
+
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 

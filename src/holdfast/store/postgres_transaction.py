@@ -39,6 +39,7 @@ from holdfast.store.interface import (
     Now,
     Save,
     Step,
+    only_looks,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
@@ -103,7 +104,7 @@ class Transaction:
             await self._lock(first)
 
     async def perform(self, step: Step) -> Any:
-        if self._begin is not None and not _only_looks(step):
+        if self._begin is not None and not only_looks(step):
             await self.begin()
         match step:
             case Load(ws, footprint):
@@ -394,12 +395,6 @@ class Transaction:
         found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
         offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
         return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
-
-
-def _only_looks(step: Step) -> bool:
-    if isinstance(step, Load):
-        return step.footprint == Footprint(views=step.footprint.views)
-    return isinstance(step, Now)
 
 
 def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:

@@ -41,6 +41,7 @@ from holdfast.store.interface import (
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.migrations import migrate
 from holdfast.store.scan_sql import SQLITE, find_query
+from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
@@ -71,6 +72,7 @@ class SqliteFile:
         self._path = str(path)
         self._connect = connect
         self._transaction: SqliteTransaction | None = None
+        self._log: SqliteLog | None = None
 
     def open(self) -> Millis:
         _create_private(self._path)
@@ -90,6 +92,8 @@ class SqliteFile:
             raise
         self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
+        with suppress(FileNotFoundError):  # of a database in memory
+            self._log = SqliteLog(self._path)
         return int(now)
 
     def foreign_version(self) -> int:
@@ -103,6 +107,9 @@ class SqliteFile:
         if self._transaction is not None:
             self._transaction.connection.close()
             self._transaction = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def run(self, work: Callable[[], Work[Result]]) -> Result:
         transaction = self._transaction
@@ -111,6 +118,8 @@ class SqliteFile:
         execute = transaction.connection.execute
         execute("BEGIN IMMEDIATE")
         try:
+            if self._log is not None:
+                self._log.make_room()
             result = drive(work(), transaction.perform)
             execute("COMMIT")
         except BaseException:

@@ -73,6 +73,9 @@ class Declaring:
     def now(self) -> int:
         raise NotImplementedError
 
+    def fresh(self) -> str:
+        raise NotImplementedError
+
     def block(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         raise NotImplementedError
 

@@ -52,6 +52,7 @@ class Desk(Struct, frozen=True):
     registry: TaskRegistry
     known_errors: Mapping[str, type[Exception]]
     now: Callable[[], int]
+    fresh: Callable[[], str]  # the end of an id that nobody chose
     settled: Callable[[str], Awaitable[Promise]]  # wait for a promise
 
     # --- sending ---------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class Desk(Struct, frozen=True):
         if not info.status.is_terminal or info.completed_at is not None:
             raise CannotRerun(f"{task_id} is {info.status}")
         promise = (await self._ask(PromiseGet(task_id), PromiseReply)).promise
-        [sent] = await self.send([Order(again(promise, self.now()), None)])
+        [sent] = await self.send([Order(again(promise, self.now(), self.fresh()), None)])
         return sent
 
     async def pause(self, queue: str, *, paused: bool) -> None:

@@ -9,7 +9,7 @@
 
 import itertools
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -117,20 +117,21 @@ def make_orders(
     sent_at: int,
     queue_priority: int | None,
     payloads: Payloads,
+    fresh: Callable[[], str],
 ) -> list[Order | SendError]:
     """Calls of one task that are sent at one instant: what is the same for all of them is made once."""
     try:
         # It is the root of nothing: without an origin or a branch it is in two indexes less.
         common = job_tags(task, options, sent_at, queue_priority)
     except ValueError as error:
-        return [_invalid(options.id or new_id(task.name, sent_at), error) for _ in calls]
+        return [_invalid(options.id or new_id(task.name, sent_at, fresh()), error) for _ in calls]
     if options.delay_ms:
         common[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
     timeout_at = limits.instant_ms_max if options.timeout_ms is None else sent_at + options.timeout_ms
     signature = task.signature
     orders: list[Order | SendError] = []
     for args, kwargs in calls:
-        task_id = options.id or new_id(task.name, sent_at)
+        task_id = options.id or new_id(task.name, sent_at, fresh())
         try:
             param = payloads.encode_call(task.name, args, kwargs, 1, signature)
             entries = {**common, FINGERPRINT: payloads.digest(args, kwargs) or ""}
@@ -145,18 +146,23 @@ def _invalid(task_id: str, error: WorkerError | ValueError) -> SendError:
     return SendError(SendCode.VALIDATION_FAILED, what, task_id)
 
 
-def new_id(name: str, sent_at: int) -> str:
-    """Ids that grow with time stay together in every index; those of one instant keep their order."""
+def fresh_end() -> str:
+    """The end of an id that nobody else has; those of one instant keep their order."""
+    return f"{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+
+
+def new_id(name: str, sent_at: int, end: str) -> str:
+    """Ids that grow with time stay together in every index."""
     # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
     root = name.translate(_flat)
-    return f"{root}-{sent_at:011x}{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+    return f"{root}-{sent_at:011x}{end}"
 
 
-def again(promise: Promise, now: int) -> PromiseCreate:
+def again(promise: Promise, now: int, end: str) -> PromiseCreate:
     """A promise for another go at the same: a new id, linked by a tag; deadlines and keys are not kept."""
     spec = tags.job_of(promise.tags)
     assert spec is not None, "only a job is run again"
-    task_id = new_id(promise.tags.get(TASK, "task"), now)
+    task_id = new_id(promise.tags.get(TASK, "task"), now, end)
     left_out = (tags.DELAY, tags.SCHEDULE, tags.ORIGIN, tags.BRANCH, tags.PARENT, SCOPE)
     kept = {key: value for key, value in promise.tags.items() if key not in left_out}
     renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)

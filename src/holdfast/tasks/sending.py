@@ -152,6 +152,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
             sent_at=self._home.now(),
             queue_priority=self._home.tasks.priority_of(options.queue or task.queue),
             payloads=self._home.payloads,
+            fresh=self._home.fresh,
         )
         return [Prepared(order, options.connection) for order in orders]
 

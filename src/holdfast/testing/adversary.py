@@ -58,7 +58,7 @@ class Adversary:
 
     def _mend(self) -> None:
         simulation = self._simulation
-        self._faults.is_over = True
+        self._faults.over_at = self._loop.millis()
         simulation.log.note("-", "the trouble is over")
         simulation.network.mend_all()
         for place in self._everybody():

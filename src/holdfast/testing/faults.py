@@ -67,6 +67,8 @@ class Plan(Struct, frozen=True):
     pause_s: float  # between two acts of the adversary, at most
     rates: dict[str, float]
     weights: dict[str, float]
+    prefetch: int  # background tasks that a worker claims ahead
+    drain_s: float  # what a worker that stops leaves running ones
 
     @staticmethod
     def draw(seed: int, stores: Iterable[StoreKind] = ("memory", "sqlite", "shared")) -> "Plan":
@@ -88,6 +90,8 @@ class Plan(Struct, frozen=True):
             pause_s=chance.choice((0.5, 2.0, 8.0)),
             rates=_subset(PER_REQUEST, appetite, chance),
             weights=_subset(NOW_AND_THEN, appetite, chance),
+            prefetch=chance.choice((0, 0, 2, 10)),
+            drain_s=chance.choice((0.5, 60.0)),
         )
 
     def lines(self) -> list[str]:
@@ -123,7 +127,11 @@ class Faults:
         self.chance = chance
         self.plan = plan
         self.log = log
-        self.is_over = False
+        self.over_at: int | None = None  # when the trouble ended
+
+    @property
+    def is_over(self) -> bool:
+        return self.over_at is not None
 
     def strikes(self, kind: str, who: str) -> bool:
         rate = self.plan.rates.get(kind)

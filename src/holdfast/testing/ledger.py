@@ -2,11 +2,13 @@
 
 This is what a bank or a mail service does for its customers, so that a test can count effects.
 
-1. An effect is known by the step that has it: performed again after a crash, it is not entered again.
+1. An effect is known by the step or the background task that has it: performed again after a crash, it is
+   not entered again.
 2. The fence: an entry by somebody who no longer drives the execution is refused. The token that an execution
    carries grows from one holder to the next.
 """
 
+from holdfast.runtime.slot import slot
 from holdfast.worker.functions import current
 
 
@@ -33,19 +35,18 @@ class Ledger:
         return [*self._entries.values()]
 
     def enter(self, effect: str) -> None:
-        """Have an effect, from inside a step."""
+        """Have an effect, from inside a step or a background task."""
         info = current()
-        if info.step is None:
+        key = info.step if slot.scheduler is not None else info.step or info.id
+        if key is None:
             raise RuntimeError("An effect belongs in a step: call this from a function given to hf.run().")
         self.attempts += 1
         if info.token < self._tokens.get(info.id, 0):
-            raise StaleToken(f"{info.step}: token {info.token} is older than {self._tokens[info.id]}")
+            raise StaleToken(f"{key}: token {info.token} is older than {self._tokens[info.id]}")
         self._tokens[info.id] = info.token
-        known = self._entries.setdefault(info.step, effect)
+        known = self._entries.setdefault(key, effect)
         if known != effect:
-            raise AssertionError(
-                f"{info.step} had the effect {known!r} and now {effect!r}: not the same path"
-            )
+            raise AssertionError(f"{key} had the effect {known!r} and now {effect!r}: not the same path")
 
     def clear(self) -> None:
         self._entries.clear()

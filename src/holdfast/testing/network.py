@@ -12,6 +12,7 @@ and nobody knows on which side of the answer, and two connections do not keep ea
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from math import inf
 from random import Random
 from typing import Any, Final, Self
 
@@ -120,39 +121,58 @@ class SimulatedLink:
         self._network = network
         self._loop = network.loop
         self._faults = network.faults
-        self._answer: asyncio.Future[Response] | None = None
+        self._answers: deque[asyncio.Future[Response]] = deque()  # in the order of their requests
+        self._served: asyncio.Task[None] | None = None  # the last that has arrived
+        self._sent_until_s = self._answered_until_s = 0.0
         self._stream: _Stream | None = None
 
     @property
     def is_usable(self) -> bool:
         return self.is_open
 
-    # --- one request -----------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------------
 
-    async def post(self, body: bytes) -> Response:
+    def send(self, body: bytes) -> None:
+        """As on a wire: what was sent later arrives later, and is taken up when what came before is done."""
         faults, name = self._faults, self.caller.name
         answer: asyncio.Future[Response] = self._loop.create_future()
-        self._answer = answer
+        self._answers.append(answer)
         if faults.strikes("request lost", name):
+            self._sent_until_s = inf  # nothing follows it
             self._loop.call_later(self._network.delay_s(), self.snap, context=self.caller.context)
-        elif not self._network.is_cut(name, self.host):
+        elif self._network.is_cut(name, self.host):
+            self._sent_until_s = inf
+        elif self._sent_until_s < inf:
             delay_s = self._network.delay_s()
             if faults.strikes("request delayed", name):
                 delay_s = faults.chance.uniform(*late_s)
-            self._loop.call_later(
-                delay_s, self._arrive, bytes(body), answer, context=self.door.process.context
-            )
+            at_s = self._sent_until_s = max(self._loop.time() + delay_s, self._sent_until_s)
+            context = self.door.process.context
+            self._loop.call_at(at_s, self._arrive, bytes(body), answer, context=context)
             if faults.strikes("request doubled", name):
                 again_s = delay_s + faults.chance.uniform(0, late_s[1])
-                self._loop.call_later(
-                    again_s, self._arrive, bytes(body), None, context=self.door.process.context
-                )
-        return await answer
+                self._loop.call_later(again_s, self._arrive, bytes(body), None, context=context)
+
+    async def receive(self) -> Response:
+        answer = self._answers[0]
+        response = await answer
+        self._answers.popleft()
+        return response
 
     def _arrive(self, body: bytes, answer: "asyncio.Future[Response] | None") -> None:
-        self._loop.create_task(self._serve(body, answer))
+        before = None if answer is None else self._served
+        serving = self._loop.create_task(self._serve(body, answer, before))
+        if answer is not None:
+            self._served = serving
 
-    async def _serve(self, body: bytes, answer: "asyncio.Future[Response] | None") -> None:
+    async def _serve(
+        self,
+        body: bytes,
+        answer: "asyncio.Future[Response] | None",
+        before: "asyncio.Task[None] | None",
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
         status, content, headers = await self.door.rpc.answer([], body)
         faults, name = self._faults, self.door.process.name
         if answer is None or self._network.is_cut(self.host, self.caller.name):
@@ -165,7 +185,8 @@ class SimulatedLink:
             delay_s = faults.chance.uniform(*late_s)
         numbers = {name: int(value) for name, value in headers}
         response = Response(status, content, numbers.get(b"retry-after"), numbers.get(b"holdfast-now"))
-        self._loop.call_later(delay_s, self._deliver, answer, response, context=self.caller.context)
+        at_s = self._answered_until_s = max(self._loop.time() + delay_s, self._answered_until_s)
+        self._loop.call_at(at_s, self._deliver, answer, response, context=self.caller.context)
 
     def _deliver(self, answer: "asyncio.Future[Response]", response: Response) -> None:
         if self.is_open and not answer.done():
@@ -187,8 +208,8 @@ class SimulatedLink:
             self.abort()
             error = Broken(f"{self.host} closed the connection")
             context = self.caller.context
-            if self._answer is not None:
-                self._loop.call_soon(_fail, self._answer, error, context=context)
+            for answer in self._answers:
+                self._loop.call_soon(_fail, answer, error, context=context)
             if self._stream is not None:
                 self._loop.call_soon(self._stream.fail, error, context=context)
 
@@ -206,6 +227,7 @@ class SimulatedLink:
 def _fail(answer: "asyncio.Future[Response]", error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+        answer.exception()  # whoever gave up before waits for this one no more
 
 
 class _Stream:

@@ -1,5 +1,7 @@
 """Where a simulated process lives, dies, and is started again: a machine with a name and a clock."""
 
+import asyncio
+
 from holdfast.node import Node
 from holdfast.session import Session
 from holdfast.testing.loop import Process
@@ -14,6 +16,7 @@ class Place:
         self.skew_ms = 0  # how far its wall clock is ahead
         self.lives = 0
         self.is_leaving = False
+        self.is_ready = asyncio.Event()  # everything that lives here has been started
         self.process = Process(name)
         self.node: Node | None = None
         self.door: Door | None = None
@@ -24,6 +27,7 @@ class Place:
         self.process = Process(f"{self.name}#{self.lives}")
         self.node = self.door = self.session = None
         self.is_leaving = False
+        self.is_ready = asyncio.Event()
         return self.process
 
     @property

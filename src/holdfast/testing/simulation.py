@@ -21,7 +21,6 @@ import gc
 import logging
 import tempfile
 from collections.abc import Callable, Coroutine
-from contextvars import Context
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from msgspec.structs import replace
 from holdfast.app import App
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
+from holdfast.client.overlap import always
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.clock import far_clock
@@ -40,30 +40,31 @@ from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import KINDS, Request, RequestData
-from holdfast.runtime import Deadlock, Step
+from holdfast.runtime import Deadlock
 from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.adversary import Adversary
+from holdfast.testing.beginnings import Beginnings, WatchedRunner
 from holdfast.testing.disk import Disk, view_of
 from holdfast.testing.faults import EventLog, Faults, Plan
+from holdfast.testing.histories import check_histories
+from holdfast.testing.idleness import Idleness
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Door, Network
 from holdfast.testing.places import Place
-from holdfast.testing.replay import Performed, Untrue, check_led, check_replay
+from holdfast.testing.replay import check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
-from holdfast.testing.world import EPOCH, VirtualRunner, choose
-from holdfast.worker.info import of_step
-from holdfast.worker.payload import Payloads
-from holdfast.worker.performance import Outcome, StepCall
+from holdfast.testing.world import EPOCH, choose
 from holdfast.worker.surroundings import Surroundings
 
 patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
+events_max: Final = 1_000_000  # in one run, which has some hundreds
 look_s: Final = 1.0
 idle_s: Final = 20.0
-led_share: Final = 0.3  # of the steps, for which it is seen that the record leads to them
 turns_still_max: Final = 200_000  # at one instant
 leave_s: Final = 1.0  # what a server leaves its last answers to be written
 caller_patience_s: Final = 3_600.0
+aftermath_s: Final = 60.0  # for requests that are still on their way when the trouble is over
 
 Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
 Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
@@ -96,6 +97,7 @@ class Simulation:
         self.app = app
         self.leftovers = leftovers
         self.patience_s = patience_s
+        self.events_max = events_max
         self.plan = plan
         self.restartable = restartable
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
@@ -105,9 +107,8 @@ class Simulation:
         self.faults = Faults(plan, Random(f"faults {plan.seed}"), self.log)  # noqa: S311
         self.network = Network(self.loop, self.faults)
         self.witness = Witness(self.log)
-        self.performed: list[Performed] = []
+        self.begun = Beginnings(self, Random(f"looks {plan.seed}").random)  # noqa: S311
         self.chance = Random()  # noqa: S311
-        self._dice = Random(f"looks {plan.seed}")  # noqa: S311
         self.places = [
             Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
         ]
@@ -115,10 +116,11 @@ class Simulation:
             self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
         self.caller = Place("caller")
         self.troubles: list[str] = []
-        self._waiting: dict[tuple[str, int], float] = {}  # pending tasks, and since when
+        self._idleness = Idleness(plan.retry_ms / 1000 + plan.lease_s + idle_s)
         self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
+        self._is_given_up = False  # something went wrong when the scenario was over
         self._asked = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
@@ -187,7 +189,7 @@ class Simulation:
 
     async def _settle_down(self) -> None:
         """What was started and not awaited comes to its end, too."""
-        while self._open_work():  # noqa: ASYNC110 (nothing tells us)
+        while self._open_work() and not self._is_given_up:  # noqa: ASYNC110 (nothing tells us)
             await asyncio.sleep(look_s)
 
     def _open_work(self) -> list[str]:
@@ -209,6 +211,7 @@ class Simulation:
     async def _check(self) -> None:
         store = self.stored()
         wrong = [*self.troubles, *self.witness.compare(store)]
+        wrong += check_histories(store, self.begun.attempts, self.witness.given_back, self._crashes_until)
         for look in self.looks:
             wrong += look(store, self._latest_now)
         if wrong:
@@ -220,7 +223,7 @@ class Simulation:
             if task.job is not None:  # run once an attempt, never replayed
                 continue
             if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
-                await check_replay(root, store, self.app.registry, around, self.performed)
+                await check_replay(root, store, self.app.registry, around, self.begun.performed)
 
     async def _watch(self) -> None:
         """Look at the store now and then; and when nothing goes wrong any more, that no work lies about."""
@@ -229,26 +232,15 @@ class Simulation:
             store, now = self.stored(), self._latest_now
             for peek in self.peeks:
                 self.troubles += peek(store, now)
-            if self.troubles and self._finished is not None and not self._finished.done():
-                self._finished.set_exception(AssertionError("; ".join(self.troubles[:5])))
+            if len(self.log.lines) > self.events_max:
+                self.troubles.append(f"round in circles: more than {self.events_max} events")
+            if wrong := [*self.troubles, *self.witness.contradictions]:
+                self._give_up(AssertionError("; ".join(wrong[:5])))
             if self.faults.is_over and not self.is_ending:
-                self._note_idleness(store, now)
-
-    def _note_idleness(self, store: MemoryStore, now: int) -> None:
-        """Work that nobody takes although there are hands: it must be offered again after `retry_ms`."""
-        waiting = {
-            (key, task.version): None
-            for key, task in store.tasks.items()
-            if task.state == "pending" and not task.parked and task.timeout_at > now
-        }
-        stands_still = self._latest_now > max(self._clock(place) for place in self.places if place.has_node)
-        busy = not any(place.session is not None and place.session.is_idle for place in self.places)
-        since = self._waiting if not (stands_still or busy) else {}
-        self._waiting = {key: since.get(key, self.loop.time()) for key in waiting}
-        patience_s = self.plan.retry_ms / 1000 + self.plan.lease_s + idle_s
-        for (key, version), began in self._waiting.items():
-            if self.loop.time() - began > patience_s:
-                self.troubles.append(f"nobody takes {key} at version {version} for {patience_s:g} s")
+                node_now = max(self._clock(place) for place in self.places if place.has_node)
+                busy = not any(place.session is not None and place.session.is_idle for place in self.places)
+                is_open = not busy and node_now >= now
+                self.troubles += self._idleness.note(store, now, self.loop.time(), is_open=is_open)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -268,11 +260,15 @@ class Simulation:
         try:
             await life(place, process)
         except Exception as error:
-            assert self._finished is not None
-            if self._finished.done():
-                self.troubles.append(f"{type(error).__name__}: {error}")
-            else:
-                self._finished.set_exception(error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        assert self._finished is not None
+        if not self._finished.done():
+            self._finished.set_exception(error)
+        elif not self._is_given_up:
+            self._is_given_up = True
+            self.troubles.append(f"{type(error).__name__}: {error}")
 
     async def stop(self, place: Place) -> None:
         """In good order, unless it dies on the way."""
@@ -306,9 +302,11 @@ class Simulation:
             client = self._connect(place, process) if place.node is None else EmbeddedClient(place.node)
             place.session = self._session(place, process, client, worker=True)
             await place.session.open()
+        place.is_ready.set()
 
     async def _leave(self, place: Place, process: Process) -> None:
         try:
+            await place.is_ready.wait()
             if place.session is not None:
                 await place.session.close()
             if place.node is not None and place.door is not None:
@@ -332,6 +330,7 @@ class Simulation:
         await session.open()
         self.app.lend(None, None, None)
         self.app.lend(session, self.loop, None)
+        place.is_ready.set()
         self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
         await self._scenario(self)
         if not self._finished.done():
@@ -340,53 +339,32 @@ class Simulation:
     def _session(
         self, place: Place, process: Process, client: EmbeddedClient | HttpClient, *, worker: bool
     ) -> Session:
+        plan, own = self.plan, self.app.settings
+        tasks = replace(own.tasks, concurrency=plan.concurrency, prefetch=plan.prefetch, drain_s=plan.drain_s)
         settings = replace(
-            self.app.settings, worker=worker, lease_s=self.plan.lease_s, concurrency=self.plan.concurrency
+            own, worker=worker, lease_s=plan.lease_s, concurrency=plan.concurrency, tasks=tasks
         )
-        chance = self._chance(process)
+        chance, ids = self._chance(process), Random(f"ids {process.name} {plan.seed}")  # noqa: S311
         seams = Seams(
             client=WitnessedClient(client, self.witness, process),
             now=client.now,
-            runner=lambda: WatchedRunner(self.performed, chance.random, partial(self._begins, process)),
+            runner=lambda: WatchedRunner(
+                self.begun.performed, chance.random, partial(self.begun.note, process)
+            ),
             choose=choose,
+            fresh=lambda: f"{ids.getrandbits(56):014x}",
             pid=process.name,
             chance=chance,
             loses_messages=True,
         )
         return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
 
-    def _begins(self, process: Process, step: Step) -> None:
-        """A step is about to be performed: by whoever drives the execution, and by nobody else."""
-        info = step.context[of_step]
-        self.log.note(process.name, f"performs {info.step}")
-        if (process.name, info.id, info.token) in self.witness.lost:
-            self.troubles.append(f"{process.name} began {info.step} although its claim was lost")
-        # A node whose clock leaps forward may give a task away before its holder can know.
-        if self.plan.store == "sqlite" or "node clock jumps" in self.plan.weights:
-            return
-        task = self.disk.memory.tasks[info.id]
-        if task.version != info.token:
-            self.troubles.append(
-                f"{process.name} began {info.step} at version {info.token}, {task.pid} drives {task.version}"
-            )
-        if self._dice.random() < led_share:
-            seen = view_of(self.disk.memory, self.loop.millis())
-            look = self._check_led(info.id, seen, Performed.of(step, Payloads()))
-            self.loop.create_task(look, context=Context())
-
-    async def _check_led(self, execution: str, seen: MemoryStore, step: Performed) -> None:
-        root = seen.promises[execution]
-        try:
-            await check_led(root, seen, self.app.registry, self.caller_session.surroundings(), step)
-        except Untrue as error:
-            self.troubles.append(str(error))
-
     def _connect(self, place: Place, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
-        connect = partial(self.network.connect, process)
+        connect, chance = partial(self.network.connect, process), self._chance(process)
         clock = far_clock(partial(self._clock, place), self.loop.millis)
         return HttpClient(
-            urls, limit_s=patience_s, connect=connect, chance=self._chance(process), clock=clock
+            urls, limit_s=patience_s, connect=connect, chance=chance, clock=clock, overlap=always
         )
 
     def _clock(self, place: Place) -> int:
@@ -397,20 +375,18 @@ class Simulation:
         """No node has committed at a later instant: one whose clock goes back waits for its own past."""
         return max(self.disk.latest, self.loop.millis())
 
+    @property
+    def _crashes_until(self) -> int | None:
+        """What began later than this ran in peace; None when clocks cannot tell."""
+        if "node clock jumps" in self.plan.weights and self.plan.store != "shared":
+            return None
+        if not self.plan.rates and not self.plan.weights:
+            return 0
+        over_at = self.faults.over_at
+        return None if over_at is None else over_at + round(aftermath_s * 1000)
+
     def _chance(self, process: Process) -> Random:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
-
-
-class WatchedRunner(VirtualRunner):
-    def __init__(
-        self, performed: list[Performed], random: Callable[[], float], begins: Callable[[Step], None]
-    ) -> None:
-        super().__init__(performed, random)
-        self._begins = begins
-
-    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
-        self._begins(call.step)
-        super().start(call, done)
 
 
 def _is_deadlock(root: Promise, around: Surroundings) -> bool:

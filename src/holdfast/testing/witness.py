@@ -4,13 +4,14 @@
 2. Whoever asks after a settled record was seen does not get a pending one.
 3. No two claims are granted at one version of one task, and whoever writes at a version writes before a later
    one was granted.
-4. A process that was told that its claim is lost begins nothing more for it.
+4. A process that was told that its claim is lost begins nothing more for it, and asks for no more writes.
 5. No request fails because of a defect.
 6. What was seen is there in the end: nothing that was acknowledged is lost.
 """
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.records import Promise, Value
@@ -23,13 +24,22 @@ from holdfast.protocol.replies import (
     PromiseReply,
     Reply,
 )
-from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.protocol.requests import (
+    Request,
+    TaskFail,
+    TaskFence,
+    TaskFulfill,
+    TaskRelease,
+    TaskStart,
+    TaskSuspend,
+)
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import EventLog
 from holdfast.testing.loop import Process
 from holdfast.testing.mortal import describe
 
 Settled = tuple[str, Value, int | None]
+WRITES: Final = (TaskFence, TaskSuspend, TaskFulfill, TaskStart, TaskFail, TaskRelease)
 
 
 class Witness:
@@ -44,7 +54,17 @@ class Witness:
         self._claims: dict[tuple[str, int], str] = {}
         self._versions: dict[str, list[tuple[int, int]]] = {}  # when which was granted
         self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
+        self.given_back: dict[tuple[str, int], None] = {}  # claims that their holder wanted to give back
         self.clock = 0
+
+    def overhear(self, requests: Sequence[Request], who: str) -> None:
+        """What is asked, before anybody knows what will be answered."""
+        for request in requests:
+            data = request.data
+            if isinstance(data, TaskRelease):
+                self.given_back[data.id, data.version] = None
+            elif isinstance(data, TaskFence | TaskSuspend) and (who, data.id, data.version) in self.lost:
+                self.contradictions.append(f"{who} writes to {data.id} although its claim was lost")
 
     def hear(self, requests: Sequence[Request], replies: Sequence[Reply], asked_at: int, who: str) -> None:
         self.clock += 1
@@ -52,7 +72,7 @@ class Witness:
             data = reply.data
             if reply.status == 500:
                 self.contradictions.append(f"{request.kind} of {who} failed: {data}")
-            elif reply.status < 400 and isinstance(request.data, TaskFence | TaskSuspend | TaskFulfill):
+            elif reply.status < 400 and isinstance(request.data, WRITES):
                 self._see_write(request.data.id, request.data.version, asked_at, who)
             if isinstance(data, HeartbeatReply):
                 self.lost.update({(who, ref.id, ref.version): None for ref in data.lost or ()})
@@ -131,6 +151,7 @@ class WitnessedClient:
         witness, name = self._witness, self._process.name
         asked_at = witness.clock
         witness.log.note(name, f"asks {describe(requests)}")
+        witness.overhear(requests, name)
         replies = await self._client.request(requests)
         statuses = ",".join(str(reply.status) for reply in replies)
         witness.log.note(name, f"hears {statuses} to {describe(requests)}")

@@ -64,6 +64,7 @@ class World:
         self.store = MemoryStore()
         self.fuse = Fuse(crashes)
         self.deaths = 0
+        self._ids = 0
         self.performed: list[Performed] = []  # every attempt to perform a step, in order
         self.on_death: Callable[[], None] | None = None
         self._worker: Session | None = None
@@ -179,9 +180,15 @@ class World:
             now=self.loop.millis,
             runner=lambda: VirtualRunner(self.performed),
             choose=choose,
+            fresh=self._fresh,
             listen_again_s=float("inf"),
             provide=self.provide,
         )
+
+    def _fresh(self) -> str:
+        """The ends of ids: the same in every run of a test."""
+        self._ids += 1
+        return f"{self._ids:014x}"
 
     def _on_death(self) -> None:
         funeral = asyncio.ensure_future(self._replace_worker())

@@ -44,7 +44,7 @@ from holdfast.worker.pen import Pen
 from holdfast.worker.progress import Progress
 from holdfast.worker.recording import as_settled
 from holdfast.worker.surroundings import Surroundings
-from holdfast.worker.under_way import StepsUnderWay
+from holdfast.worker.under_way import StepsUnderWay, is_cut_short
 
 log = logging.getLogger("holdfast.worker")
 
@@ -136,8 +136,7 @@ class Execution:
                 if self._progress.notes:
                     self._take_note()
                     continue
-                if self._progress.fresh:
-                    await self._begin()
+                if self._progress.fresh and await self._begin():
                     continue
                 if self._progress.called:
                     self._cancel_called()
@@ -221,8 +220,8 @@ class Execution:
 
     # --- effects ---------------------------------------------------------------------------------------
 
-    async def _begin(self) -> None:
-        """Begin what the fibers asked for, in the order in which they asked."""
+    async def _begin(self) -> bool:
+        """Begin what the fibers asked for, in the order in which they asked. Is there anything new to see?"""
         steps: list[tuple[str, Step]] = []
         fresh, self._progress.fresh = self._progress.fresh, {}
         for promise_id in fresh:
@@ -236,11 +235,17 @@ class Execution:
                 self._create_outside(promise_id, operation)
             else:
                 self._learn(record)
+        learnt = len(steps) < len(fresh)
         if self._pen.unwritten:
             await self._pen.write()
             self._check_claim()  # the answer may have come late
+            learnt = True
+        # One by one they need not wait for the next turn; many are performed sooner if they go together.
+        alone = len(steps) == 1 and self.around.runner.executions == 1
+        wanted = self._progress.open.__contains__
         for promise_id, step in steps:
-            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)
+            self._steps.start(promise_id, step, self.info, wanted, at_once=alone)
+        return learnt
 
     def _create_outside(self, promise_id: str, operation: Operation) -> None:
         """What completes elsewhere is created there. A call is not preloaded with us, so it leaves a mark."""
@@ -320,6 +325,8 @@ class Execution:
         place = self._progress.place
         while self._steps.finished:
             promise_id, outcome = self._steps.finished.popleft()
+            if is_cut_short(outcome):
+                raise ClaimGone(f"{self.id}: whoever performs its steps has closed")
             step = self._progress.open.get(promise_id)
             if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
                 continue

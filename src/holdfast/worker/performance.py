@@ -1,7 +1,8 @@
 """One step under way: its attempts, its time limit, its end. steps.py starts them; nobody else does.
 
 1. Everything here runs on the loop's thread, except the user's function.
-2. `start` runs no user code and never calls `done`: it is called on a fiber's stack. `_finish` happens once.
+2. `start` runs no user code and never calls `done`: it is called on a fiber's stack. The exception is an
+   async step that is to begin at once. `_finish` happens once.
 3. An attempt is left before the next begins: a late thread or task of an earlier one is not listened to.
 4. Each attempt runs in a fresh copy of the step's Context, with a signal of its own below the step's when
    it can time out alone.
@@ -38,11 +39,18 @@ CANCEL_GRACE_S: Final = 5.0
 class StepCall:
     """A step and how to perform it."""
 
-    __slots__ = ("mode", "retry", "step", "time_limit_s")
+    __slots__ = ("at_once", "mode", "retry", "step", "time_limit_s")
 
     def __init__(
-        self, step: Step, retry: Retry = NEVER, time_limit_s: float | None = None, mode: Mode = "auto"
+        self,
+        step: Step,
+        retry: Retry = NEVER,
+        time_limit_s: float | None = None,
+        mode: Mode = "auto",
+        *,
+        at_once: bool = False,
     ) -> None:
+        self.at_once = at_once
         self.step = step
         self.retry = retry
         self.time_limit_s = time_limit_s
@@ -180,12 +188,15 @@ class Performance:
                 else:
                     self._returned(value)
             case _:
-                self._begin_task(_perform_async(step, self._attempt, signal), context)
                 self._start_clock()
+                self._begin_task(_perform_async(step, self._attempt, signal), context)
 
     def _begin_task(self, body: Body, context: Context) -> None:
         self.body = body
-        self._stage.performers.submit(self, body, context)
+        if self.call.at_once and self._attempt == 1 and self.mode == "async":
+            self._stage.performers.perform(self, body, context)
+        else:
+            self._stage.performers.submit(self, body, context)
 
     def keep(self, task: asyncio.Task[None], /) -> None:
         self._task = task

@@ -7,7 +7,8 @@ microseconds and for virtual time, as nothing else runs meanwhile.
     runner = StepRunner()
     runner.start(StepCall(step, retry, time_limit_s=30), done)     # done(Outcome), on the loop's thread, once
 
-1. `start` may be called on a fiber's stack: it runs no user code and calls no one back.
+1. `start` may be called on a fiber's stack: it runs no user code and calls no one back. Who is no fiber may
+   ask for an async step to begin at once.
 2. When a step's signal is set, a pending retry is dropped, a task is cancelled, a child is killed. A thread
    cannot be stopped: its function is told by the signal and left to finish, and the step ends at once. So
    is a task that swallows its cancellation, after a few seconds of grace.
@@ -63,12 +64,14 @@ class StepRunner:
         self.performers = Performers(self.loop, self.context)
         self.tasks_left_behind: set[asyncio.Task[Any]] = set()
         self.random = random
+        self.executions = 0  # that a worker drives, and that may ask for steps
         self._running: dict[Performance, None] = {}
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._closed = False
 
     def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
-        """Begin a step. `done` gets its outcome on the loop's thread, exactly once, after this returned.
+        """Begin a step. `done` gets its outcome on the loop's thread, exactly once; after this returned,
+        unless the step is to begin `at_once`.
 
         It must be quick and may not count on `asyncio.current_task()`, which may be the step's own.
         """
@@ -103,6 +106,7 @@ class StepRunner:
         for performance in list(self._running):
             performance.call.step.call_off(reason)
         await self.drain(CANCEL_GRACE_S * 2)
+        self.performers.close()
         self.threads.close()
         await self.processes.close()
 

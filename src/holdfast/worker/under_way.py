@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.worker.errors import StepCalledOff, StepsClosed
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.news import News
 from holdfast.worker.operations import Step
@@ -21,6 +22,11 @@ from holdfast.worker.retry import NEVER
 from holdfast.worker.surroundings import Surroundings
 
 announce_s: Final = 2.0
+
+
+def is_cut_short(outcome: Outcome) -> bool:
+    """Did it end because this process ends? Then nothing is known of it."""
+    return isinstance(outcome.error, StepCalledOff) and isinstance(outcome.error.__cause__, StepsClosed)
 
 
 class StepsUnderWay:
@@ -33,10 +39,18 @@ class StepsUnderWay:
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
-    def start(self, promise_id: str, step: Step, info: ExecutionInfo, wanted: Callable[[str], bool]) -> None:
+    def start(
+        self,
+        promise_id: str,
+        step: Step,
+        info: ExecutionInfo,
+        wanted: Callable[[str], bool],
+        *,
+        at_once: bool,
+    ) -> None:
         """Begin a step. When it ends and is still `wanted`, it is among the finished, and there is news."""
         options = step.options
-        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode)
+        call = StepCall(step, options.retry or NEVER, options.timeout_s, options.mode, at_once=at_once)
         step.placed = self._around.provided.place(step.function, step.args, step.kwargs)
 
         def done(outcome: Outcome) -> None:

@@ -139,19 +139,24 @@ class Worker:
                 continue
             self._more = self._more or len(reply.data.tasks) == count
             for claim in reply.data.tasks:
-                self._accept(claim, lease_ends_s)
+                await self._take(claim, lease_ends_s)
 
     def _lease_end_s(self) -> float:
         """When a lease asked for now will end at the earliest, by our own clock."""
         return asyncio.get_running_loop().time() + self._lease_ms / 1000
 
-    def _accept(self, claim: AcquireReply, lease_ends_s: float) -> None:
+    async def _take(self, claim: AcquireReply, lease_ends_s: float) -> None:
+        if self._stopping:  # it was on its way when we were told to stop
+            await self._try("task.release", TaskRelease(claim.task.id, claim.task.version))
+            return
         driving = asyncio.create_task(self._serve(claim, lease_ends_s))
         self._driving[driving] = None
+        self._around.runner.executions = len(self._driving)
         driving.add_done_callback(self._left)
 
     def _left(self, driving: asyncio.Task[None]) -> None:
         self._driving.pop(driving, None)
+        self._around.runner.executions = len(self._driving)
         self._wake.set()
 
     async def _serve(self, claim: AcquireReply, lease_ends_s: float) -> None:

@@ -1,0 +1,36 @@
+"""Room in the write-ahead log, made a stretch at a time.
+
+A commit that makes the log longer costs the file system a commit of its own: the new length and the new
+blocks must be on disk too. One that overwrites what the file has already costs the data alone. So as soon as
+SQLite has written past the end, a stretch of zeros is put behind it. Checkpoints begin the log anew and leave
+its length, so before long it has all the length it needs.
+
+1. Zeros are written only while we hold SQLite's write lock: nobody else can append to the log meanwhile.
+2. Nothing depends on them. Whoever recovers the log stops at the first frame that is not whole, and zeros are
+   none. They are synced with the next commit; if they cannot be written, SQLite goes on as without them.
+"""
+
+import os
+from contextlib import suppress
+from typing import Final
+
+stretch_bytes: Final = 1024 * 1024
+
+
+class SqliteLog:
+    """The log of an open file."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(f"{path}-wal", os.O_WRONLY)
+        self._size = 0
+
+    def make_room(self) -> None:
+        """Inside a transaction that holds the write lock, before anything of it is written."""
+        size = os.fstat(self._file).st_size
+        if size != self._size:
+            with suppress(OSError):  # a full disk, say
+                os.pwrite(self._file, bytes(stretch_bytes), size)
+            self._size = os.fstat(self._file).st_size
+
+    def close(self) -> None:
+        os.close(self._file)
