@@ -8,6 +8,7 @@ is sent once, which is half the work for the database and for us.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from holdfast.engine import WorkingSet
 from holdfast.store import postgres_statements as sql
 from holdfast.store import rows
 
@@ -53,3 +54,19 @@ class Parts:
             self.add(f"{kind.part}_alike", *[column[0] for column in alike], *varying)
         else:
             self.add(kind.part, *[sql.array_text(columns[index]) for index in kind.columns])
+
+    def add_obligations(self, ws: WorkingSet) -> None:
+        """What was both added and discharged is never written."""
+        gone = ws.discharged | ws.forgotten
+        self.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
+        self.add_rows(
+            "insert_listeners",
+            [
+                (key, address, listener.dialect)
+                for (key, address), listener in ws.added_listeners.items()
+                if key not in gone
+            ],
+        )
+        if gone:
+            self.add("drop_callbacks", list(gone))
+            self.add("drop_listeners", list(gone))

@@ -250,7 +250,7 @@ class Transaction:
         parts = Parts()
         await self._release_uniques(ws)
         self._save_records(ws, parts)
-        self._save_obligations(ws, parts)
+        parts.add_obligations(ws)
         self._save_schedules(ws, parts)
         self._save_queues(ws, parts)
         if clock is not None and clock >= self._store_clock_from:
@@ -297,22 +297,6 @@ class Transaction:
         parts.add_records(CHANGED_PROMISES, changed)
         parts.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
         parts.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
-
-    def _save_obligations(self, ws: WorkingSet, parts: Parts) -> None:
-        """What was both added and discharged is never written."""
-        gone = ws.discharged | ws.forgotten
-        parts.add_rows("insert_callbacks", [pair for pair in ws.added_callbacks if pair[0] not in gone])
-        parts.add_rows(
-            "insert_listeners",
-            [
-                (key, address, listener.dialect)
-                for (key, address), listener in ws.added_listeners.items()
-                if key not in gone
-            ],
-        )
-        if gone:
-            parts.add("drop_callbacks", list(gone))
-            parts.add("drop_listeners", list(gone))
 
     def _save_schedules(self, ws: WorkingSet, parts: Parts) -> None:
         entries = {key: ws.schedules[key] for key in ws.changed_schedules}
