@@ -13,7 +13,18 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.engine import claims, job_requests, jobs, law, promises, schedules, sweep, tasks, transitions
+from holdfast.engine import (
+    claims,
+    job_requests,
+    jobs,
+    law,
+    promises,
+    schedules,
+    sweep,
+    tasks,
+    transitions,
+    view,
+)
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.node import node as node_module
@@ -22,12 +33,11 @@ from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import EMPTY, PromiseReply, Reply
-from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskStart, TaskSuspend
+from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
 from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
 from holdfast.store.sqlite import SqliteFile
 from holdfast.tasks.outbox import Letter, Outbox
-from holdfast.tasks.worker import TaskWorker
 from holdfast.testing.faults import StoreKind
 from holdfast.worker import journal
 from holdfast.worker.execution import Execution
@@ -243,22 +253,18 @@ def does_not_count_a_retry(patch: Patch) -> None:
 
 
 def starts_what_has_expired(patch: Patch) -> None:
-    """A claim that was made in time may be started at any time."""
-
-    def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Reply:
-        task = tasks.find_task(data.id, ws)
-        if task.job is None or task.state != "acquired" or task.version != data.version:
-            return tasks.start(request, data, ws, now)
-        assert task.ttl is not None
-        ws.put_task(replace(task, started_at=task.started_at or now, due_at=now + task.ttl))
-        return Reply(200, EMPTY)
+    """Nobody looks at the deadline of a task when it is claimed, and no timer rings for it."""
 
     def before_deadline(task: Task, instant: Millis) -> Millis:
         return instant
 
-    patch.setattr(transitions, "before_deadline", before_deadline)
-    patch.setattr(tasks, "before_deadline", before_deadline)
-    _replace(patch, TaskStart, start)
+    def is_expired(task: Task, now: Millis) -> bool:
+        return False
+
+    for module in (claims, tasks, view, jobs):
+        patch.setattr(module, "is_expired", is_expired)
+    for module in (transitions, tasks):
+        patch.setattr(module, "before_deadline", before_deadline)
 
 
 def takes_a_late_result(patch: Patch) -> None:
@@ -303,16 +309,6 @@ def forgets_that_it_crashed(patch: Patch) -> None:
     patch.setattr(jobs, "due", due)
 
 
-def runs_what_it_may_not_start(patch: Patch) -> None:
-    """A worker does not read the answer to its start."""
-    original = TaskWorker._started  # pyright: ignore[reportPrivateUsage]
-
-    def started(self: TaskWorker, run: Any, lane: Any, reply: Reply | None) -> None:
-        original(self, run, lane, None if reply is None else Reply(200, reply.data))
-
-    patch.setattr(TaskWorker, "_started", started)
-
-
 def forgets_what_was_not_answered(patch: Patch) -> None:
     """A worker tells a result once, whether or not anybody hears it."""
     original = Outbox._again  # pyright: ignore[reportPrivateUsage]
@@ -353,6 +349,5 @@ MUTANTS: dict[Mutation, Where] = {
     lets_one_too_many_through: Where(),
     begins_before_its_time: Where(),
     forgets_that_it_crashed: Where(),
-    runs_what_it_may_not_start: Where(),
     forgets_what_was_not_answered: Where(),
 }
