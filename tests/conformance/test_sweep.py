@@ -179,10 +179,11 @@ def test_a_retry_instant_does_not_move_before_it_is_due(wire: Wire) -> None:
     assert wire.due("t") == (0, T0 + RETRY_MS)
 
 
-def test_a_retry_found_late_is_followed_by_one_interval_from_then(wire: Wire) -> None:
+def test_a_retry_found_late_is_one_retry(wire: Wire) -> None:
     wire.create("t", target=WORKERS)
-    wire.tick(T0 + HOUR)
-    assert wire.due("t") == (0, T0 + HOUR + RETRY_MS)
+    wire.tick(T0 + 10 * MINUTE)
+    assert wire.offers("t") == [0]
+    assert wire.due("t") == (0, T0 + 20 * MINUTE)
 
 
 def test_a_retry_leaves_state_version_and_resumes(wire: Wire) -> None:
