@@ -228,9 +228,12 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Is there a worker here that holds nothing?"""
-        held_count = 0 if self._task_worker is None else self._task_worker.held_count
-        return self._worker is not None and not self._worker.held_count + held_count
+        """Is there a worker here that holds no execution?"""
+        return self._worker is not None and not self._worker.held_count
+
+    @property
+    def is_idle_for_tasks(self) -> bool:
+        return self._task_worker is not None and not self._task_worker.held_count
 
     async def _connect(self) -> tuple[Client, Clock]:
         """A client, and the clock of its node."""

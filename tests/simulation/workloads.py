@@ -346,7 +346,7 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
     async def scenario(simulation: Simulation) -> None:
         chance, expectation.begun = simulation.chance, simulation.begun.tasks
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
-        chosen = [chance.choice(kinds) for _ in range(chance.randint(3, 10))]
+        chosen = [chance.choice(kinds) for _ in range(chance.choice((1, 2, 4, 7, 11)))]
         chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 

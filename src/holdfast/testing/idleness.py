@@ -13,11 +13,16 @@ class Idleness:
         self._patience_s = patience_s
         self._waiting: dict[tuple[str, int], float] = {}  # pending tasks, and since when
 
-    def note(self, store: MemoryStore, now: Millis, at_s: float, *, is_open: bool) -> list[str]:
-        """What lies about too long. `is_open`: somebody is idle, and the nodes' time goes on."""
-        waiting = [(key, task.version) for key, task in store.tasks.items() if _waits(task, store, now)]
-        since = self._waiting if is_open else {}
-        self._waiting = {key: since.get(key, at_s) for key in waiting}
+    def note(
+        self, store: MemoryStore, now: Millis, at_s: float, *, for_executions: bool, for_tasks: bool
+    ) -> list[str]:
+        """What lies about too long, where somebody is idle for such work and the nodes' time goes on."""
+        since, self._waiting = self._waiting, {}
+        for key, task in store.tasks.items():
+            if _waits(task, store, now):
+                is_open = for_executions if task.job is None else for_tasks
+                place = key, task.version
+                self._waiting[place] = since.get(place, at_s) if is_open else at_s
         return [
             f"nobody takes {key} at version {version} for {self._patience_s:g} s"
             for (key, version), began_s in self._waiting.items()

@@ -238,9 +238,14 @@ class Simulation:
                 self._give_up(AssertionError("; ".join(wrong[:5])))
             if self.faults.is_over and not self.is_ending:
                 node_now = max(self._clock(place) for place in self.places if place.has_node)
-                busy = not any(place.session is not None and place.session.is_idle for place in self.places)
-                is_open = not busy and node_now >= now
-                self.troubles += self._idleness.note(store, now, self.loop.time(), is_open=is_open)
+                sessions = [place.session for place in self.places if place.session is not None]
+                self.troubles += self._idleness.note(
+                    store,
+                    now,
+                    self.loop.time(),
+                    for_executions=node_now >= now and any(each.is_idle for each in sessions),
+                    for_tasks=node_now >= now and any(each.is_idle_for_tasks for each in sessions),
+                )
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
