@@ -209,6 +209,9 @@ if TYPE_CHECKING:
         DuplicateWorkflow as DuplicateWorkflow,
     )
     from holdfast.worker.execution_errors import (
+        NotAWorkflow as NotAWorkflow,
+    )
+    from holdfast.worker.execution_errors import (
         NotProvided as NotProvided,
     )
     from holdfast.worker.execution_errors import (
@@ -304,8 +307,8 @@ _homes = {
         "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
     ),
     "holdfast.worker.execution_errors": (
-        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotProvided NotRecorded ReplayMismatch "
-        "UnknownWorkflow"
+        "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotAWorkflow NotProvided NotRecorded "
+        "ReplayMismatch UnknownWorkflow"
     ),
     "holdfast.worker.functions": (
         "call cancel current detach logger now patched promise random run sleep start timeout uuid within"

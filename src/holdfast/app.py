@@ -27,7 +27,7 @@ from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
-from holdfast.worker.registry import Registry, Workflow
+from holdfast.worker.registry import Registry, Workflow, check_workflow
 from holdfast.worker.signature import signature_of
 from holdfast.worker.user_tags import check_user_tags
 
@@ -206,6 +206,7 @@ class App(Declaring):
             promise_id: str = kwargs.pop("id", None) or self._new_id(name)
             param = self.payloads.encode_call(name, args, kwargs, 0)
         else:
+            check_workflow(workflow)
             name, group, timeout_s = workflow.name, workflow.group, workflow.timeout_s
             signature = signature_of(workflow.function)
             returns = signature.returns
@@ -350,11 +351,11 @@ class App(Declaring):
         self._open_for(work)
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout_s)
-        except concurrent.futures.TimeoutError:
+        concurrent.futures.wait([future], timeout_s)
+        if not future.done():  # not an except clause: the work itself may have ended with a TimeoutError
             future.cancel()
-            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.") from None
+            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.")
+        return future.result()
 
     def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""

@@ -221,3 +221,32 @@ def test_so_is_a_call_the_same_on_every_replay() -> None:
         assert "'number' does not fit" in app.start(halve_what, "seven").result()
         world.settle_down()
     crash_everywhere(halve_what, "seven", app=app)
+
+
+@app.workflow
+async def calls_a_step() -> str:
+    try:
+        return str(await hf.call(give, "x"))  # type: ignore[call-overload]
+    except hf.NotAWorkflow as error:
+        return error.what
+
+
+def test_what_is_no_workflow_is_refused_by_name() -> None:
+    with World(app) as world:
+        with pytest.raises(hf.NotAWorkflow, match="give is a function, not a workflow"):
+            app.start(give, "x")  # type: ignore[call-overload]
+        assert app.start(calls_a_step).result() == "give is a function, not a workflow"
+        world.settle_down()
+
+
+@app.workflow
+async def waits_for_nobody() -> None:
+    await hf.promise(timeout="50ms")
+
+
+def test_an_execution_that_timed_out_is_not_taken_for_one_that_goes_on() -> None:
+    own = hf.App("memory:")
+    own.workflow(name="waits_for_nobody")(waits_for_nobody.function)
+    with pytest.raises(hf.CallTimedOut):
+        own.start("waits_for_nobody").result(timeout=30)
+    own.close()

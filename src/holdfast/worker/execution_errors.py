@@ -39,6 +39,13 @@ class DuplicateWorkflow(WorkerError):
     hint = "Give one of them another name or version."
 
 
+class NotAWorkflow(WorkerError):
+    """Something else was given where a workflow is asked for."""
+
+    code = "HF5109"
+    hint = "Decorate it with @app.workflow. Inside one, hf.run(...) runs a step; a task has its .send(...)."
+
+
 class BadProvider(WorkerError):
     """A dependency is declared or asked for in a way that cannot work."""
 

@@ -21,7 +21,7 @@ from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
 from holdfast.worker.performance import Mode
-from holdfast.worker.registry import Callee, Workflow
+from holdfast.worker.registry import Callee, Workflow, check_workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
 from holdfast.worker.user_tags import check_user_tags
@@ -199,6 +199,7 @@ def _call(
         return workflow.as_call(args, kwargs, waits=waits)
     if isinstance(workflow, str):
         return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
+    check_workflow(workflow)
     return Call(
         workflow.name,
         workflow.version,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast.runtime.slot import slot
-from holdfast.worker.execution_errors import DuplicateWorkflow, UnknownWorkflow
+from holdfast.worker.execution_errors import DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
 from holdfast.worker.operations import Call
 from holdfast.worker.user_tags import check_user_tags
 
@@ -50,6 +50,12 @@ class Workflow(Generic[P, T_co]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
+
+
+def check_workflow(given: object) -> None:
+    if not isinstance(given, Workflow):
+        name = getattr(given, "__qualname__", None) or getattr(given, "name", None) or repr(given)
+        raise NotAWorkflow(f"{name} is a {type(given).__name__}, not a workflow")
 
 
 class Registry:
