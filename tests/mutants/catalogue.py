@@ -170,7 +170,8 @@ STORE = (
         "a commit is acknowledged before it is made",
         "nothing is acknowledged before it is on disk",
         "store/sqlite.py",
-        '        execute("BEGIN IMMEDIATE")\n        try:\n            result = drive(work(), transaction.perform)\n'
+        '        execute("BEGIN IMMEDIATE")\n        try:\n            if self._log is not None:\n'
+        "                self._log.make_room()\n            result = drive(work(), transaction.perform)\n"
         '            execute("COMMIT")',
         '        if transaction.connection.in_transaction:\n            execute("COMMIT")\n'
         '        execute("BEGIN IMMEDIATE")\n        try:\n            result = drive(work(), transaction.perform)',
@@ -292,9 +293,9 @@ WORKER = (
         "nothing is acted upon before it is durable",
         "worker/execution.py",
         "        if self._pen.unwritten:\n            await self._pen.write()\n            self._check_claim()  # the answer may have come late\n"
-        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)",
-        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__)\n        if self._pen.unwritten:\n"
-        "            await self._pen.write()",
+        "            learnt = True\n",
+        "        for promise_id, step in steps:\n            self._steps.start(promise_id, step, self.info, self._progress.open.__contains__, at_once=False)\n"
+        "        steps = []\n        if self._pen.unwritten:\n            await self._pen.write()\n            learnt = True\n",
         "tests/worker/test_execution.py tests/worker/test_replay.py",
     ),
     Mutant(
