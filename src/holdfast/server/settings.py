@@ -37,7 +37,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, Meta(description="URL by which workers reach this server; sent to them with each task")
     ] = ""
     retry_ms: Annotated[
-        int, Meta(ge=1, description="ms after which a task that nobody took is offered again")
+        int,
+        Meta(ge=1, description="ms after which a task that nobody took is offered again, then ever later"),
     ] = limits.retry_ms
     retention: Annotated[
         str, Meta(description="forget executions that ended longer ago than this, like 30d; empty: never")
