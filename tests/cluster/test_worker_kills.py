@@ -105,20 +105,25 @@ class Watch:
             await asyncio.sleep(0.01)
 
     async def takeovers(self, lost: dict[str, int]) -> list[int]:
-        """The instants at which others acquired these."""
+        """The instants at which others acquired these. What the dead one's last commit ended needs nobody."""
         until = time.monotonic() + 60
-        found: dict[str, int] = {}
-        while len(found) < len(lost):
+        left = set(lost)
+        found: list[int] = []
+        while left:
             looked_at = time.monotonic()
-            assert looked_at < until, f"nobody took over {lost.keys() - found.keys()}"
+            assert looked_at < until, f"nobody took over {left}"
             rows = await self._pool.fetch(
-                "SELECT id, version, acquired_at FROM tasks WHERE id = ANY($1) AND acquired_at IS NOT NULL",
-                list(lost.keys() - found.keys()),
+                "SELECT id, version, acquired_at, state FROM tasks WHERE id = ANY($1)", list(left)
             )
-            found |= {row["id"]: row["acquired_at"] for row in rows if row["version"] > lost[row["id"]]}
+            for row in rows:
+                if row["version"] > lost[row["id"]] and row["acquired_at"] is not None:
+                    found.append(row["acquired_at"])
+                    left.remove(row["id"])
+                elif row["state"] == "fulfilled":
+                    left.remove(row["id"])
             await asyncio.sleep(0.01)
             self.stall_ms = max(self.stall_ms, round((time.monotonic() - looked_at - 0.01) * 1000))
-        return [*found.values()]
+        return found
 
     async def open_tasks(self) -> int:
         count: int = await self._pool.fetchval("SELECT count(*) FROM tasks WHERE state <> 'fulfilled'")
