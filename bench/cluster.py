@@ -26,7 +26,7 @@ from holdfast.protocol.requests import PromiseCreate, Request, TaskClaim
 from holdfast.store import rows
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres_connection import Connector
-from holdfast.store.postgres_statements import save_statement
+from holdfast.store.postgres_statements import array_text, save_statement
 from tests.postgres import PostgresServer, execute
 
 CALLERS: Final = 64
@@ -96,7 +96,7 @@ class Bare:
         for start in range(0, len(names), CALLERS):
             records = [row(name) for name in names[start : start + CALLERS]]
             await connection.execute("BEGIN")
-            await connection.execute(statement, *zip(*records, strict=True))
+            await connection.execute(statement, *map(array_text, zip(*records, strict=True)))
             await connection.execute("COMMIT")
         return len(names) / (time.perf_counter() - began)
 
