@@ -60,7 +60,7 @@ def test_a_queue_is_limited_paused_resumed_and_shown(run: Run, data: Data) -> No
 
 
 SHOP = """
-import threading
+import socket
 import holdfast as hf
 
 app = hf.App("memory:")
@@ -81,7 +81,7 @@ def outer():
 outer()
 
 @app.task(mode="async")
-def three(lock: threading.Lock) -> int:
+def three(lines: list[socket.socket]) -> int:
     return 3
 
 @app.schedule(cron="99 * * * *")

@@ -13,6 +13,7 @@ from holdfast.tasks.findings import Finding, finding, place_of
 from holdfast.tasks.registry import AnyTask, TaskRegistry
 from holdfast.tasks.task import DEFAULT_QUEUE
 from holdfast.worker.errors import WorkerError
+from holdfast.worker.jsonable import find_foreign_class
 from holdfast.worker.payload import Payloads, decoder_of
 from holdfast.worker.processes import named, reaches
 from holdfast.worker.registry import Registry
@@ -129,8 +130,12 @@ def _check_types(name: str, function: Callable[..., Any], returns: Any = None) -
     for what, type_ in _types(signature, returns):
         try:
             decoder_of(type_)
+            foreign = find_foreign_class(type_)
         except Exception as error:  # msgspec raises TypeError, models whatever they like
             yield NotJson(f"{name}: {what} cannot be stored: {error}".rstrip("."))
+        else:
+            if foreign is not None:
+                yield NotJson(f"{name}: {what} cannot be stored: {foreign.__qualname__} is no data")
 
 
 def _missing(function: Callable[..., Any]) -> list[str]:

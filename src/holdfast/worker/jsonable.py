@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any, Final, cast
 
 import msgspec
+import msgspec.inspect
 
 DEPTH_MAX: Final = 200
 
@@ -31,6 +32,22 @@ def decode_hook(type_: Any, value: Any) -> Any:
 
 def _is_pydantic(type_: Any) -> bool:
     return isinstance(type_, type) and hasattr(type_, "__pydantic_validator__")
+
+
+def find_foreign_class(type_: Any) -> type | None:
+    """A class within a type that JSON cannot carry, or None."""
+    seen: set[int] = set()
+    left: list[Any] = [msgspec.inspect.type_info(type_)]
+    while left:
+        part = left.pop()
+        if isinstance(part, msgspec.inspect.CustomType) and not _is_pydantic(part.cls):
+            return part.cls
+        if isinstance(part, msgspec.inspect.Type | msgspec.inspect.Field) and id(part) not in seen:
+            seen.add(id(part))
+            left += [getattr(part, name) for name in part.__struct_fields__]
+        elif isinstance(part, tuple):
+            left += part
+    return None
 
 
 def find_offender(value: Any) -> str | None:
