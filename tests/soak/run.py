@@ -1,6 +1,6 @@
 """Load for a long time: `python -m tests.soak.run --minutes 30` (or `make soak`).
 
-One `holdfast serve` on a SQLite file, two workers that drive executions, callers that create and settle.
+One `holdfast serve` on a SQLite file, workers that drive executions, callers that create and settle.
 Every few seconds each process is measured: memory, open files, threads, connections. After a warm-up (half of
 the time, for everything that has a bound to fill up to it) none of them may grow: the slope of memory is
 tested against a bound, the rest must end where it began. What grows with the data, the file itself, is shown

@@ -49,7 +49,7 @@ class Parts:
             return
         columns = list(zip(*records, strict=True))
         alike = [columns[index] for index in kind.alike]
-        if all(column.count(column[0]) == len(column) for column in alike):
+        if all(map(rows.is_alike, alike)):
             varying = [sql.array_text(columns[index]) for index in kind.varying]
             self.add(f"{kind.part}_alike", *[column[0] for column in alike], *varying)
         else:

@@ -75,6 +75,11 @@ def promise_row(promise: Promise, watched: bool) -> Row:
     )
 
 
+def is_alike(column: Sequence[object]) -> bool:
+    """Do all rows of a save have the same there? Then it need be written only once."""
+    return column.count(column[0]) == len(column)
+
+
 PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched")
 
 

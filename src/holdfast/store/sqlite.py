@@ -145,7 +145,7 @@ def _varying(statement: sql.Writing, records: Sequence[rows.Row]) -> tuple[int, 
     columns = [*zip(*records, strict=True)]
     for varying in statement.varying:
         others = (column for place, column in enumerate(columns) if place not in varying)
-        if all(column.count(column[0]) == len(column) for column in others):
+        if all(map(rows.is_alike, others)):
             return varying
     return None
 
