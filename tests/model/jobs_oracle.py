@@ -46,10 +46,9 @@ class JobsOracle:
         if self.expired(job, now):
             self.expire(job, max(job["good"], job["created"]))
         elif job["state"] in OPEN and job["timeout"] <= now:
-            started = job["started"] is not None
             job["promise"] = ("rejected_timedout", {}, job["timeout"])
-            self.end(job, "FAILED" if started else "EXPIRED", job["timeout"],
-                     "TASK_TIMED_OUT" if started else "TASK_EXPIRED")  # fmt: skip
+            outcome = "EXPIRED" if job["started"] is None else "FAILED"
+            self.end(job, outcome, job["timeout"], "TASK_TIMED_OUT")
 
     def expire(self, job: Json, at: int) -> None:
         job["promise"] = ("rejected", self.verdict("TASK_EXPIRED", job), at)
@@ -88,10 +87,10 @@ class JobsOracle:
 
     def back(self, job: Json, now: int, until: int = 0) -> None:
         """Given back without having been counted."""
-        job["started"] = None
-        if self.expired(job, now):
+        if self.expired({**job, "started": None}, now):
             self.expire(job, now)
             return
+        job["started"] = None
         self.unclaim(job)
         self.wait(job, now, until)
 
@@ -332,11 +331,12 @@ class JobsOracle:
             return 409, None
         if job["state"] != "halted":
             held = job["state"] == "acquired"
-            job["started"] = None
-            if self.expired(job, now):
+            if self.expired({**job, "started": None}, now):
                 self.expire(job, now)
             else:
-                job.update(state="halted", due=job["good"], pid=None, acquired=None, parked=False)
+                job.update(
+                    state="halted", due=job["good"], pid=None, acquired=None, parked=False, started=None
+                )
                 if held:
                     self.unclaim(job)
         return 200, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -13,7 +14,7 @@ from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
-from holdfast.store import postgres, postgres_transaction
+from holdfast.store import postgres, postgres_bus, postgres_transaction
 from holdfast.store import postgres_statements as sql
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
@@ -409,3 +410,24 @@ async def test_listening_and_claiming_in_one_commit_see_the_same_task(store: Pos
     assert [each.task.version for each in outcome.replies[1].data.tasks] == [1]  # type: ignore[union-attr]
     done = await commit(store, settle("a"))
     assert [message.address for message in done.messages] == ["poll://uni@w/1"]
+
+
+async def test_a_bus_whose_connections_break_at_once_rests_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres_bus, "reconnect_s", 0.2)
+    clock, connected_at = asyncio.get_running_loop().time, list[float]()
+    enough = asyncio.Event()
+    bus = postgres_bus.PostgresBus(Connector(database_url()))
+
+    def missed() -> None:
+        connected_at.append(clock())
+        bus.reconnect()
+        if len(connected_at) == 3:
+            enough.set()
+
+    await bus.start(lambda text: None, missed)
+    bus.reconnect()
+    await asyncio.wait_for(enough.wait(), 30)
+    await bus.stop()
+    assert all(later - earlier >= 0.19 for earlier, later in pairwise(connected_at))

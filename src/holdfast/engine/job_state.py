@@ -93,8 +93,7 @@ def close(
     if state == "resolved":
         outcome, code = outcome or "COMPLETED", None
     elif state == "rejected_timedout":
-        outcome = "EXPIRED" if task.started_at is None else "FAILED"
-        code = TASK_EXPIRED if task.started_at is None else TASK_TIMED_OUT
+        outcome, code = ("EXPIRED" if task.started_at is None else "FAILED"), TASK_TIMED_OUT
     elif state == "rejected_canceled":
         outcome, code = outcome or "CANCELLED", code or TASK_CANCELLED
     else:

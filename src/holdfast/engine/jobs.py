@@ -49,8 +49,7 @@ def go_back(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) 
         task, started_at=None, job=replace(task.job, claimed_at=None, claimed_by=None, code=None)
     )
     if is_expired(unclaimed, now):  # it had started in time, and now it can never start again
-        ws.put_task(replace(task, started_at=None))
-        expire(replace(task, started_at=None), ws, now, at=now, by_holder=True)
+        expire(task, ws, now, at=now, by_holder=True)
         return
     offer(unclaimed, ws, now, rest_until=rest_until)
 

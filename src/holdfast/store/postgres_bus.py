@@ -15,7 +15,7 @@ from holdfast.store.postgres_connection import Connector
 log = logging.getLogger("holdfast.store")
 
 text_bytes_max: Final = 7_900  # PostgreSQL takes less than 8,000
-reconnect_s: Final = 1.0
+reconnect_s: Final = 1.0  # between two attempts, whether the first failed or what it gave broke at once
 
 # Nothing here must outlive a crash, so nobody waits for the disk.
 _SETTINGS: Final = "SET synchronous_commit = off"
@@ -32,6 +32,7 @@ class PostgresBus:
         self._saying: Any = None  # prepared, so that it takes one trip
         self._channel = ""
         self._broken = asyncio.Event()
+        self._connected_at = 0.0
         self._keeper: asyncio.Task[None] | None = None
 
     async def start(self, hear: Callable[[str], None], missed: Callable[[], None]) -> None:
@@ -67,10 +68,12 @@ class PostgresBus:
         await self._disconnect()
 
     async def _keep_connected(self, received: Callable[..., None], missed: Callable[[], None]) -> None:
+        now = asyncio.get_running_loop().time
         while True:
             if self._connection is not None:
                 await self._broken.wait()
                 await self._disconnect()
+                await asyncio.sleep(self._connected_at + reconnect_s - now())
             try:
                 await self._connect(received)
                 missed()
@@ -89,6 +92,7 @@ class PostgresBus:
             connection.terminate()
             raise
         self._broken.clear()
+        self._connected_at = asyncio.get_running_loop().time()
         connection.add_termination_listener(self._lost)
         self._connection = connection
 
