@@ -32,7 +32,7 @@ from holdfast.node.group import Outcome
 from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
-from holdfast.protocol.replies import EMPTY, PromiseReply, Reply
+from holdfast.protocol.replies import EMPTY, HeartbeatReply, PromiseReply, Reply
 from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
 from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
@@ -42,8 +42,8 @@ from holdfast.testing.faults import StoreKind
 from holdfast.worker import journal
 from holdfast.worker.execution import Execution
 from holdfast.worker.execution_errors import ClaimGone
+from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.pen import Pen
-from holdfast.worker.worker import Worker
 
 Patch = pytest.MonkeyPatch
 
@@ -109,12 +109,12 @@ def never_lapses_a_lease(patch: Patch) -> None:
 
 
 def ignores_what_the_heartbeat_says_is_lost(patch: Patch) -> None:
-    original = Worker._confirm  # pyright: ignore[reportPrivateUsage]
+    original: Any = Heartbeat._heed  # pyright: ignore
 
-    def confirm(self: Worker, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
-        original(self, refs, set(), lease_ends_s)
+    def heed(self: Heartbeat[Any], refs: list[TaskRef], reply: HeartbeatReply, lease_ends_s: float) -> None:
+        original(self, refs, HeartbeatReply(None, reply.woken), lease_ends_s)
 
-    patch.setattr(Worker, "_confirm", confirm)
+    patch.setattr(Heartbeat, "_heed", heed)
 
 
 def never_offers_again(patch: Patch) -> None:
@@ -162,10 +162,10 @@ def drives_on_past_its_lease(patch: Patch) -> None:
             raise ClaimGone(self.id)
 
     patch.setattr(Execution, "_check_claim", check_claim)
-    patch.setattr(Worker, "_confirm", confirm_nothing)
+    patch.setattr(Heartbeat, "_heed", heed_nothing)
 
 
-def confirm_nothing(*_: Any) -> None:
+def heed_nothing(*_: Any) -> None:
     pass
 
 

@@ -20,24 +20,22 @@ from typing import Final
 
 from holdfast.client.asking import ask
 from holdfast.client.interface import Client
-from holdfast.protocol import limits
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.messages import Execute, Message
-from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import (
     AcquireReply,
     ClaimReply,
-    HeartbeatReply,
     Reply,
     TasksReply,
 )
-from holdfast.protocol.requests import RequestData, TaskHeartbeat, TaskRelease, TaskSearch, TaskStart
+from holdfast.protocol.requests import RequestData, TaskRelease, TaskSearch, TaskStart
 from holdfast.tasks.errors import TaskLost
 from holdfast.tasks.lanes import Lane, TaskSettings, Wish, lanes_of
 from holdfast.tasks.outbox import Outbox
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.running import Run, last_word, misfit, resolve, unstorable
 from holdfast.worker.errors import StepCalledOff, WorkerError
+from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
 from holdfast.worker.steps import StepRunner
@@ -79,10 +77,16 @@ class TaskWorker:
         self._outbox = Outbox(client, self._compose)
         self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind, chance)
         self._held: dict[str, tuple[Run, Lane]] = {}
+        self.heartbeat = Heartbeat(
+            client,
+            pid,
+            self._lease_ms,
+            lambda: {run.id: run for run, _ in self._held.values()},
+            lambda run: self._lose(run, "its lease was lost"),
+        )
         self._timers: dict[Lane, asyncio.TimerHandle] = {}
-        self._heartbeat: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._holding = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._stopping = False
@@ -101,7 +105,7 @@ class TaskWorker:
         return len(self._held)
 
     def start(self) -> None:
-        self._heartbeat = asyncio.create_task(self._heartbeat_loop())
+        self._beating = asyncio.create_task(self.heartbeat.run())
         for lane in self._lanes:
             self._poll(lane)
         self._outbox.nudge()
@@ -149,7 +153,7 @@ class TaskWorker:
         await self._runner.close()
 
     async def _close(self) -> None:
-        tasks = [task for task in (self._heartbeat, self._looking) if task is not None]
+        tasks = [task for task in (self._beating, self._looking) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -175,12 +179,8 @@ class TaskWorker:
             while lane.claimed and lane.free > 0:
                 self._ask_to_start(lane.claimed.popleft(), lane)
             for wish in lane.wishes(self._pid, self._lease_ms):
-                lease_ends_s = self._lease_end_s()
+                lease_ends_s = self.heartbeat.lease_end_s()
                 self._outbox.put(wish.claim, partial(self._claimed, lane, wish, lease_ends_s), once=True)
-
-    def _lease_end_s(self) -> float:
-        """When a lease asked for now will end at the earliest, by our own clock."""
-        return self._loop.time() + self._lease_ms / 1000
 
     def _claimed(self, lane: Lane, wish: Wish, lease_ends_s: float, reply: Reply | None) -> None:
         if reply is None or not isinstance(reply.data, ClaimReply):
@@ -212,7 +212,7 @@ class TaskWorker:
             self._outbox.put(TaskRelease(claim.task.id, claim.task.version), _ignore)
             return
         self._held[run.id] = (run, lane)
-        self._holding.set()
+        self.heartbeat.begin()
         if self._stopping:
             self._give_back(run, lane)
         elif started:
@@ -328,39 +328,6 @@ class TaskWorker:
             timer.cancel()
         self._timers.clear()
 
-    # --- heartbeat -------------------------------------------------------------------------------------
-
-    async def _heartbeat_loop(self) -> None:
-        while True:
-            await self._holding.wait()  # who holds nothing has nothing to keep
-            await asyncio.sleep(self._lease_ms / 2000)
-            if self._held:
-                await self.heartbeat()
-            else:
-                self._holding.clear()
-
-    async def heartbeat(self) -> None:
-        """One for all that is held. Whatever the node does not know as ours is stopped."""
-        held = {run.id: run for run, _ in self._held.values()}
-        refs = [TaskRef(run.id, run.version) for run in held.values()]
-        for start in range(0, len(refs), limits.heartbeat_tasks_max):
-            chunk = refs[start : start + limits.heartbeat_tasks_max]
-            lease_ends_s = self._lease_end_s()
-            try:
-                [reply] = await self._client.request([ask(TaskHeartbeat(self._pid, chunk))])
-            except Exception:
-                log.warning("a heartbeat could not be sent", exc_info=True)
-                continue
-            if not isinstance(reply.data, HeartbeatReply):
-                continue
-            lost = {(ref.id, ref.version) for ref in reply.data.lost or ()}
-            for ref in chunk:
-                run = held[ref.id]
-                if (ref.id, ref.version) in lost:
-                    self._lose(run, "its lease was lost")
-                else:
-                    run.lease_ends_s = lease_ends_s
-
     # --- strays ----------------------------------------------------------------------------------------
 
     async def _look_for_strays(self) -> None:
@@ -388,7 +355,8 @@ class TaskWorker:
                 if not isinstance(reply.data, TasksReply):
                     return False
                 for task in reply.data.tasks:
-                    if task.id not in self._held:
+                    held = self._held.get(task.id)
+                    if held is None or held[0].version != task.version:
                         self._outbox.put(TaskRelease(task.id, task.version), _ignore)
                 cursor = reply.data.cursor
                 if cursor is None:

@@ -15,22 +15,20 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
-from holdfast.protocol import limits
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.messages import Execute, Message
-from holdfast.protocol.records import TaskRef
-from holdfast.protocol.replies import AcquireReply, ClaimReply, HeartbeatReply, Reply
+from holdfast.protocol.replies import AcquireReply, ClaimReply, Reply
 from holdfast.protocol.requests import (
     Request,
     RequestData,
     Retry,
     TaskClaim,
     TaskHalt,
-    TaskHeartbeat,
     TaskRelease,
 )
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution import Ending, Execution
+from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.registry import Registry
 from holdfast.worker.surroundings import Surroundings
 
@@ -60,11 +58,13 @@ class Worker:
         self._concurrency = concurrency
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
+        self.heartbeat = Heartbeat(
+            around.client, pid, self._lease_ms, lambda: self._held, Execution.lose, Execution.doubt
+        )
         self._driving: dict[asyncio.Task[None], None] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
-        self._holding = asyncio.Event()
         self._more = True  # there may be work that no message told us of
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
@@ -79,7 +79,7 @@ class Worker:
         return len(self._warm)
 
     def start(self) -> None:
-        self._loops = [asyncio.create_task(self._claim_loop()), asyncio.create_task(self._heartbeat_loop())]
+        self._loops = [asyncio.create_task(self._claim_loop()), asyncio.create_task(self.heartbeat.run())]
 
     def hear(self, message: Message) -> None:
         """There may be work. Which of us does it is decided by the claim."""
@@ -129,7 +129,7 @@ class Worker:
                 continue
             count = min(free, claim_count_max)
             self._more = False
-            lease_ends_s = self._lease_end_s()
+            lease_ends_s = self.heartbeat.lease_end_s()
             reply = await self._try(
                 "task.claim", TaskClaim([self._around.group], count, self._pid, self._lease_ms)
             )
@@ -140,10 +140,6 @@ class Worker:
             self._more = self._more or len(reply.data.tasks) == count
             for claim in reply.data.tasks:
                 await self._take(claim, lease_ends_s)
-
-    def _lease_end_s(self) -> float:
-        """When a lease asked for now will end at the earliest, by our own clock."""
-        return asyncio.get_running_loop().time() + self._lease_ms / 1000
 
     async def _take(self, claim: AcquireReply, lease_ends_s: float) -> None:
         if self._stopping:  # it was on its way when we were told to stop
@@ -174,7 +170,7 @@ class Worker:
                 execution = None
                 execution = self._build(claim)
             self._held[task_id] = execution
-            self._holding.set()
+            self.heartbeat.begin()
             execution.lease_ends_s = lease_ends_s
             if is_warm:
                 await execution.catch_up()
@@ -220,41 +216,6 @@ class Worker:
         delay = min(release_ms << min(failures - 1, 10), release_ms_max)
         text = f"{type(error).__name__}: {error}"[:1_000]
         await self._try("task.release", TaskRelease(task_id, claim.task.version, Retry(delay, text)))
-
-    # --- heartbeat -------------------------------------------------------------------------------------
-
-    async def _heartbeat_loop(self) -> None:
-        while True:
-            await self._holding.wait()  # who holds nothing has nothing to keep
-            await asyncio.sleep(self._lease_ms / 2000)
-            if self._held:
-                await self.heartbeat()
-            else:
-                self._holding.clear()
-
-    async def heartbeat(self) -> None:
-        """One for all that is held. Whatever the node does not know as ours is stopped."""
-        refs = [TaskRef(key, execution.version) for key, execution in self._held.items()]
-        for start in range(0, len(refs), limits.heartbeat_tasks_max):
-            chunk = refs[start : start + limits.heartbeat_tasks_max]
-            lease_ends_s = self._lease_end_s()
-            reply = await self._try("task.heartbeat", TaskHeartbeat(self._pid, chunk, heed=True))
-            if reply is not None and isinstance(reply.data, HeartbeatReply):
-                self._confirm(chunk, {(ref.id, ref.version) for ref in reply.data.lost or ()}, lease_ends_s)
-                for ref in reply.data.woken or ():
-                    held = self._held.get(ref.id)
-                    if held is not None and held.version == ref.version:
-                        held.doubt()
-
-    def _confirm(self, refs: list[TaskRef], lost: set[tuple[str, int]], lease_ends_s: float) -> None:
-        for ref in refs:
-            held = self._held.get(ref.id)
-            if held is None or held.version != ref.version:
-                continue
-            if (ref.id, ref.version) in lost:
-                held.lose()
-            else:
-                held.lease_ends_s = lease_ends_s
 
     # --- asking ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,97 @@
+"""The heartbeat of a worker: at half the lease, one request for all that it holds."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from holdfast.client.asking import ask
+from holdfast.client.interface import Client
+from holdfast.protocol import limits
+from holdfast.protocol.records import TaskRef
+from holdfast.protocol.replies import HeartbeatReply
+from holdfast.protocol.requests import TaskHeartbeat
+
+log = logging.getLogger("holdfast.worker")
+
+
+class Held(Protocol):
+    """A task that is ours, at a version, until an instant of the loop's clock."""
+
+    lease_ends_s: float
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+
+
+H = TypeVar("H", bound=Held)
+
+
+class Heartbeat(Generic[H]):
+    """`held` is what is to be kept, by id. `lose` is told what the node does not know as ours; `doubt`, if
+    given, what something has woken while it is held."""
+
+    def __init__(
+        self,
+        client: Client,
+        pid: str,
+        lease_ms: int,
+        held: Callable[[], Mapping[str, H]],
+        lose: Callable[[H], None],
+        doubt: Callable[[H], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._pid = pid
+        self._lease_ms = lease_ms
+        self._held = held
+        self._lose = lose
+        self._doubt = doubt
+        self._holding = asyncio.Event()
+
+    def lease_end_s(self) -> float:
+        """When a lease asked for now will end at the earliest, by our own clock."""
+        return asyncio.get_running_loop().time() + self._lease_ms / 1000
+
+    def begin(self) -> None:
+        """Something is held."""
+        self._holding.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._holding.wait()  # who holds nothing has nothing to keep
+            await asyncio.sleep(self._lease_ms / 2000)
+            if self._held():
+                await self.beat()
+            else:
+                self._holding.clear()
+
+    async def beat(self) -> None:
+        refs = [TaskRef(one.id, one.version) for one in self._held().values()]
+        for start in range(0, len(refs), limits.heartbeat_tasks_max):
+            await self._keep(refs[start : start + limits.heartbeat_tasks_max])
+
+    async def _keep(self, refs: list[TaskRef]) -> None:
+        lease_ends_s = self.lease_end_s()
+        heartbeat = TaskHeartbeat(self._pid, refs, heed=None if self._doubt is None else True)
+        try:
+            [reply] = await self._client.request([ask(heartbeat)])
+        except Exception:  # a node that cannot be reached is no reason to die
+            log.warning("a heartbeat could not be sent", exc_info=True)
+            return
+        if isinstance(reply.data, HeartbeatReply):
+            self._heed(refs, reply.data, lease_ends_s)
+
+    def _heed(self, refs: list[TaskRef], reply: HeartbeatReply, lease_ends_s: float) -> None:
+        held, lost, woken = self._held(), set(reply.lost or ()), set(reply.woken or ())
+        for ref in refs:
+            one = held.get(ref.id)
+            if one is None or one.version != ref.version:
+                continue  # it was let go meanwhile
+            if ref in lost:
+                self._lose(one)
+                continue
+            one.lease_ends_s = lease_ends_s
+            if ref in woken and self._doubt is not None:
+                self._doubt(one)
