@@ -19,13 +19,12 @@ from msgspec import Struct
 from holdfast.cli.durations import format_duration
 from holdfast.cli.options import add_connection, duration
 from holdfast.cli.output import now_ms, print_json, print_line
-from holdfast.cli.session import server_urls
+from holdfast.cli.session import is_server, open_kept, server_urls
 from holdfast.client.connection import Connection
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import BadReply, Refused, Unreachable
 from holdfast.node.retention import Progress, collect_page
 from holdfast.server.collection import CollectOrder
-from holdfast.store import open_store
 
 shown_every_s: Final = 0.2
 
@@ -56,9 +55,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--most", metavar="N", type=int, help="stop after about so many promises")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     add_connection(parser)
-    parser.epilog = (
-        "-S may also name a store (sqlite:///holdfast.db, postgresql://...), which is then opened."
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -71,8 +67,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 async def _collect(arguments: argparse.Namespace) -> Collected:
-    is_server = arguments.server.startswith(("http://", "https://"))
-    opened = _through_server(arguments) if is_server else _on_store(arguments.server)
+    through_server = is_server(arguments.server)
+    opened = _through_server(arguments) if through_server else _on_store(arguments.server)
     shown = not arguments.quiet and sys.stderr.isatty()
     progress = Progress()
     async with opened as collect:
@@ -91,7 +87,7 @@ async def _collect(arguments: argparse.Namespace) -> Collected:
 
 @asynccontextmanager
 async def _on_store(url: str) -> AsyncGenerator[Collect]:
-    store = open_store(url)
+    store = open_kept(url)
     await store.open()
 
     async def collect(order: CollectOrder) -> Progress:

@@ -47,7 +47,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         "--server",
         metavar="URL",
         default=os.environ.get("HOLDFAST_URL") or default_url,
-        help="the node, or several with commas between them (HOLDFAST_URL; %(default)s)",
+        help="the node, or several with commas between them; or a store (HOLDFAST_URL; %(default)s)",
     )
     group.add_argument(
         "-T",

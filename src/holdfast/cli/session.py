@@ -1,17 +1,23 @@
-"""A command's conversation with a node: connects, asks, hands back data, and leaves."""
+"""A command's conversation with a node: connects, asks, hands back data, and leaves.
+
+The node is a server's; or, if `-S` names a store, one that lives for as long as the command does.
+"""
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.cli.options import Subparsers, add_connection
-from holdfast.client import ask, expect
+from holdfast.client import Client, ask, expect
 from holdfast.client.http import HttpClient
 from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import PromiseSearch, RequestData, ScheduleSearch, TaskSearch
+from holdfast.store.interface import Store
+from holdfast.store.urls import UnknownStore, file_of, open_store
 
 Data = TypeVar("Data")
 Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply)
@@ -20,7 +26,7 @@ Command = Callable[["Session", argparse.Namespace], Awaitable[None]]
 
 
 class Session:
-    def __init__(self, client: HttpClient) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
 
     async def ask(self, data: RequestData, shape: type[Data]) -> Data:
@@ -67,20 +73,43 @@ def with_session(command: Command) -> Callable[[argparse.Namespace], int]:
 
 
 async def _converse(command: Command, arguments: argparse.Namespace) -> None:
-    async with open_client(arguments) as client:
+    opened = _ask_server(arguments) if is_server(arguments.server) else _ask_store(arguments.server)
+    async with opened as client:
         await command(Session(client), arguments)
 
 
-def open_client(arguments: argparse.Namespace) -> HttpClient:
+def is_server(url: str) -> bool:
+    """Is it a node behind HTTP, and not a store?"""
+    scheme, named, _ = url.partition(":")
+    return scheme in ("http", "https") or not (named and ("://" in url or scheme == "memory"))
+
+
+@asynccontextmanager
+async def _ask_server(arguments: argparse.Namespace) -> AsyncGenerator[Client]:
     """A person waits for the answer: say at once that a node is away instead of trying again."""
     limit_s = arguments.limit_ms / 1000
-    return HttpClient(
-        server_urls(arguments.server),
-        token=arguments.token,
-        limit_s=limit_s,
-        attempt_s=limit_s,
-        persistent=False,
-    )
+    urls = server_urls(arguments.server)
+    async with HttpClient(
+        urls, token=arguments.token, limit_s=limit_s, attempt_s=limit_s, persistent=False
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _ask_store(url: str) -> AsyncGenerator[Client]:
+    from holdfast.client.embedded import EmbeddedClient
+    from holdfast.node import Node
+
+    async with Node(open_kept(url)) as node:
+        yield EmbeddedClient(node)
+
+
+def open_kept(url: str) -> Store:
+    """A store that is there already: a file with a wrong name must not come into being by a look at it."""
+    file = file_of(url)
+    if url.startswith("memory:") or (file is not None and not file.exists()):
+        raise UnknownStore(f"There is nothing at {url}: is this the right place? [{UnknownStore.code}]")
+    return open_store(url)
 
 
 def server_urls(text: str) -> list[str]:
