@@ -12,6 +12,7 @@ from holdfast.client import ask, expect
 from holdfast.client.errors import BadReply, ClientClosed, OutcomeUnknown
 from holdfast.client.http import HttpClient
 from holdfast.client.overlap import Overlap
+from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, FenceReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
     CreateAction,
@@ -80,6 +81,11 @@ class Script:
             for envelope in self._unanswered.pop(0)
         ]
         self.say(reply(200, json.dumps(replies).encode()))
+
+    def refuse_as_too_large(self) -> None:
+        """The first array that was not answered."""
+        del self._unanswered[0]
+        self.say(reply(413, refusal(413, "too large [HF3004]")))
 
     def say(self, response: bytes) -> None:
         assert self._writer is not None
@@ -197,6 +203,33 @@ async def test_two_arrays_that_were_turned_away_come_again_in_their_order() -> N
         script.answer(429, "full")
         await script.received(4)
         assert script.arrays[2] + script.arrays[3] == tasks
+        script.answer()
+        script.answer()
+        await asyncio.gather(*calls)
+
+
+async def test_an_array_that_was_too_large_comes_again_in_smaller_ones_and_what_was_taken_does_not() -> None:
+    async with scripted() as (script, client):
+        calls = issued(client, *map(fence, tasks))
+        await script.received(2)
+        script.refuse_as_too_large()
+        script.answer()
+        await asyncio.gather(*calls[4:])
+        for number in (2, 3):
+            await script.received(number + 1)
+            script.answer()
+        assert script.arrays[2:] == [tasks[:2], tasks[2:4]]
+        assert [found.status for [found] in await asyncio.gather(*calls)] == [done] * 8
+
+
+async def test_nothing_overtakes_the_rest_of_what_was_too_large_for_one_array() -> None:
+    async with scripted() as (script, client):
+        large = [ask(PromiseCreate(f"p{number}", late, Value(None, "x" * 900_000))) for number in range(3)]
+        calls = [asyncio.create_task(client.request(large)), *issued(client, *map(fence, tasks))]
+        await script.received(1)
+        script.answer()
+        await script.received(3)
+        assert script.arrays == [["p0", "p1"], ["p2"], tasks]
         script.answer()
         script.answer()
         await asyncio.gather(*calls)

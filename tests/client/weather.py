@@ -34,6 +34,7 @@ class Weather:
                 if data.startswith(b"POST"):
                     self.posts += 1
                     if self.answers:
+                        await reader.readexactly(_missing(data))
                         writer.write(self.answers.pop(0))
                         continue
                 if not self.hangs:
@@ -55,6 +56,13 @@ class Weather:
                 break
             writer.write(data)
         writer.transport.abort()
+
+
+def _missing(data: bytes) -> int:
+    """How much of a request is still to come."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    [size] = [int(line.split()[1]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length")]
+    return size - len(body)
 
 
 @asynccontextmanager

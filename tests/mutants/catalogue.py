@@ -406,9 +406,9 @@ CLIENT = (
     Mutant(
         "what failed is put back in the wrong order",
         "requests are applied in the order in which they were issued",
-        "client/lane.py",
-        "self._queue.extendleft(reversed(batch))",
-        "self._queue.extendleft(batch)",
+        "client/packing.py",
+        "self.queue.extendleft(reversed(batch))",
+        "self.queue.extendleft(batch)",
         "tests/client/test_http.py",
     ),
 )

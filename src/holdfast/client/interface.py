@@ -21,6 +21,9 @@ class Client(Protocol):
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; their replies, in order, once it is durable.
 
+        What is too large for one commit (`client.packing`) is applied in several, each once the one before it
+        is durable.
+
         A refusal is a reply (`expect` makes an exception of it). Only a node that cannot be talked to raises:
         see `holdfast.client.errors`. Requests issued one after the other are applied in that order, also when
         nobody waited for the replies in between; only the write of a claim may overtake, if the node turns

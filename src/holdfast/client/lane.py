@@ -4,7 +4,7 @@
    one after the other: so requests are applied in that order. That is more than the order of one execution's
    writes, and costs nothing: what waits goes together anyway.
 2. Requests issued while an array is under way join the next one. Under load arrays grow by themselves, and
-   the node makes one commit of each. An array is bounded in envelopes and in bytes.
+   the node makes one commit of each. An array is bounded in envelopes and in bytes (`packing`).
 3. When many executions write, a second array is sent behind the first if that pays (`overlap`): while the
    node is busy with one half of them, this process goes on with the other. Only writes of claims go there,
    and none of a claim that the first has a write of: if the node turns the first array away and takes the
@@ -19,7 +19,7 @@ import asyncio
 import logging
 import ssl
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -37,20 +37,19 @@ from holdfast.client.errors import (
     Unreachable,
 )
 from holdfast.client.overlap import Overlap
+from holdfast.client.packing import Packing, Submission
 from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
-from holdfast.client.wire import decode_replies, encode_request
+from holdfast.client.wire import decode_replies
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.protocol.requests import Request
 
 log = logging.getLogger("holdfast.client")
 
-array_bytes_max: Final = 524_288  # a larger submission still goes out, alone
 waiting_requests_max: Final = 20_000
 retry_after_s_max: Final = 30.0
-_writes_of_claims: Final = (TaskFence, TaskFulfill, TaskSuspend)
 
 
 class Manner(Struct, frozen=True):
@@ -67,30 +66,8 @@ class Manner(Struct, frozen=True):
     overlap: Callable[[], Overlap] = Overlap  # of each lane
 
 
-class _Submission:
-    """Requests that were issued together."""
-
-    __slots__ = ("body", "claim", "deadline_s", "future", "requests", "sent", "trouble")
-
-    def __init__(
-        self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]", deadline_s: float
-    ) -> None:
-        self.deadline_s = deadline_s
-        self.requests = requests
-        self.body = b",".join(map(encode_request, requests))
-        self.claim = _claim_of(requests)
-        self.future = future
-        self.sent = False
-        self.trouble: BaseException | None = None
-
-    def fail(self, error: ClientError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-            error.__cause__ = self.trouble
-
-
 class _Array(NamedTuple):
-    batch: list[_Submission]
+    batch: list[Submission]
     asked_at: Millis  # by the clock that follows the node's
 
 
@@ -98,16 +75,15 @@ class Lane:
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
         self._route = Route(endpoints, manner.chance)
         self._manner = manner
-        self._queue: deque[_Submission] = deque()
-        self._timed: deque[_Submission] = deque()  # all that wait, those that have waited longest first
+        self._packing = Packing()
+        self._timed: deque[Submission] = deque()  # all that wait, those that have waited longest first
         self._alarm: asyncio.TimerHandle | None = None
-        self._waiting = 0
         self._wanted = asyncio.Event()
         self._connection: Link | None = None
         self._under_way: deque[_Array] = deque()
         self._overlap = manner.overlap()
-        self._turned_back: list[_Submission] = []  # to be sent again, when nothing is under way
-        self._turned_back_by: Response | None = None
+        self._turned_back: list[Submission] = []  # to be sent again, or further, when nothing is under way
+        self._turned_back_by: Response | None = None  # if it must rest before that
         self._looking = False
         self._worker: asyncio.Task[None] | None = None
         self._turned_away = 0
@@ -119,13 +95,13 @@ class Lane:
         if len(requests) > batch_envelopes_max:
             first = await self.request(requests[:batch_envelopes_max])
             return first + await self.request(requests[batch_envelopes_max:])
-        if self._waiting + len(requests) > waiting_requests_max:
-            raise TooManyWaiting(f"{self._waiting} requests are waiting, the most is {waiting_requests_max}")
+        waiting = self._packing.waiting
+        if waiting + len(requests) > waiting_requests_max:
+            raise TooManyWaiting(f"{waiting} requests are waiting, the most is {waiting_requests_max}")
         loop = asyncio.get_running_loop()
-        submission = _Submission(requests, loop.create_future(), loop.time() + self._manner.limit_s)
+        submission = Submission(requests, loop.create_future(), loop.time() + self._manner.limit_s)
         self._time(submission, loop)
-        self._queue.append(submission)
-        self._waiting += len(requests)
+        self._packing.put(submission)
         self._wanted.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="holdfast-lane")
@@ -134,7 +110,7 @@ class Lane:
             loop.call_soon(self._send_second)
         return await submission.future
 
-    def _time(self, submission: _Submission, loop: asyncio.AbstractEventLoop) -> None:
+    def _time(self, submission: Submission, loop: asyncio.AbstractEventLoop) -> None:
         """One alarm for all: nearly every request is answered long before it rings."""
         while self._timed and self._timed[0].future.done():
             self._timed.popleft()
@@ -150,7 +126,7 @@ class Lane:
         first = self._timed[0].deadline_s if self._timed else None
         self._alarm = None if first is None else loop.call_at(first, self._time_up, loop)
 
-    def _late(self, submission: _Submission) -> ClientError:
+    def _late(self, submission: Submission) -> ClientError:
         limit = f"within {self._manner.limit_s:g} s"
         if submission.sent:
             return TimedOut(f"{self._route.current} did not answer {limit}")
@@ -165,15 +141,15 @@ class Lane:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
         await self._disconnect()
-        for submission in self._queue:
+        for submission in self._packing.queue:
             submission.fail(ClientClosed("This client was closed"))
-        self._queue.clear()
+        self._packing.queue.clear()
 
     # --- the worker ---------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         while True:
-            if not self._queue and not self._under_way:
+            if not self._packing.queue and not self._under_way:
                 self._wanted.clear()
                 await self._wanted.wait()
             try:
@@ -191,31 +167,10 @@ class Lane:
             submission.fail(error)
         self._under_way.clear()
         self._turned_back.clear()
+        self._turned_back_by = None
 
-    def _all_under_way(self) -> list[_Submission]:
+    def _all_under_way(self) -> list[Submission]:
         return [submission for array in self._under_way for submission in array.batch]
-
-    def _take(self, envelopes_max: int, *, beside: Container[str | None] | None = None) -> list[_Submission]:
-        """What is at the front of the queue; `beside` some claims: writes of others."""
-        batch: list[_Submission] = []
-        count = size = 0
-        while self._queue:
-            submission = self._queue[0]
-            if not submission.future.done():
-                count += len(submission.requests)
-                size += len(submission.body)
-                if batch and (count > envelopes_max or size > array_bytes_max):
-                    break
-                if beside is not None and (submission.claim is None or submission.claim in beside):
-                    break
-                batch.append(submission)
-            self._queue.popleft()
-            self._waiting -= len(submission.requests)
-        return batch
-
-    def _put_back(self, batch: Sequence[_Submission]) -> None:
-        self._queue.extendleft(reversed(batch))
-        self._waiting += sum(len(submission.requests) for submission in batch)
 
     async def _carry(self) -> None:
         """Send what waits, if nothing is under way; then hear the answer to what was sent first."""
@@ -239,7 +194,7 @@ class Lane:
         await self._answered(array.batch, response)
 
     async def _send_first(self) -> None:
-        batch = self._take(self._first_envelopes_max())
+        batch = self._packing.take(self._first_envelopes_max())
         if not batch:
             return
         self._under_way.append(_Array(batch, 0))
@@ -255,9 +210,9 @@ class Lane:
 
     def _first_envelopes_max(self) -> int:
         """Half of what waits, if the rest can go behind it."""
-        enough = self._overlap.pays and self._waiting >= 2 * self._overlap.requests_min
-        halves = enough and self._queue[-1].claim is not None
-        return min((self._waiting + 1) // 2, batch_envelopes_max) if halves else batch_envelopes_max
+        enough = self._overlap.pays and self._packing.waiting >= 2 * self._overlap.requests_min
+        halves = enough and self._packing.queue[-1].claim is not None
+        return min((self._packing.waiting + 1) // 2, batch_envelopes_max) if halves else batch_envelopes_max
 
     def _send_second(self) -> None:
         """Behind an array that is under way, when there is enough that need not wait for its answer."""
@@ -265,22 +220,23 @@ class Lane:
         connection = self._connection
         if (
             len(self._under_way) == 1
+            and self._under_way[0].batch[-1].is_whole
             and self._overlap.pays
-            and self._waiting >= self._overlap.requests_min
+            and self._packing.waiting >= self._overlap.requests_min
             and not self._turned_back
             and connection is not None
             and connection.is_usable
         ):
             claims = {submission.claim for submission in self._under_way[0].batch}
-            batch = self._take(batch_envelopes_max, beside=claims)
+            batch = self._packing.take(beside=claims)
             if batch:
                 self._send(connection, batch)
 
-    def _send(self, connection: Link, batch: list[_Submission]) -> None:
+    def _send(self, connection: Link, batch: list[Submission]) -> None:
         for submission in batch:
             submission.sent = True
         self._under_way.append(_Array(batch, self._manner.clock.read()))
-        connection.send(b"[" + b",".join(submission.body for submission in batch) + b"]")
+        connection.send(b"[" + b",".join(body for each in batch for body in each.packed_bodies) + b"]")
 
     async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
@@ -301,14 +257,14 @@ class Lane:
             connection, self._connection = self._connection, None
             await connection.close()
 
-    async def _not_sent(self, batch: list[_Submission], error: OSError) -> None:
+    async def _not_sent(self, batch: list[Submission], error: OSError) -> None:
         place = self._route.current
         rest_s = self._route.failed()
         for submission in batch:
             submission.trouble = error
             if not self._manner.persistent and self._route.rounds:
                 submission.fail(Unreachable(f"{place} could not be reached: {_reason(error)}"))
-        self._put_back([submission for submission in batch if not submission.future.done()])
+        self._packing.put_back([submission for submission in batch if not submission.future.done()])
         await asyncio.sleep(rest_s)
 
     async def _unanswered(self, error: OSError) -> None:
@@ -319,27 +275,40 @@ class Lane:
         self._under_way.clear()
         for submission in batch:
             submission.trouble = error
-            if not self._manner.persistent or not is_repeatable(submission.requests):
-                kinds = ", ".join(sorted({request.kind for request in submission.requests}))
+            if not self._manner.persistent or not is_repeatable(submission.packed_requests):
+                kinds = ", ".join(sorted({request.kind for request in submission.packed_requests}))
                 submission.fail(OutcomeUnknown(f"{place} did not answer {kinds}: {_reason(error)}"))
-        self._put_back([*self._turned_back, *(each for each in batch if not each.future.done())])
+        self._packing.put_back([*self._turned_back, *(each for each in batch if not each.future.done())])
         self._turned_back.clear()
+        self._turned_back_by = None
         await asyncio.sleep(rest_s)
 
-    async def _answered(self, batch: list[_Submission], response: Response) -> None:
-        requests = [request for submission in batch for request in submission.requests]
-        try:
-            replies = decode_replies(requests, response.body)
-        except BadReply as error:
-            for submission in batch:
-                submission.fail(BadReply(f"{self._route.current}, HTTP {response.status}: {error.what}"))
-            self._abort()
-            if self._under_way or self._turned_back:
-                await self._unanswered(Broken("An answer before it could not be read"))
-            return
+    async def _answered(self, batch: list[Submission], response: Response) -> None:
+        if response.status == 413 and self._packing.is_smaller_after(batch):
+            self._turned_back += (each for each in batch if not each.future.done())
+        else:
+            try:
+                replies = _read(batch, response)
+            except BadReply as error:
+                await self._unreadable(batch, f"HTTP {response.status}: {error.what}")
+                return
+            self._hand_out(batch, replies, response)
+        if self._turned_back and not self._under_way:
+            await self._come_again()
+        elif not self._turned_back:
+            self._turned_away = 0
+
+    async def _unreadable(self, batch: list[Submission], what: str) -> None:
+        for submission in batch:
+            submission.fail(BadReply(f"{self._route.current}, {what}"))
+        self._abort()
+        if self._under_way or self._turned_back:
+            await self._unanswered(Broken("An answer before it could not be read"))
+
+    def _hand_out(self, batch: list[Submission], replies: list[Reply], response: Response) -> None:
         start = 0
         for submission in batch:
-            end = start + len(submission.requests)
+            end = start + submission.packed
             share = replies[start:end]
             start = end
             if submission.future.done():
@@ -347,41 +316,42 @@ class Lane:
             if self._manner.persistent and _may_come_again(submission, share):
                 self._turned_back.append(submission)
                 self._turned_back_by = response
-            else:
-                submission.future.set_result(share)
-        if not self._turned_back:
-            self._turned_away = 0
-        elif not self._under_way:
-            await self._wait_for_room()
+            elif not submission.answer(share):
+                self._turned_back.append(submission)
 
-    async def _wait_for_room(self) -> None:
-        """The node refused these for now. Keep their order: whatever came later waits behind them."""
-        response = self._turned_back_by
-        assert response is not None
-        self._turned_away += 1
-        self._put_back(self._turned_back)
+    async def _come_again(self) -> None:
+        """Keep their order: whatever came later waits behind them."""
+        self._packing.put_back(self._turned_back)
         self._turned_back.clear()
+        response, self._turned_back_by = self._turned_back_by, None
+        if response is None:
+            self._turned_away = 0
+        else:
+            await self._wait_for_room(response)
+
+    async def _wait_for_room(self, response: Response) -> None:
+        """The node refused something for now."""
+        self._turned_away += 1
         if response.status == 503:
             await self._disconnect()  # it is stopping: another node may have its place
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
         await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
 
 
-def _claim_of(requests: Sequence[Request]) -> str | None:
-    """The task whose claim these requests are writes of, if they are nothing else."""
-    first = requests[0].data
-    if not isinstance(first, _writes_of_claims):
-        return None
-    for request in requests[1:]:
-        if not isinstance(request.data, _writes_of_claims) or request.data.id != first.id:
-            return None
-    return first.id
+def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
+    requests = [request for submission in batch for request in submission.packed_requests]
+    try:
+        return decode_replies(requests, response.body)
+    except BadReply:
+        if response.status != 413:
+            raise
+        return [Reply(413, "What stands before the node takes no request of this size")]
 
 
-def _may_come_again(submission: _Submission, replies: Sequence[Reply]) -> bool:
+def _may_come_again(submission: Submission, replies: Sequence[Reply]) -> bool:
     if all(map(is_turned_away, replies)):
         return True
-    return all(map(is_undecided, replies)) and is_repeatable(submission.requests)
+    return all(map(is_undecided, replies)) and is_repeatable(submission.packed_requests)
 
 
 def _reason(error: BaseException) -> str:

@@ -174,7 +174,7 @@ class Declaring:
         return TaskHandle(self, id)
 
     def send_many(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:
-        """Send calls of any tasks in one round trip, made by `task.prepare(...)`."""
+        """Send calls of any tasks together, made by `task.prepare(...)`."""
         return send_all(self, [*calls])
 
     async def send_many_async(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:

@@ -3,7 +3,8 @@
 1. `send` never raises because of the node or the way to it: each order gets an Ok or an Err.
 2. Sending is repeated when the node says that it has no room, or cannot tell: an order has an id, so the
    same one twice is one.
-3. Many orders leave together: one request, one commit, for up to `orders_per_request_max`.
+3. Many orders leave together: one request for up to `orders_per_request_max`, and one commit if they are not
+   too large for that.
 """
 
 import asyncio
@@ -143,7 +144,7 @@ class Desk(Struct, frozen=True):
         """Ask; a node that has no room is asked again, a few times."""
         for attempt in range(tries_max - 1):
             replies = await self.client.request(requests)
-            if replies[0].status not in busy_statuses:
+            if not any(reply.status in busy_statuses for reply in replies):
                 return replies
             await asyncio.sleep(rest_s * 2**attempt)
         return await self.client.request(requests)

@@ -73,7 +73,9 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         return self._prepare(args, kwargs)
 
     def send_many(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
-        """Queue many calls in one round trip: each a tuple of arguments, or a dict of named ones."""
+        """Queue many calls in as few round trips as they fit in, mostly one: each a tuple of arguments, or a
+        dict of named ones.
+        """
         return send_all(self._home, self._prepare_all(map(_arguments, calls)))
 
     async def send_many_async(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:

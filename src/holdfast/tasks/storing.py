@@ -8,6 +8,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -79,10 +80,9 @@ async def store_declarations(tasks: TaskRegistry, client: Client, payloads: Payl
         for each in tasks.recurrences.values()
     ]
     stored = await _ask(client, [ScheduleGet(each.id) for each in wanted])
-    changes: list[RequestData] = []
-    for schedule, reply in zip(wanted, stored, strict=True):
-        changes += _changes(schedule, reply)
-    for change, reply in zip(changes, await _ask(client, changes), strict=True):
+    changes = [_changes(schedule, reply) for schedule, reply in zip(wanted, stored, strict=True)]
+    answers = await asyncio.gather(*(_ask(client, each) for each in changes))
+    for change, reply in zip(chain(*changes), chain(*answers), strict=True):
         # Another worker may have deleted it in the same moment, to put the same in its place.
         if isinstance(change, ScheduleCreate):
             expect(reply, ScheduleReply)

@@ -27,6 +27,7 @@ from holdfast.protocol.requests import (
 )
 from holdfast.worker.execution_errors import ClaimGone
 
+busy_statuses: Final = (429, 503)
 busy_rest_s: Final = 0.1
 request_count_max: Final = 500  # in one commit
 refusals: Final = (400, 403, 413, 422)
@@ -100,9 +101,11 @@ class Pen:
             if self.is_lost:
                 raise ClaimGone(self._id)
             answered = await self._client.request(requests[len(replies) : len(replies) + request_count_max])
-            if answered[0].status in (429, 503):
+            taken = next(
+                (n for n, each in enumerate(answered) if each.status in busy_statuses), len(answered)
+            )
+            replies += answered[:taken]
+            if taken < len(answered):
                 # Nothing was done, or nobody knows; everything asked here may be asked again.
                 await asyncio.sleep(busy_rest_s)
-            else:
-                replies += answered
         return replies
