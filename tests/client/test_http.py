@@ -7,6 +7,8 @@ import socket
 import pytest
 
 from holdfast.client import ask, expect
+from holdfast.client.connection import Connection
+from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import (
     BadReply,
     ClientClosed,
@@ -138,6 +140,58 @@ async def test_a_node_without_room_is_asked_again(client: HttpClient, sky: Weath
     [found] = await client.request([ask(create("p"))])
     assert found.status == 200
     assert sky.posts == 3
+
+
+async def test_a_server_without_room_for_another_connection_is_asked_again() -> None:
+    async with running(Settings(port=0, store="memory:", connections_max=1)) as server:
+        endpoint = parse_endpoint(server.url)
+        holder = await Connection.open(endpoint, None, None)
+        assert (await holder.get("/health")).status == 200
+        async with HttpClient([server.url]) as client:
+            call = asyncio.create_task(client.request([ask(create("p", target)), ask(TaskContinue("p"))]))
+            done, _ = await asyncio.wait([call], timeout=0.2)
+            assert not done
+            await holder.close()
+            assert [found.status for found in await call] == [200, 409]
+
+
+async def test_a_server_without_room_for_another_connection_is_named_if_it_stays_so(
+    client: HttpClient, sky: Weather
+) -> None:
+    body = b'{"error":"1 connections are open. [HF3007]","code":"HF3007"}'
+    sky.answers = [reply(429, body, b"Retry-After: 30\r\n")]
+    async with HttpClient([sky.url], limit_s=0.2) as hasty:
+        with pytest.raises(TimedOut, match=r"within 0.2 s.*connections are open. \[HF3007\]"):
+            await hasty.request([ask(create("p"))])
+    sky.answers = [reply(429, body)]
+    async with HttpClient([sky.url], persistent=False) as console:
+        [found] = await console.request([ask(create("p"))])
+        assert (found.status, found.data) == (429, "1 connections are open. [HF3007]")
+
+
+async def test_another_node_is_asked_when_one_has_no_room_for_another_connection(
+    url: str, sky: Weather
+) -> None:
+    sky.answers = [reply(429, b"<html>", b"Retry-After: 0\r\n")] * 100
+    async with HttpClient([sky.url, url], limit_s=5.0) as client:
+        [found] = await client.request([ask(create("p"))])
+        assert found.status == 200
+        assert sky.posts <= 1
+
+
+@pytest.mark.parametrize("status", [408, 502, 503, 504])
+async def test_a_page_of_a_proxy_leaves_the_outcome_open(
+    client: HttpClient, sky: Weather, status: int
+) -> None:
+    page = reply(status, b"<html>Bad Gateway</html>")
+    sky.answers = [page, page]
+    [found, _] = await client.request([ask(create("wf", target)), ask(TaskAcquire("wf", 0, "me", 60_000))])
+    assert found.status == 200
+    sky.answers = [page]
+    before = sky.posts
+    with pytest.raises(OutcomeUnknown, match=rf"task.fulfill.*HTTP {status}.*HF4003"):
+        await client.request([ask(TaskFulfill("wf", 1, SettleAction(PromiseSettle("wf", "resolved"))))])
+    assert sky.posts == before + 1
 
 
 async def test_what_a_failing_store_left_open_is_asked_again(client: HttpClient, sky: Weather) -> None:

@@ -28,7 +28,8 @@ class TimedOut(ClientError):
 
 
 class OutcomeUnknown(ClientError):
-    """The connection broke after the request was sent, and it is not one that may be repeated."""
+    """The connection broke after the request was sent, or a proxy answered in the node's place, and the
+    request is not one that may be repeated."""
 
     code = "HF4003"
     hint = "It may have been carried out: read the state back before doing it again."

@@ -32,6 +32,7 @@ from holdfast.client.errors import (
     ClientClosed,
     ClientError,
     OutcomeUnknown,
+    Refused,
     TimedOut,
     TooManyWaiting,
     Unreachable,
@@ -39,7 +40,7 @@ from holdfast.client.errors import (
 from holdfast.client.overlap import Overlap
 from holdfast.client.packing import Packing, Submission
 from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
-from holdfast.client.wire import decode_replies
+from holdfast.client.wire import decode_plain_refusal, decode_replies
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.records import Millis
@@ -50,6 +51,13 @@ log = logging.getLogger("holdfast.client")
 
 waiting_requests_max: Final = 20_000
 retry_after_s_max: Final = 30.0
+unheard_statuses: Final = (413, 429)  # without an envelope: nothing of it has reached the node
+unknown_statuses: Final = (
+    408,
+    502,
+    503,
+    504,
+)  # without an envelope: some proxies say so after they passed it on
 
 
 class Manner(Struct, frozen=True):
@@ -128,9 +136,9 @@ class Lane:
 
     def _late(self, submission: Submission) -> ClientError:
         limit = f"within {self._manner.limit_s:g} s"
+        reason = f" ({_reason(submission.trouble)})" if submission.trouble else ""
         if submission.sent:
-            return TimedOut(f"{self._route.current} did not answer {limit}")
-        reason = f" ({submission.trouble})" if submission.trouble else ""
+            return TimedOut(f"{self._route.current} did not answer {limit}{reason}")
         return Unreachable(f"{self._route.current} could not be reached {limit}{reason}")
 
     async def close(self) -> None:
@@ -186,12 +194,11 @@ class Lane:
             self._abort()
             await self._unanswered(error)
             return
-        self._route.succeeded()
         self._overlap.answered(asyncio.get_running_loop().time())
         array = self._under_way.popleft()
         if response.node_now is not None:
             self._manner.clock.follow(response.node_now, array.asked_at)
-        await self._answered(array.batch, response)
+        await self._answered(array, response)
 
     async def _send_first(self) -> None:
         batch = self._packing.take(self._first_envelopes_max())
@@ -283,25 +290,31 @@ class Lane:
         self._turned_back_by = None
         await asyncio.sleep(rest_s)
 
-    async def _answered(self, batch: list[Submission], response: Response) -> None:
-        if response.status == 413 and self._packing.is_smaller_after(batch):
-            self._turned_back += (each for each in batch if not each.future.done())
+    async def _answered(self, array: _Array, response: Response) -> None:
+        if response.status == 413 and self._packing.is_smaller_after(array.batch):
+            self._turned_back += (each for each in array.batch if not each.future.done())
         else:
             try:
-                replies = _read(batch, response)
+                replies = _read(array.batch, response)
             except BadReply as error:
-                await self._unreadable(batch, f"HTTP {response.status}: {error.what}")
+                await self._unreadable(array, response, error)
                 return
-            self._hand_out(batch, replies, response)
+            self._route.succeeded()
+            self._hand_out(array.batch, replies, response)
         if self._turned_back and not self._under_way:
             await self._come_again()
         elif not self._turned_back:
             self._turned_away = 0
 
-    async def _unreadable(self, batch: list[Submission], what: str) -> None:
-        for submission in batch:
-            submission.fail(BadReply(f"{self._route.current}, {what}"))
+    async def _unreadable(self, array: _Array, response: Response, error: BadReply) -> None:
+        """Something else than a node has answered."""
         self._abort()
+        if response.status in unknown_statuses:
+            self._under_way.appendleft(array)
+            await self._unanswered(Broken(f"HTTP {response.status} from what stands before it"))
+            return
+        for submission in array.batch:
+            submission.fail(BadReply(f"{self._route.current}, HTTP {response.status}: {error.what}"))
         if self._under_way or self._turned_back:
             await self._unanswered(Broken("An answer before it could not be read"))
 
@@ -314,6 +327,7 @@ class Lane:
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
             if self._manner.persistent and _may_come_again(submission, share):
+                submission.trouble = Refused(share[0].status, str(share[0].data))
                 self._turned_back.append(submission)
                 self._turned_back_by = response
             elif not submission.answer(share):
@@ -332,8 +346,9 @@ class Lane:
     async def _wait_for_room(self, response: Response) -> None:
         """The node refused something for now."""
         self._turned_away += 1
-        if response.status == 503:
-            await self._disconnect()  # it is stopping: another node may have its place
+        if response.status in (429, 503):  # it takes nothing from us at all: another node may
+            await self._disconnect()
+            self._route.failed()
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
         await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
 
@@ -343,9 +358,9 @@ def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
     try:
         return decode_replies(requests, response.body)
     except BadReply:
-        if response.status != 413:
+        if response.status not in unheard_statuses:
             raise
-        return [Reply(413, "What stands before the node takes no request of this size")]
+        return [decode_plain_refusal(response.status, response.body)] * len(requests)
 
 
 def _may_come_again(submission: Submission, replies: Sequence[Reply]) -> bool:

@@ -2,7 +2,8 @@
 
 A request is repeated only where the second one changes nothing that the first one has not, *and* is answered
 as the first one was. What never left this process may always be sent again, and so may what the node refused
-with 429, or with 503 because it was stopping: then nothing was changed.
+with 429, or with 503 because it was stopping: then nothing was changed. A page of a proxy (502, 503, 504)
+tells nothing: some send it after they have passed the request on.
 
 | kind | repeated | because |
 |---|---|---|

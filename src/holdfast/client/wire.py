@@ -37,6 +37,12 @@ class _Reply(Struct, frozen=True):
     data: Raw
 
 
+class _Plain(Struct, frozen=True):
+    """What a server says that has not read the request."""
+
+    error: str
+
+
 class _Fence(Struct, frozen=True):
     action: _Reply
     preload: list[Promise]
@@ -98,6 +104,7 @@ _decoders: Final = {kind: msgspec.json.Decoder(shape) for kind, shape in _shapes
 _preload_decoder: Final = msgspec.json.Decoder(replies.PreloadReply)
 _replies_decoder: Final = msgspec.json.Decoder(list[_Reply])
 _reply_decoder: Final = msgspec.json.Decoder(_Reply)
+_plain_decoder: Final = msgspec.json.Decoder(_Plain)
 _message_decoder: Final = msgspec.json.Decoder(_Message)
 
 
@@ -146,6 +153,14 @@ def _action(action: _Reply) -> Envelope:
 def _refusal(reply: _Reply) -> Reply:
     sentence = msgspec.json.decode(reply.data)
     return Reply(reply.head.status, sentence if isinstance(sentence, str) else bytes(reply.data).decode())
+
+
+def decode_plain_refusal(status: int, body: bytes) -> Reply:
+    """Of a server, or of what stands before it, without an envelope."""
+    try:
+        return Reply(status, _plain_decoder.decode(body).error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Reply(status, f"HTTP {status} from what stands before the node")
 
 
 def decode_message(body: bytes, address: str) -> Message | None:
