@@ -115,10 +115,29 @@ async def test_four_times_too_much_is_answered_with_429_and_passes_at_once() -> 
         assert server.app.metrics.in_flight == 0
 
 
-async def test_an_array_counts_by_its_envelopes() -> None:
+async def test_an_array_counts_by_its_envelopes_and_says_when_to_come_again() -> None:
+    store = GatedStore()
+    settings = Settings(port=0, store="memory:", requests_max=10)
+    async with running(settings, store) as server:
+        store.gate.clear()
+        held = asyncio.create_task(post(server.url, envelope("promise.get", {"id": "x"})))
+        await until(lambda: server.app.metrics.in_flight == 1)
+        batch = [envelope("promise.get", {"id": "x"}, corr_id=str(number)) for number in range(10)]
+        answer = await post(server.url, batch)
+        assert [reply["head"]["status"] for reply in answer.json] == [429] * 10
+        assert answer.headers["retry-after"] == "1"
+        fits = asyncio.create_task(post(server.url, batch[:9]))
+        await until(lambda: server.app.metrics.in_flight == 10)
+        store.gate.set()
+        answer = await fits
+        assert [reply["head"]["status"] for reply in answer.json] == [404] * 9
+        assert "retry-after" not in answer.headers
+        await held
+
+
+async def test_an_array_larger_than_the_bound_is_taken_when_nothing_else_is_in_flight() -> None:
     settings = Settings(port=0, store="memory:", requests_max=10)
     async with running(settings) as server:
-        batch = [envelope("promise.get", {"id": "x"}, corr_id=str(number)) for number in range(11)]
-        answer = await post(server.url, batch)
-        assert [reply["head"]["status"] for reply in answer.json] == [429] * 11
-        assert (await post(server.url, batch[:10])).json[0]["head"]["status"] == 404
+        answer = await post(server.url, [envelope("promise.get", {"id": "x"})] * 11)
+        assert [reply["head"]["status"] for reply in answer.json] == [404] * 11
+        assert server.app.metrics.in_flight == 0

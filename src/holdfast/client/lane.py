@@ -79,6 +79,11 @@ class _Array(NamedTuple):
     asked_at: Millis  # by the clock that follows the node's
 
 
+class _Refusal(NamedTuple):
+    status: int  # of what was refused for now; the response of an array has its own
+    response: Response
+
+
 class Lane:
     def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
         self._route = Route(endpoints, manner.chance)
@@ -91,7 +96,7 @@ class Lane:
         self._under_way: deque[_Array] = deque()
         self._overlap = manner.overlap()
         self._turned_back: list[Submission] = []  # to be sent again, or further, when nothing is under way
-        self._turned_back_by: Response | None = None  # if it must rest before that
+        self._turned_back_by: _Refusal | None = None  # if it must rest before that
         self._looking = False
         self._worker: asyncio.Task[None] | None = None
         self._turned_away = 0
@@ -329,7 +334,7 @@ class Lane:
             if self._manner.persistent and _may_come_again(submission, share):
                 submission.trouble = Refused(share[0].status, str(share[0].data))
                 self._turned_back.append(submission)
-                self._turned_back_by = response
+                self._turned_back_by = _Refusal(share[0].status, response)
             elif not submission.answer(share):
                 self._turned_back.append(submission)
 
@@ -337,20 +342,21 @@ class Lane:
         """Keep their order: whatever came later waits behind them."""
         self._packing.put_back(self._turned_back)
         self._turned_back.clear()
-        response, self._turned_back_by = self._turned_back_by, None
-        if response is None:
+        refusal, self._turned_back_by = self._turned_back_by, None
+        if refusal is None:
             self._turned_away = 0
         else:
-            await self._wait_for_room(response)
+            await self._wait_for_room(*refusal)
 
-    async def _wait_for_room(self, response: Response) -> None:
+    async def _wait_for_room(self, status: int, response: Response) -> None:
         """The node refused something for now."""
         self._turned_away += 1
         if response.status in (429, 503):  # it takes nothing from us at all: another node may
             await self._disconnect()
             self._route.failed()
-        asked_s = min(response.retry_after_s or 0.0, retry_after_s_max)
-        await asyncio.sleep(max(asked_s, growing_rest(self._turned_away, self._manner.chance)))
+        # A node that stops, or whose store fails, cannot tell when it, or another, will be there again.
+        asked_s = min(response.retry_after_s or 0.0, retry_after_s_max) if status == 429 else 0.0
+        await asyncio.sleep(asked_s + growing_rest(self._turned_away, self._manner.chance))
 
 
 def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:

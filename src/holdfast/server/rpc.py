@@ -54,7 +54,7 @@ class Rpc:
         self._count(envelopes, took)
         if wait_s:
             more.append((b"retry-after", b"%d" % wait_s))
-        elif status in retryable_statuses and not self._always_200:
+        elif envelopes[0].head.status in retryable_statuses and not self._always_200:
             more.append(retry_after)
         return 200 if self._always_200 else status, answer, more
 
@@ -89,7 +89,9 @@ class Rpc:
             self._metrics.count_requests(kind, status, seconds, count)
 
     async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
-        if self._metrics.in_flight + len(items) > self._requests_max:
+        """One array of any size is taken when nothing else is in flight: else a large one never would be."""
+        in_flight = self._metrics.in_flight
+        if in_flight and in_flight + len(items) > self._requests_max:
             refusal = Overloaded(f"More than {self._requests_max} requests are in flight")
             return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items]
         self._metrics.in_flight += len(items)

@@ -77,9 +77,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     header_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the head of a request")] = 16_384
     connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
     streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000
-    requests_max: Annotated[int, Meta(ge=1, description="envelopes that may be in flight; past it: 429")] = (
-        4_096
-    )
+    requests_max: Annotated[
+        int, Meta(ge=1, description="envelopes that may be in flight, or one array; past it: 429")
+    ] = 4_096
     rate_limit: Annotated[
         float,
         Meta(
