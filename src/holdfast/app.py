@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
+from holdfast.client.tls import find_certificate
 from holdfast.handle import Handle as Handle
 from holdfast.node.clock import wall_clock
 from holdfast.session import Session, SessionSettings
@@ -35,6 +36,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+Tags = Mapping[str, str]
+
 default_url = "sqlite:///holdfast.db"
 
 
@@ -45,6 +48,8 @@ class App(Declaring):
 
     Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
     `retention="30d"` forgets executions that ended longer ago; with a server that is the server's setting.
+    `client_cert` and `client_key` are PEM files for a server that asks for certificates (else
+    HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class App(Declaring):
         concurrency: int = 100,
         lease: Duration = "20s",
         token: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
         codec: Codec | None = None,
         exception_codes: Mapping[type[BaseException], str] | None = None,
         default_error_code: str | None = None,
@@ -71,6 +78,7 @@ class App(Declaring):
             concurrency=concurrency,
             lease_s=parse_duration(lease),
             token=token or os.environ.get("HOLDFAST_TOKEN"),
+            certificate=find_certificate(client_cert, client_key),
             codec=codec,
             tasks=TaskSettings(concurrency=concurrency),
             retention_s=None if retention is None else parse_duration(retention),
@@ -94,7 +102,7 @@ class App(Declaring):
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
-        tags: Mapping[str, str] | None = None,
+        tags: Tags | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
     def workflow(
         self,
@@ -105,7 +113,7 @@ class App(Declaring):
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
-        tags: Mapping[str, str] | None = None,
+        tags: Tags | None = None,
     ) -> Any:
         """Register a workflow: an `async def`, or a generator function with `yield from`.
 
@@ -166,21 +174,11 @@ class App(Declaring):
     ) -> Handle[T]: ...
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Coroutine[Any, Any, T]],
-        /,
-        *args: Any,
-        tags: Mapping[str, str],
-        **kwargs: Any,
+        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, tags: Tags, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self,
-        workflow: Workflow[P, Generator[Any, Any, T]],
-        /,
-        *args: Any,
-        tags: Mapping[str, str],
-        **kwargs: Any,
+        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, tags: Tags, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.client.asking import ask
 from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
+from holdfast.client.tls import Certificate, client_context
 from holdfast.node import Node
 from holdfast.node.clock import Clock, wall_clock
 from holdfast.node.group import Outcome
@@ -69,6 +70,7 @@ class SessionSettings(Struct, frozen=True):
     concurrency: int
     lease_s: float
     token: str | None
+    certificate: Certificate
     codec: Codec | None
     grace_s: float = 10.0  # for running steps, when it is closed
     tasks: TaskSettings = TaskSettings()
@@ -246,7 +248,8 @@ class Session:
                 raise NoStoreHere("This app talks to a server, so it cannot decide what that forgets")
             from holdfast.client.http import HttpClient
 
-            far = HttpClient(url.split(","), token=self._settings.token)
+            tls = client_context(self._settings.certificate)
+            far = HttpClient(url.split(","), token=self._settings.token, tls=tls)
             return far, far.now
         from holdfast.client.embedded import EmbeddedClient
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from holdfast.cli.durations import format_duration
 from holdfast.cli.options import add_connection, duration
 from holdfast.cli.output import now_ms, print_json, print_line
-from holdfast.cli.session import is_server, open_kept, server_urls
+from holdfast.cli.session import is_server, open_kept, server_urls, tls_of
 from holdfast.client.connection import Connection
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import BadReply, Refused, Unreachable
@@ -131,7 +131,7 @@ async def _connect(arguments: argparse.Namespace) -> Connection:
         endpoint = parse_endpoint(url)
         try:
             async with asyncio.timeout(arguments.limit_ms / 1000):
-                return await Connection.open(endpoint, arguments.token, None)
+                return await Connection.open(endpoint, arguments.token, tls_of(arguments))
         except OSError as error:
             reason = f"{endpoint} could not be reached: {str(error) or 'it took too long'}"
     raise Unreachable(reason)

@@ -56,6 +56,12 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         help="how to prove who you are (HOLDFAST_TOKEN)",
     )
     group.add_argument(
+        "--client-cert",
+        metavar="FILE",
+        help="PEM certificate for a server that asks for one (HOLDFAST_CLIENT_CERT)",
+    )
+    group.add_argument("--client-key", metavar="FILE", help="its PEM key (HOLDFAST_CLIENT_KEY)")
+    group.add_argument(
         "--limit",
         dest="limit_ms",
         metavar="DURATION",

@@ -5,6 +5,7 @@ The node is a server's; or, if `-S` names a store, one that lives for as long as
 
 import argparse
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from holdfast.cli.options import Subparsers, add_connection
 from holdfast.client import Client, ask, expect
 from holdfast.client.http import HttpClient
+from holdfast.client.tls import client_context, find_certificate
 from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import PromiseSearch, RequestData, ScheduleSearch, TaskSearch
 from holdfast.store.interface import Store
@@ -90,7 +92,12 @@ async def _ask_server(arguments: argparse.Namespace) -> AsyncGenerator[Client]:
     limit_s = arguments.limit_ms / 1000
     urls = server_urls(arguments.server)
     async with HttpClient(
-        urls, token=arguments.token, limit_s=limit_s, attempt_s=limit_s, persistent=False
+        urls,
+        token=arguments.token,
+        tls=tls_of(arguments),
+        limit_s=limit_s,
+        attempt_s=limit_s,
+        persistent=False,
     ) as client:
         yield client
 
@@ -110,6 +117,10 @@ def open_kept(url: str) -> Store:
     if url.startswith("memory:") or (file is not None and not file.exists()):
         raise UnknownStore(f"There is nothing at {url}: is this the right place? [{UnknownStore.code}]")
     return open_store(url)
+
+
+def tls_of(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    return client_context(find_certificate(arguments.client_cert, arguments.client_key))
 
 
 def server_urls(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from holdfast.cli.durations import format_duration
 from holdfast.cli.failures import NO_ANSWER
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_block, print_json, print_line, print_table
-from holdfast.cli.session import server_urls
+from holdfast.cli.session import server_urls, tls_of
 from holdfast.client.connection import Connection, Response
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import Unreachable
@@ -66,7 +66,7 @@ async def _look(url: str, arguments: argparse.Namespace) -> Status:
     endpoint = parse_endpoint(url)
     try:
         async with asyncio.timeout(arguments.limit_ms / 1000):
-            connection = await Connection.open(endpoint, arguments.token, None)
+            connection = await Connection.open(endpoint, arguments.token, tls_of(arguments))
             health = await connection.get("/health")
             started = time.perf_counter()
             ready = await connection.get("/ready")

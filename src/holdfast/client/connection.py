@@ -189,7 +189,9 @@ class Connection:
     async def _feed(self, parsed: _Parsed) -> None:
         data = await self._reader.read(read_bytes)
         if not data:
-            raise Broken(f"{self.endpoint} closed the connection")
+            silent = self.endpoint.tls and not parsed.has_headers
+            why = ": it may ask for a client's certificate that it knows" if silent else ""
+            raise Broken(f"{self.endpoint} closed the connection{why}")
         try:
             parsed.parser.feed_data(data)
         except httptools.HttpParserError as error:

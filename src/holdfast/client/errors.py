@@ -62,6 +62,13 @@ class InvalidToken(ClientError):
     hint = "A token is printable ASCII without spaces or line breaks."
 
 
+class BadCertificate(ClientError):
+    code = "HF4010"
+    hint = (
+        "Name a PEM file with the certificate, and one with its key (not encrypted) unless it is in the same."
+    )
+
+
 class Refused(ClientError):
     """The node's answer was a refusal. `status` and the code in the sentence say which."""
 
