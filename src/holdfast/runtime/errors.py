@@ -40,6 +40,17 @@ class ForeignAwait(TypeError):
     """A fiber awaited something that this scheduler cannot wait for. Raised at that very line."""
 
 
+class FiberExited(Exception):
+    """A fiber raised what is not an `Exception`: SystemExit, asyncio's CancelledError, or one of its own.
+
+    Such an error is meant for whoever runs a process or a loop, and no fiber runs one. So it fails the fiber
+    like any other error, as the `__cause__` of this one. Only KeyboardInterrupt goes through to the driver:
+    it comes from a person at the keyboard, and says nothing about the program.
+    """
+
+    code = "HF5110"
+
+
 class ExecutionClosed(BaseException):
     """The execution is over or suspended and this fiber is being taken down.
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.runtime.errors import ForeignAwait
+from holdfast.runtime.errors import FiberExited, ForeignAwait
 from holdfast.runtime.future import PENDING, RESOLVED, Future, leave, notify
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.task import Task
@@ -250,11 +250,13 @@ def advance(fiber: Fiber) -> None:
         fiber._value = stop.value
     except Exception as failure:
         _fail(fiber, failure)
-    except BaseException as failure:
-        # KeyboardInterrupt and its like are not the program's: the fiber is over and the driver is told.
+    except KeyboardInterrupt as failure:
+        # Not the program's: the fiber is over and the driver is told.
         _fail(fiber, failure)
         fiber.finish()
         raise
+    except BaseException as failure:
+        _fail(fiber, _exited(fiber, failure))
     fiber.finish()
 
 
@@ -265,6 +267,15 @@ def _fail(fiber: Fiber, error: BaseException) -> None:
     expected = error is getattr(fiber, "struck", None) or hasattr(fiber, "watched")
     if fiber._waiters is None and not expected:
         fiber.scheduler.unobserved[fiber] = None
+
+
+def _exited(fiber: Fiber, error: BaseException) -> FiberExited:
+    exited = FiberExited(
+        f"Fiber {fiber.path} raised {error!r}, which is not an Exception. "
+        f"Raise an ordinary one instead. [{FiberExited.code}]"
+    )
+    exited.__cause__ = error
+    return exited.with_traceback(error.__traceback__)
 
 
 def _foreign(yielded: object, fiber: Fiber) -> ForeignAwait:

@@ -178,7 +178,7 @@ class Worker:
         except WorkerError as error:  # not ours to run, or not as it is: perhaps after the next deployment
             log.error("%s cannot be run here: %s", task_id, error, extra={"execution": task_id})
             await self._give_back(claim, execution, error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exit would end the loop, and with it everybody else
             log.exception("an execution could not be driven", extra={"execution": task_id})
             await self._give_back(claim, execution, error)
         else:
@@ -208,7 +208,9 @@ class Worker:
             log.error("an execution was halted: %s", execution.fault, extra={"execution": execution.id})
             await self._try("task.halt", TaskHalt(execution.id, execution.version))
 
-    async def _give_back(self, claim: AcquireReply, execution: Execution | None, error: Exception) -> None:
+    async def _give_back(
+        self, claim: AcquireReply, execution: Execution | None, error: BaseException
+    ) -> None:
         task_id = claim.task.id
         if execution is not None:
             execution.close()
