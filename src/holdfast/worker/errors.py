@@ -92,7 +92,7 @@ class BadDuration(WorkerError, ValueError):
 
 
 class BadRetry(WorkerError, ValueError):
-    """A retry policy that contradicts itself."""
+    """A retry policy of a step that contradicts itself, or is none."""
 
     code = "HF5011"
 

@@ -17,6 +17,7 @@ from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
 from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.errors import BadRetry
 from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
@@ -110,12 +111,14 @@ def options(function: Callable[..., Any], **given: Any) -> _Configured:
     name = given.get("name")
     if name is None and getattr(function, "__name__", "<lambda>") == "<lambda>":
         raise TypeError(f"The step {function!r} has no name to be recorded under. Use a def, or pass name=.")
-    timeout = given.get("timeout")
+    timeout, retry = given.get("timeout"), given.get("retry")
+    if retry is not None and not isinstance(retry, Retry):
+        raise BadRetry(f"retry is a Retry, not {retry!r} (a RetryPolicy is for tasks)")
     configured = _Configured(
         function,
         StepOptions(
             name=name,
-            retry=given.get("retry"),
+            retry=retry,
             timeout_s=None if timeout is None else parse_duration(timeout),
             mode=given.get("mode", "auto"),
         ),

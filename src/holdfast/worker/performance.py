@@ -252,9 +252,13 @@ class Performance:
             exited.__cause__ = error
             error = exited
         delay_s = None
-        if not self.call.step.is_called_off:
-            elapsed_s = self._stage.loop.time() - self._began_at
-            delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
+        try:
+            if not self.call.step.is_called_off:
+                elapsed_s = self._stage.loop.time() - self._began_at
+                delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
+        except Exception as failure:  # a policy that is none, or an error whose own code raises when asked
+            failure.__context__ = error
+            error = failure
         if delay_s is None:
             self._finish(None, error)
         else:

@@ -60,8 +60,8 @@ class Retry(Struct, frozen=True, kw_only=True):
     delays: tuple[Duration, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.attempts is not None and self.attempts < 1:
-            raise BadRetry(f"attempts counts the first try too, so it cannot be {self.attempts}")
+        if self.attempts is not None and (type(self.attempts) is not int or self.attempts < 1):
+            raise BadRetry(f"attempts counts the first try too, so it cannot be {self.attempts!r}")
         if not (isfinite(self.factor) and self.factor >= 0):
             raise BadRetry(f"factor cannot be {self.factor}")
         if not 0 <= self.jitter <= 1:
@@ -69,6 +69,8 @@ class Retry(Struct, frozen=True, kw_only=True):
         for duration in (self.delay, self.delay_max, self.time_limit, *self.delays):
             if duration is not None:
                 parse_duration(duration)
+        _check_classes("retry_on", self.retry_on)
+        _check_classes("give_up_on", self.give_up_on)
 
     @staticmethod
     def never() -> Retry:
@@ -101,9 +103,6 @@ class Retry(Struct, frozen=True, kw_only=True):
         return Retry(attempts=len(delays) + 1, delays=tuple(delays), jitter=0.0, delay_max=None)
 
 
-NEVER: Final = Retry(attempts=1)
-
-
 def next_delay(
     policy: Retry, attempt: int, elapsed_s: float, error: BaseException, random: Callable[[], float]
 ) -> float | None:
@@ -117,6 +116,15 @@ def next_delay(
     if policy.time_limit is not None and elapsed_s + delay > parse_duration(policy.time_limit):
         return None
     return delay
+
+
+def _check_classes(name: str, classes: ErrorClasses) -> None:
+    if not all(map(_is_error_class, classes if isinstance(classes, tuple) else (classes,))):
+        raise BadRetry(f"{name} is a class of errors or a tuple of them, not {classes!r}")
+
+
+def _is_error_class(given: object) -> bool:
+    return isinstance(given, type) and issubclass(given, BaseException)
 
 
 def _worth_it(policy: Retry, error: BaseException) -> bool:
@@ -146,3 +154,6 @@ def _planned(policy: Retry, attempt: int) -> float:
         return min(limit, first * policy.factor ** (attempt - 1))
     except OverflowError:
         return limit
+
+
+NEVER: Final = Retry(attempts=1)

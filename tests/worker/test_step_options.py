@@ -1,0 +1,75 @@
+"""The options of a step: which are refused, and which words are the function's own."""
+
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.testing import World
+from holdfast.worker.errors import BadRetry
+from holdfast.worker.retry import Retry
+from tests.worker.test_steps import jumping, start, step
+
+app = hf.App("memory:")
+
+
+def fails() -> None:
+    raise ValueError("no")
+
+
+given: dict[str, Any] = {}
+
+
+@app.workflow
+async def with_options() -> str:
+    try:
+        await hf.run(fails, **given)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "went well"
+
+
+def outcome_with(**options: Any) -> str:
+    given.clear()
+    given.update(options)
+    with World(app) as world:
+        outcome: str = app.start(with_options).result()
+        world.settle_down()
+    return outcome
+
+
+@pytest.mark.parametrize("retry", [5, "3", hf.RetryPolicy.fixed([1]), Retry])
+def test_a_retry_that_is_no_policy_for_steps_is_refused_where_it_is_given(retry: Any) -> None:
+    assert outcome_with(retry=retry).startswith("BadRetry: retry is a Retry, not ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"retry_on": [ValueError]},
+        {"retry_on": ValueError("no")},
+        {"retry_on": "ValueError"},
+        {"give_up_on": (KeyError, int)},
+        {"attempts": "3"},
+        {"attempts": 2.5},
+    ],
+)
+def test_a_policy_of_the_wrong_types_is_refused_when_it_is_made(options: dict[str, Any]) -> None:
+    with pytest.raises(BadRetry, match=next(iter(options))):
+        Retry(**options)
+
+
+class Sly(Exception):
+    @property
+    def retry_after(self) -> float:
+        raise LookupError("nobody knows")
+
+
+def test_an_error_out_of_a_policy_ends_the_step() -> None:
+    async def sly() -> None:
+        raise Sly
+
+    outcome = jumping(lambda runner: start(runner, step(sly), retry=Retry()))
+    assert isinstance(outcome.error, LookupError)
+    assert isinstance(outcome.error.__context__, Sly)
+    assert outcome.attempts == 1
