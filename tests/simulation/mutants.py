@@ -163,6 +163,7 @@ def drives_on_past_its_lease(patch: Patch) -> None:
 
     patch.setattr(Execution, "_check_claim", check_claim)
     patch.setattr(Heartbeat, "_heed", heed_nothing)
+    patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 
 def heed_nothing(*_: Any) -> None:
@@ -219,7 +220,7 @@ def forgets_what_is_due(patch: Patch) -> None:
 
 
 def writes_without_the_fence(patch: Patch) -> None:
-    """An execution records its steps as plain promises."""
+    """An execution records its steps as plain promises, and its own clock does not stop it in time."""
 
     async def write_and_ask(self: Any, asked: list[tuple[str, Any]]) -> Sequence[Reply]:
         unwritten, self.unwritten = self.unwritten, []
@@ -234,6 +235,7 @@ def writes_without_the_fence(patch: Patch) -> None:
         return replies[len(plain) :]
 
     patch.setattr(Pen, "write_and_ask", write_and_ask)
+    patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 
 # --- background tasks --------------------------------------------------------------------------------------

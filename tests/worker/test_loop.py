@@ -1,12 +1,21 @@
 """The worker loop: every statement of `tasks-and-the-worker-loop`, on a real node, in virtual time."""
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from holdfast.protocol.replies import ClaimReply, FenceReply, HeartbeatReply
-from holdfast.protocol.requests import TaskAcquire, TaskFulfill, TaskHalt, TaskRelease
+from holdfast.protocol.replies import ClaimReply, HeartbeatReply
+from holdfast.protocol.requests import (
+    Request,
+    TaskAcquire,
+    TaskContinue,
+    TaskFulfill,
+    TaskHalt,
+    TaskRelease,
+)
 from holdfast.runtime import gather, race
 from holdfast.runtime.step import step_signal
 from holdfast.worker import functions as hf
@@ -288,19 +297,76 @@ async def test_the_signal_of_a_running_step_is_set_when_the_claim_is_lost(world:
 
     a = world.worker(lease_s=20)
     await world.start(flow, id="x")
-    await world.until(lambda: len(signals) == 1)
-    a.freeze()
-    await asyncio.sleep(30)
-    b = world.worker(lease_s=20)
-    assert await world.result("x") == 1
+    await asyncio.sleep(5)  # the step takes long, and that was written down
+    await world.ask(TaskHalt("x"))
+    await asyncio.sleep(4)
     assert not signals[0].is_set
-    a.thaw()
-    await asyncio.sleep(25)
+    await asyncio.sleep(2)
     lost = [reply.data.lost for reply in a.wire.answered if isinstance(reply.data, HeartbeatReply)]
     assert any(lost), "the heartbeat names the lease that is lost"
     assert signals[0].is_set
-    assert not any(isinstance(reply.data, FenceReply) for reply in a.wire.answered), "nothing was recorded"
-    assert len(sent(b, "task.fulfill")) == 1
+    await world.ask(TaskContinue("x"))
+    assert await world.result("x") == 1
+    assert len(sent(a, "task.fulfill")) == 1
+
+
+@virtual
+async def test_a_lease_that_is_over_by_our_own_clock_is_lost_though_the_node_is_silent(world: World) -> None:
+    stopped: list[float] = []
+
+    async def effect() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            assert step_signal().is_set
+            stopped.append(world.loop.time() - frozen_at)
+            raise
+        return "done"
+
+    @world.workflow
+    async def flow() -> str:
+        return await hf.run(effect)
+
+    a = world.worker(lease_s=20)
+    await world.start(flow, id="x")
+    await asyncio.sleep(11)  # one heartbeat was answered
+    a.freeze()
+    frozen_at = world.loop.time()
+    await asyncio.sleep(100)
+    assert stopped == [pytest.approx(19, abs=0.1)]
+    world.worker()
+    assert await world.result("x") == "done"
+    assert len(stopped) == 1
+    assert (await world.task("x")).version == 2
+
+
+@virtual
+async def test_what_a_step_returns_that_was_told_to_stop_is_not_recorded(world: World) -> None:
+    """The node hears our heartbeats and we do not hear its answers: it would take what we write."""
+    stopped: list[float] = []
+
+    async def effect() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.append(world.loop.time())
+            return "stopped"
+        return "done"
+
+    @world.workflow
+    async def flow() -> str:
+        return await hf.run(effect)
+
+    def lose_the_answer(requests: Sequence[Request]) -> None:
+        if not stopped and requests[0].kind == "task.heartbeat":
+            raise ConnectionError
+
+    a = world.worker(lease_s=20)
+    a.wire.after = lose_the_answer
+    await world.start(flow, id="x")
+    assert await world.result("x") == "done"
+    assert stopped == [pytest.approx(20, abs=0.1)]
+    assert (await world.task("x")).version == 2
 
 
 @virtual
@@ -405,7 +471,10 @@ async def test_a_write_guarded_by_the_token_refuses_a_worker_that_was_replaced(w
     async def guarded() -> None:
         nonlocal highest
         token = hf.current().token
-        await asyncio.sleep(50)
+        until = world.loop.time() + 50
+        while world.loop.time() < until:
+            with suppress(asyncio.CancelledError):  # it does not heed that it was told to stop
+                await asyncio.sleep(until - world.loop.time())
         if token < highest:
             refused.append(token)
         else:

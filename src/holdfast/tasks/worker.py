@@ -2,7 +2,8 @@
 
 1. A task is run only by whoever holds it, and begins only after the store knows that it did.
 2. One heartbeat for all that is held, claimed or running, at half the lease. What the node calls lost, or
-   says was settled by somebody else, is stopped at once, and its result is not told.
+   says was settled by somebody else, or what is held past its lease by our own clock, is stopped at once, and
+   its result is not told.
 3. A result is told until the node has answered. 409 means that it came too late: it is dropped, whoever it
    comes from, and a line is logged.
 4. What cannot be run here (an unknown name, another codec) is given back; the engine lets it rest longer and
@@ -81,7 +82,7 @@ class TaskWorker:
             client,
             pid,
             self._lease_ms,
-            lambda: {run.id: run for run, _ in self._held.values()},
+            lambda: {run.id: run for run, _ in self._held.values() if not run.is_lost},
             lambda run: self._lose(run, "its lease was lost"),
         )
         self._timers: dict[Lane, asyncio.TimerHandle] = {}
@@ -212,7 +213,7 @@ class TaskWorker:
             self._outbox.put(TaskRelease(claim.task.id, claim.task.version), _ignore)
             return
         self._held[run.id] = (run, lane)
-        self.heartbeat.begin()
+        self.heartbeat.begin(lease_ends_s)
         if self._stopping:
             self._give_back(run, lane)
         elif started:

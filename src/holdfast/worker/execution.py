@@ -33,7 +33,7 @@ from holdfast.protocol.requests import (
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import Cancelled, Report, Scheduler
+from holdfast.runtime import Cancelled, ExecutionClosed, Report, Scheduler
 from holdfast.worker.cancellation import ask_to_cancel, origin_of
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution_errors import ClaimGone, NotRecorded, ReplayMismatch
@@ -179,9 +179,14 @@ class Execution:
         self._is_doubtful = True
         self._news.tell()
 
+    @property
+    def is_lost(self) -> bool:
+        return self._pen.is_lost
+
     def lose(self) -> None:
-        """The claim is gone: stop at once, record nothing more."""
+        """The claim is gone: stop at once, record nothing more. Steps are told, whatever we wait for now."""
         self._pen.is_lost = True
+        self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
         self._news.tell()
 
     def _check_claim(self) -> None:

@@ -1,8 +1,13 @@
-"""The heartbeat of a worker: at half the lease, one request for all that it holds."""
+"""The heartbeat of a worker: at half the lease, one request for all that it holds.
+
+What is held past the end of its lease by our own clock is lost, whether or not the node can say so. One timer
+watches over all of it: most leases are moved on, or given up, long before it rings.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Generic, Protocol, TypeVar
 
 from holdfast.client.asking import ask
@@ -30,8 +35,8 @@ H = TypeVar("H", bound=Held)
 
 
 class Heartbeat(Generic[H]):
-    """`held` is what is to be kept, by id. `lose` is told what the node does not know as ours; `doubt`, if
-    given, what something has woken while it is held."""
+    """`held` is what is to be kept, by id. `lose` is told what is not ours any more, because the node says so
+    or by our own clock; `doubt`, if given, what something has woken while it is held."""
 
     def __init__(
         self,
@@ -48,24 +53,58 @@ class Heartbeat(Generic[H]):
         self._held = held
         self._lose = lose
         self._doubt = doubt
+        self._half_s = lease_ms / 2000
         self._holding = asyncio.Event()
+        self._due = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._watch: asyncio.TimerHandle | None = None
+        self._rings_at_s = inf
 
     def lease_end_s(self) -> float:
         """When a lease asked for now will end at the earliest, by our own clock."""
-        return asyncio.get_running_loop().time() + self._lease_ms / 1000
+        return self._loop.time() + self._lease_ms / 1000
 
-    def begin(self) -> None:
-        """Something is held."""
+    def begin(self, lease_ends_s: float) -> None:
+        """Something is held, at first until then."""
         self._holding.set()
+        if lease_ends_s < self._rings_at_s:
+            self._ring_at(lease_ends_s)
+        if lease_ends_s - self._loop.time() < self._half_s:  # the answer was long under way
+            self._due.set()
 
     async def run(self) -> None:
-        while True:
-            await self._holding.wait()  # who holds nothing has nothing to keep
-            await asyncio.sleep(self._lease_ms / 2000)
-            if self._held():
-                await self.beat()
-            else:
-                self._holding.clear()
+        try:
+            while True:
+                await self._holding.wait()  # who holds nothing has nothing to keep
+                await self._rest()
+                if self._held():
+                    await self.beat()
+                else:
+                    self._holding.clear()
+        finally:
+            self._ring_at(inf)
+
+    async def _rest(self) -> None:
+        timer = self._loop.call_later(self._half_s, self._due.set)
+        try:
+            await self._due.wait()
+        finally:
+            timer.cancel()
+            self._due.clear()
+
+    def _ring_at(self, instant_s: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._rings_at_s = instant_s
+        self._watch = None if instant_s == inf else self._loop.call_at(instant_s, self._ring)
+
+    def _ring(self) -> None:
+        now_s = self._loop.time()
+        for one in [*self._held().values()]:
+            if one.lease_ends_s <= now_s:
+                self._lose(one)
+        ends_s = (one.lease_ends_s for one in self._held().values())
+        self._ring_at(min((end_s for end_s in ends_s if end_s > now_s), default=inf))
 
     async def beat(self) -> None:
         refs = [TaskRef(one.id, one.version) for one in self._held().values()]

@@ -1,8 +1,8 @@
 """The worker loop: claim, drive, heartbeat, let go.
 
 1. A worker claims only what it has a free slot for, and refills slot by slot, never in batches.
-2. One heartbeat for the whole process, at half the lease. A lease that the node calls lost stops its
-   execution at once.
+2. One heartbeat for the whole process, at half the lease. A lease that the node calls lost, or that is over
+   by our own clock, stops its execution at once.
 3. An execution that waits holds nothing: no slot, no lease. It stays warm in memory, bounded; if nobody else
    drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
 4. What cannot be run here is given back with a growing delay and the reason; code that does not match its
@@ -59,7 +59,7 @@ class Worker:
         self._warm_max = warm_max
         self._held: dict[str, Execution] = {}
         self.heartbeat = Heartbeat(
-            around.client, pid, self._lease_ms, lambda: self._held, Execution.lose, Execution.doubt
+            around.client, pid, self._lease_ms, self._kept, Execution.lose, Execution.doubt
         )
         self._driving: dict[asyncio.Task[None], None] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
@@ -77,6 +77,10 @@ class Worker:
     @property
     def warm_count(self) -> int:
         return len(self._warm)
+
+    def _kept(self) -> dict[str, Execution]:
+        """What the heartbeat is for. One that is lost may still wait for an answer before it ends."""
+        return {key: execution for key, execution in self._held.items() if not execution.is_lost}
 
     def start(self) -> None:
         self._loops = [asyncio.create_task(self._claim_loop()), asyncio.create_task(self.heartbeat.run())]
@@ -170,8 +174,8 @@ class Worker:
                 execution = None
                 execution = self._build(claim)
             self._held[task_id] = execution
-            self.heartbeat.begin()
             execution.lease_ends_s = lease_ends_s
+            self.heartbeat.begin(lease_ends_s)
             if is_warm:
                 await execution.catch_up()
             ending = await execution.drive()

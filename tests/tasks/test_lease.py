@@ -1,0 +1,76 @@
+"""A task is run only as long as its lease lasts, by the worker's own clock too: in virtual time."""
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+from holdfast.runtime.step import step_signal
+from holdfast.tasks.lanes import TaskSettings
+from holdfast.tasks.options import SendOptions
+from holdfast.tasks.order import Order, make_orders
+from holdfast.tasks.registry import AnyTask
+from holdfast.tasks.worker import TaskWorker
+from holdfast.worker.steps import StepRunner
+from tests.worker.world import Wire, World, virtual
+
+
+async def sent(world: World, task: AnyTask) -> str:
+    [order] = make_orders(
+        task,
+        SendOptions(),
+        [((), {})],
+        sent_at=world.loop.millis(),
+        queue_priority=None,
+        payloads=world.payloads,
+        fresh=lambda: "1",
+    )
+    assert isinstance(order, Order)
+    await world.ask(order.creation)
+    return order.creation.id
+
+
+def worker_on(world: World, app: hf.App, wire: Wire) -> TaskWorker:
+    worker = TaskWorker(
+        wire,
+        world.payloads,
+        app.tasks,
+        pid="w1",
+        settings=TaskSettings(),
+        lease_s=20,
+        now=world.loop.millis,
+        runner=StepRunner(),
+    )
+    worker.start()
+    return worker
+
+
+@virtual
+async def test_a_task_whose_lease_is_over_by_our_own_clock_is_stopped_though_the_node_is_silent(
+    world: World,
+) -> None:
+    app = hf.App("memory:")
+    stopped: list[float] = []
+
+    @app.task(retry=hf.RetryPolicy.fixed([1]))
+    async def work() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            assert step_signal().is_set
+            stopped.append(world.loop.time() - cut_at)
+            return "stopped"
+        return "done"
+
+    wire = Wire(world.node)
+    task_id = await sent(world, work)
+    worker = worker_on(world, app, wire)
+    await asyncio.sleep(11)  # one heartbeat was answered
+    wire.cut()
+    cut_at = world.loop.time()
+    await asyncio.sleep(100)
+    assert stopped == [pytest.approx(19, abs=0.1)]
+    wire.mend()
+    assert "done" in await world.result(task_id)
+    assert len(stopped) == 1
+    await worker.stop()
