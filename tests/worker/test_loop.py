@@ -681,6 +681,52 @@ async def test_stop_releases_what_does_not_finish_in_time_and_another_worker_tak
 
 
 @virtual
+async def test_stop_releases_everything_in_one_request(world: World) -> None:
+    ledger = Ledger()
+    arrays: list[int] = []
+
+    @world.workflow
+    async def flow(n: int) -> str:
+        return await hf.run(ledger.slow, n, 60)
+
+    def count(requests: Sequence[Request]) -> None:
+        if requests[0].kind == "task.release":
+            arrays.append(len(requests))
+
+    hands = world.worker()
+    hands.wire.before = count
+    for n in range(10):
+        await world.start(flow, n, id=f"x{n}")
+    await world.until(lambda: len(ledger.entries) == 10)
+    await hands.stop(grace_s=2)
+    assert arrays == [10]
+    assert {(await world.task(f"x{n}")).state for n in range(10)} == {"pending"}
+
+
+@pytest.mark.parametrize("step_s", [60, 5], ids=["a step", "a write"])
+@virtual
+async def test_stop_does_not_wait_long_for_a_node_that_is_away(world: World, step_s: float) -> None:
+    ledger = Ledger()
+
+    @world.workflow
+    async def flow(n: int) -> str:
+        return await hf.run(ledger.slow, n, step_s)
+
+    hands = world.worker()
+    for n in range(3):
+        await world.start(flow, n, id=f"x{n}")
+    await world.until(lambda: len(ledger.entries) == 3)
+    hands.freeze()
+    await asyncio.sleep(6)
+    before = world.loop.time()
+    await hands.stop(grace_s=2)
+    assert world.loop.time() - before < 2 + 6
+    assert hands.worker.held_count == 0
+    world.worker()
+    assert [await world.result(f"x{n}") for n in range(3)] == [0, 1, 2]
+
+
+@virtual
 async def test_what_a_claim_brings_that_was_on_its_way_when_the_worker_was_told_to_stop_is_given_back(
     world: World,
 ) -> None:

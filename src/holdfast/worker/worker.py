@@ -7,12 +7,14 @@
    drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
 4. What cannot be run here is given back with a growing delay and the reason; code that does not match its
    record is halted.
-5. `stop` claims nothing more, lets what runs finish for a while, and releases the rest.
+5. `stop` claims nothing more, lets what runs finish for a while, and releases the rest; for a node that does
+   not answer it waits a few seconds in all.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.protocol.dialect import CURRENT_VERSION
@@ -29,6 +31,7 @@ from holdfast.protocol.requests import (
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution import Ending, Execution
 from holdfast.worker.heartbeat import Heartbeat
+from holdfast.worker.pen import request_count_max
 from holdfast.worker.registry import Registry
 from holdfast.worker.surroundings import Surroundings
 
@@ -38,6 +41,7 @@ claim_count_max: Final = 64
 release_ms: Final = 1_000
 release_ms_max: Final = 60_000
 rest_s: Final = 1.0
+goodbye_s_max: Final = 5.0  # for a node that may be away: what it is not told, it finds out by the leases
 
 
 class Worker:
@@ -96,29 +100,29 @@ class Worker:
         self._wake.set()
         if self._driving:
             await asyncio.wait([*self._driving], timeout=grace_s)
-        for execution in [*self._held.values()]:
+        leftovers = [*self._held.values()]
+        for execution in leftovers:
             execution.lose()
-        leftovers = {key: execution.version for key, execution in self._held.items()}
-        if self._driving:
-            await asyncio.wait([*self._driving])
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
-        for task_id, version in leftovers.items():
-            await self._try("task.release", TaskRelease(task_id, version))
-        while self._warm:
-            self._warm.popitem()[1].close()
+        try:
+            async with asyncio.timeout(goodbye_s_max):
+                if self._driving:
+                    await asyncio.wait([*self._driving])
+                await _end(self._loops)
+                await self._release([TaskRelease(each.id, each.version) for each in leftovers])
+        except TimeoutError:
+            log.warning("the node could not be told everything; leases will lapse")
+        await _end([*self._loops, *self._driving])
+        for execution in [*leftovers, *self._warm.values()]:
+            execution.close()
+        self._warm.clear()
 
     async def abandon(self) -> None:
         """Drop everything where it is, as a killed process would. Nothing is released."""
         self._stopping = True
-        dropped = [*self._loops, *self._driving]
         executions = [*self._held.values(), *self._warm.values()]
         for execution in executions:
             execution.lose()
-        for task in dropped:
-            task.cancel()
-        await asyncio.gather(*dropped, return_exceptions=True)
+        await _end([*self._loops, *self._driving])
         for execution in executions:
             execution.close()
 
@@ -142,17 +146,17 @@ class Worker:
                 await asyncio.sleep(rest_s)
                 continue
             self._more = self._more or len(reply.data.tasks) == count
-            for claim in reply.data.tasks:
-                await self._take(claim, lease_ends_s)
+            await self._take(reply.data.tasks, lease_ends_s)
 
-    async def _take(self, claim: AcquireReply, lease_ends_s: float) -> None:
-        if self._stopping:  # it was on its way when we were told to stop
-            await self._try("task.release", TaskRelease(claim.task.id, claim.task.version))
+    async def _take(self, claims: Sequence[AcquireReply], lease_ends_s: float) -> None:
+        if self._stopping:  # they were on their way when we were told to stop
+            await self._release([TaskRelease(each.task.id, each.task.version) for each in claims])
             return
-        driving = asyncio.create_task(self._serve(claim, lease_ends_s))
-        self._driving[driving] = None
+        for claim in claims:
+            driving = asyncio.create_task(self._serve(claim, lease_ends_s))
+            self._driving[driving] = None
+            driving.add_done_callback(self._left)
         self._around.runner.executions = len(self._driving)
-        driving.add_done_callback(self._left)
 
     def _left(self, driving: asyncio.Task[None]) -> None:
         self._driving.pop(driving, None)
@@ -225,13 +229,30 @@ class Worker:
 
     # --- asking ----------------------------------------------------------------------------------------
 
+    async def _release(self, releases: Sequence[TaskRelease]) -> None:
+        """Give back together: one commit, as far as it holds them."""
+        for start in range(0, len(releases), request_count_max):
+            requests = [self._request("task.release", each) for each in releases[start:][:request_count_max]]
+            await self._send(requests)
+
     async def _try(self, kind: str, data: RequestData) -> Reply | None:
-        """Ask; a node that cannot be reached is no reason to die: leases and offers make up for it."""
+        replies = await self._send([self._request(kind, data)])
+        return replies[0] if replies else None
+
+    def _request(self, kind: str, data: RequestData) -> Request:
         self._count += 1
-        request = Request(kind, f"{self._pid}#{self._count}", CURRENT_VERSION, "A", data)
+        return Request(kind, f"{self._pid}#{self._count}", CURRENT_VERSION, "A", data)
+
+    async def _send(self, requests: list[Request]) -> list[Reply] | None:
+        """Ask; a node that cannot be reached is no reason to die: leases and offers make up for it."""
         try:
-            [reply] = await self._around.client.request([request])
+            return await self._around.client.request(requests)
         except Exception:
-            log.warning("the node could not be asked", exc_info=True, extra={"kind": kind})
+            log.warning("the node could not be asked", exc_info=True, extra={"kind": requests[0].kind})
             return None
-        return reply
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
