@@ -73,3 +73,19 @@ def test_an_error_out_of_a_policy_ends_the_step() -> None:
     assert isinstance(outcome.error, LookupError)
     assert isinstance(outcome.error.__context__, Sly)
     assert outcome.attempts == 1
+
+
+@pytest.mark.parametrize("mode", ["proces", "", 7, ["thread"]])
+def test_an_unknown_mode_is_refused_where_it_is_given(mode: Any) -> None:
+    refused = outcome_with(mode=mode)
+    assert refused.startswith("BadStepOption: mode is one of auto, thread, async, process, inline, not ")
+    assert refused.endswith("[HF5014]")
+
+
+def test_an_option_that_is_none_is_as_if_it_were_not_given() -> None:
+    assert outcome_with(mode=None, name=None, retry=None, timeout=None) == "ValueError: no"
+
+
+@pytest.mark.parametrize("name", [7, "", b"pay"])
+def test_a_name_that_is_no_text_is_refused_where_it_is_given(name: Any) -> None:
+    assert outcome_with(name=name).startswith("BadStepOption: name is a text, not ")

@@ -104,6 +104,12 @@ class BadTags(WorkerError, ValueError):
     hint = "Use your own names, texts as values, and few of them."
 
 
+class BadStepOption(WorkerError, ValueError):
+    """An option of a step that cannot be used."""
+
+    code = "HF5014"
+
+
 class RemoteError(HoldfastError):
     """An error of another process whose class is not known here. Its traceback there is kept as text."""
 

@@ -17,11 +17,11 @@ from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
 from holdfast.worker.durations import Duration, parse_duration
-from holdfast.worker.errors import BadRetry
+from holdfast.worker.errors import BadRetry, BadStepOption
 from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
 from holdfast.worker.operations import Await, Call, Note, Sleep, Step, StepOptions
-from holdfast.worker.performance import Mode
+from holdfast.worker.performance import MODES, Mode
 from holdfast.worker.registry import Callee, Workflow, check_workflow
 from holdfast.worker.retry import Retry
 from holdfast.worker.signature import signature_of
@@ -108,7 +108,11 @@ _plain: MutableMapping[Any, _Configured] = {}
 def options(function: Callable[..., Any], **given: Any) -> _Configured:
     if not given and (known := _plain.get(function)) is not None:
         return known
-    name = given.get("name")
+    name, mode = given.get("name"), given.get("mode")
+    if not (name is None or (isinstance(name, str) and name)):
+        raise BadStepOption(f"name is a text, not {name!r}")
+    if mode is not None and mode not in MODES:
+        raise BadStepOption(f"mode is one of {', '.join(MODES)}, not {mode!r}")
     if name is None and getattr(function, "__name__", "<lambda>") == "<lambda>":
         raise TypeError(f"The step {function!r} has no name to be recorded under. Use a def, or pass name=.")
     timeout, retry = given.get("timeout"), given.get("retry")
@@ -120,7 +124,7 @@ def options(function: Callable[..., Any], **given: Any) -> _Configured:
             name=name,
             retry=retry,
             timeout_s=None if timeout is None else parse_duration(timeout),
-            mode=given.get("mode", "auto"),
+            mode="auto" if mode is None else mode,
         ),
     )
     if not given and len(_plain) < 10_000:

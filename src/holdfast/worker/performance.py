@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from inspect import CO_COROUTINE, isawaitable, iscoroutinefunction
 from types import CoroutineType, FunctionType
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast, get_args
 
 from holdfast.runtime import step as step_module
 from holdfast.runtime.signals import Signal
@@ -31,6 +31,7 @@ from holdfast.worker.retry import NEVER, Retry, next_delay
 from holdfast.worker.threads import Threads, Ticket
 
 Mode = Literal["auto", "thread", "async", "process", "inline"]
+MODES: Final = get_args(Mode)
 State = Literal["queued", "running", "waiting to retry", "stopping"]
 
 CANCEL_GRACE_S: Final = 5.0
