@@ -1,5 +1,8 @@
 """The options of a step: which are refused, and which words are the function's own."""
 
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -89,3 +92,66 @@ def test_an_option_that_is_none_is_as_if_it_were_not_given() -> None:
 @pytest.mark.parametrize("name", [7, "", b"pay"])
 def test_a_name_that_is_no_text_is_refused_where_it_is_given(name: Any) -> None:
     assert outcome_with(name=name).startswith("BadStepOption: name is a text, not ")
+
+
+def decorated(function: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> str:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def deadlined(function: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, timeout: int = 0, **kwargs: Any) -> str:
+        return f"{function(*args, **kwargs)} in {timeout}"
+
+    return wrapper
+
+
+def hello(name: str = "?") -> str:
+    return f"hello {name}"
+
+
+def plainly(word: str, /, name: str = "?", *, mode: str = "?") -> str:
+    return f"{word} {name} {mode}"
+
+
+def by_place(name: str, /) -> str:
+    return f"hello {name}"
+
+
+@dataclass
+class Greeter:
+    name: str = "?"
+
+    def greet(self, name: str = "?") -> str:
+        return f"hello {name}"
+
+    def __call__(self, word: str) -> str:
+        return f"{word} {self.name}"
+
+
+@app.workflow
+async def greetings() -> list[str]:
+    run: Any = hf.run
+    return [
+        await run(decorated(hello), name="Ada"),
+        await run(decorated(decorated(hello)), name="Ada"),
+        await run(deadlined(hello), name="Ada", timeout=5),
+        await run(plainly, "hello", name="Ada", mode="loud"),
+        await run(Greeter().greet, name="Ada"),
+        "hello " + (await run(Greeter, name="Ada")).name,
+        await run(by_place, "Ada", name="greet"),
+        await run(functools.partial(hello, name="Ada"), name="greet"),
+        await run(Greeter("Ada"), "hello", name="greet"),
+    ]
+
+
+def test_words_that_are_the_functions_own_reach_it_also_through_decorators() -> None:
+    with World(app) as world:
+        heard = app.start(greetings).result()
+        assert heard[:4] == ["hello Ada", "hello Ada", "hello Ada in 5", "hello Ada loud"]
+        assert heard[4:] == ["hello Ada"] * 5
+        world.settle_down()

@@ -79,7 +79,7 @@ def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[An
     """
     given: dict[str, Any] = {}
     if kwargs:
-        own = _parameters(function)
+        own = _own_words(function)
         given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in own}
     step = options(function, **given)
     fiber = current_fiber()
@@ -96,10 +96,11 @@ class _Configured:
         self.returns = signature_of(function).returns
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names that are the function's own, and not options of the step."""
-    code = getattr(function, "__code__", None)
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+def _own_words(function: Callable[..., Any]) -> frozenset[str]:
+    """The keywords that are the function's own, and not options of the step."""
+    own = signature_of(function).keywords
+    # A partial or an object has no name, so one can only be meant for the step.
+    return own if hasattr(function, "__name__") else own - {"name"}
 
 
 _plain: MutableMapping[Any, _Configured] = {}

@@ -50,13 +50,14 @@ class Parameter(NamedTuple):
 class Signature:
     """The parameters of a function and the type of its value."""
 
-    __slots__ = ("__weakref__", "function", "parameters", "returns")
+    __slots__ = ("__weakref__", "function", "keywords", "parameters", "returns")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = _name(function)
         hints = _hints(function)
         self.returns: Any = _value_type(_return_hint(function, hints))
         self.parameters: tuple[Parameter, ...] | None = _parameters(function, hints)
+        self.keywords = _keywords(function, self.parameters or ())
 
     def bind(
         self, call: Call, load: Load, supplied: frozenset[str] = frozenset()
@@ -145,6 +146,17 @@ def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Pa
         )
         for parameter in signature.parameters.values()
     )
+
+
+def _keywords(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
+    """What may be given by name: to the function, or to a decorator around it that `parameters` leave out."""
+    by_name = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY)
+    named = {parameter.name for parameter in parameters if parameter.kind in by_name}
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        count = code.co_argcount + code.co_kwonlyargcount
+        named.update(code.co_varnames[code.co_posonlyargcount : count])
+    return frozenset(named)
 
 
 def _return_hint(function: Callable[..., Any], hints: dict[str, Any]) -> Any:
