@@ -17,7 +17,8 @@ from typing import Any, ParamSpec, Self, TypeVar, overload
 from holdfast.client.tls import find_certificate
 from holdfast.handle import Handle as Handle
 from holdfast.node.clock import wall_clock
-from holdfast.session import Session, SessionSettings
+from holdfast.session import Session
+from holdfast.settings import SessionSettings
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
 from holdfast.tasks.findings import note

@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.client.asking import ask
 from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
-from holdfast.client.tls import Certificate, client_context
+from holdfast.client.tls import client_context
 from holdfast.node import Node
 from holdfast.node.clock import Clock, wall_clock
 from holdfast.node.group import Outcome
@@ -34,12 +34,12 @@ from holdfast.protocol.requests import (
     RequestData,
 )
 from holdfast.runtime import Report
+from holdfast.settings import SessionSettings
 from holdfast.store.interface import CannotJoin
 from holdfast.store.urls import file_of, open_store
 from holdfast.tasks.desk import Desk, answer
 from holdfast.tasks.errors import BadOption
 from holdfast.tasks.home import Sent
-from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order, fresh_end
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import Declarations
@@ -50,7 +50,7 @@ from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
 from holdfast.worker.inbox import Inbox
 from holdfast.worker.operations import Note
-from holdfast.worker.payload import Codec, Payloads
+from holdfast.worker.payload import Payloads
 from holdfast.worker.providers import Key, Provided, Providers
 from holdfast.worker.registry import Registry
 from holdfast.worker.steps import StepRunner
@@ -61,20 +61,6 @@ log = logging.getLogger("holdfast.app")
 
 listen_again_s: Final = 30.0  # a lost message costs at most this
 refused_rest_s: Final = 2.0
-
-
-class SessionSettings(Struct, frozen=True):
-    url: str
-    group: str
-    worker: bool
-    concurrency: int
-    lease_s: float
-    token: str | None
-    certificate: Certificate
-    codec: Codec | None
-    grace_s: float = 10.0  # for running steps, when it is closed
-    tasks: TaskSettings = TaskSettings()
-    retention_s: float | None = None
 
 
 class Seams(Struct, frozen=True):

@@ -130,3 +130,9 @@ class NoStoreHere(WorkerError):
 
     code = "HF5210"
     hint = "Use `holdfast serve --retention` there."
+
+
+class BadSetting(WorkerError, ValueError):
+    """A setting of an app with which nothing would ever run."""
+
+    code = "HF5211"
