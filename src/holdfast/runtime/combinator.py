@@ -10,6 +10,8 @@ nothing to hide in: it is thrown at the fiber that waits.
 3. A future may be listed twice in one combinator and may be in many.
 4. Once decided, or once its last waiter was thrown out, a combinator is registered nowhere. If it is
    awaited again while undecided, it registers again.
+5. What was taken for a fiber that never saw it (an item of a queue, a permit) goes back where it came from,
+   and the combinator is undecided again.
 """
 
 from __future__ import annotations
@@ -62,10 +64,11 @@ class Selected(NamedTuple, Generic[T]):
 class Combinator(Future[T]):
     """Watches inputs; the kinds below say what an input that settled means."""
 
-    __slots__ = ("_members", "_open")
+    __slots__ = ("_members", "_open", "_taken")
 
     _lazy = True
     _linked = True
+    _returnable = True
     _verb = "combines"
 
     def __init__(self, members: Iterable[Future[Any]]) -> None:
@@ -73,6 +76,7 @@ class Combinator(Future[T]):
         self._waiters = None
         self._members = tuple(members)
         self._open: dict[Future[Any], None] | None = None
+        self._taken: list[Future[Any]] | None = None  # members with something to give back
         self._attach()
 
     def _seen(self, member: Future[Any]) -> bool:
@@ -99,6 +103,8 @@ class Combinator(Future[T]):
                         member._attach()
                     if member._state == PENDING:
                         member._waiters = self
+                    elif member._returnable:
+                        self._take(member)
             if member._state == PENDING:
                 watched[member] = None
                 continue
@@ -115,13 +121,35 @@ class Combinator(Future[T]):
         if watched is None or future not in watched:
             return False  # decided or detached since: stale news
         del watched[future]
+        if future._returnable:
+            self._take(future)
         if self._seen(future):
             self._let_go()
-            return True
-        if watched:
+        elif watched:
             return False
-        self._exhausted()
+        else:
+            self._exhausted()
+        if type(self._waiters) is dict:
+            self._taken = None  # several fibers will see it
         return True
+
+    def _take(self, member: Future[Any]) -> None:
+        if self._taken is None:
+            self._taken = [member]
+        else:
+            self._taken.append(member)
+
+    def _give_back(self) -> list[Future[Any]]:
+        """The last one taken first, so that items stand in their queue as before."""
+        taken, self._taken = self._taken or [], None
+        for member in reversed(taken):
+            member._unreceived()
+        return taken
+
+    def _unreceived(self) -> None:
+        if any(member._state == PENDING for member in self._give_back()):
+            self._state = PENDING
+            self._open = None
 
     def _let_go(self) -> None:
         watched, self._open = self._open, {}
@@ -130,6 +158,7 @@ class Combinator(Future[T]):
 
     def _detached(self) -> Iterable[Future[Any]]:
         watched, self._open = self._open, None
+        self._give_back()
         return watched or ()
 
     def _inputs(self) -> Iterable[Future[Any]]:
@@ -232,10 +261,6 @@ class Select(Combinator[Selected[Any]]):
     def _seen(self, member: Future[Any]) -> bool:
         self._resolve(Selected(self._tags[self._members.index(member)], member))
         return True
-
-    def _unreceived(self) -> None:
-        """A queue item that was picked for a fiber which never saw it goes back to its queue."""
-        self._value.future._unreceived()
 
 
 def _call_off(loser: Future[Any]) -> None:

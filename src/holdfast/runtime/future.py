@@ -55,6 +55,8 @@ class Future(Generic[T_co]):
     _lazy = False
     # True on kinds whose wait can be part of a cycle: they depend on fibers.
     _linked = False
+    # True on kinds whose value can be given back if no fiber saw it.
+    _returnable = False
     # True on kinds that the world settles.
     _durable = False
 

@@ -33,6 +33,7 @@ class Turn(Future[T]):
     __slots__ = ("_counter", "_shared", "_what", "item")
 
     _lazy = True
+    _returnable = True
 
     def __init__(self, counter: Counter, what: str, item: Any = None) -> None:
         super().__init__()

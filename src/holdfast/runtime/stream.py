@@ -25,11 +25,22 @@ T = TypeVar("T")
 class _Next(Future[T]):
     """The result that will come next."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_of", "_source")
+
+    _lazy = True
+    _linked = True
+    _returnable = True
 
     def __init__(self, source: _Completions) -> None:
         super().__init__()
         self._source = source
+        self._of: Future[Any] | None = None  # whose result it is
+
+    def _attach(self) -> None:
+        self._source.watch_again()
+
+    def _unreceived(self) -> None:
+        self._source.give_back(self)
 
     def _inputs(self) -> Iterable[Future[Any]]:
         return self._source.open
@@ -41,27 +52,47 @@ class _Next(Future[T]):
 class _Completions:
     """Passes each settlement on to the first slot that is still empty."""
 
-    __slots__ = ("empty", "open", "slots")
+    __slots__ = ("empty", "open", "returned", "slots")
 
     def __init__(self, inputs: list[Future[Any]]) -> None:
         self.open: dict[Future[Any], None] = {}
-        self.slots: list[Future[Any]] = [_Next(self) for _ in inputs]
+        self.slots: list[_Next[Any]] = [_Next(self) for _ in inputs]
         self.empty = deque(self.slots)
+        self.returned: list[Future[Any]] = []  # no fiber saw the result: they are waited for anew
         repeats: dict[Future[Any], int] = {}
         for each in inputs:
             repeats[each] = repeats.get(each, 0) + 1
         for each, times in repeats.items():
-            if each._state == PENDING and each._lazy and each._waiters is None:
-                each._attach()
-            if each._state == PENDING:
-                each._add(self)
-                self.open[each] = None
-            else:
-                if each._state == REJECTED:
-                    each._observed()
-                self._pass_on(each)
+            self._watch(each)
             for _ in range(times - 1):
                 self.slots.remove(self.empty.pop())
+
+    def _watch(self, future: Future[Any]) -> None:
+        if future._state == PENDING and future._lazy and future._waiters is None:
+            future._attach()
+        if future._state == PENDING:
+            future._add(self)
+            self.open[future] = None
+        else:
+            if future._state == REJECTED:
+                future._observed()
+            self._pass_on(future)
+
+    def watch_again(self) -> None:
+        returned, self.returned = self.returned, []
+        for future in returned:
+            self._watch(future)
+
+    def give_back(self, slot: _Next[Any]) -> None:
+        """The result in a slot was seen by nobody: a queue's item goes back, and the slot is empty again."""
+        future = slot._of
+        if future is None:
+            return
+        future._unreceived()
+        if future._state == PENDING:
+            slot._state, slot._of = PENDING, None
+            self.empty.appendleft(slot)
+            self.returned.append(future)
 
     def _fire(self, future: Future[Any], /) -> bool:
         self.open.pop(future, None)
@@ -71,11 +102,14 @@ class _Completions:
     def _pass_on(self, future: Future[Any]) -> None:
         slot = self.empty.popleft()
         slot._adopt(future)
+        slot._of = future if future._returnable and type(slot._waiters) is not dict else None
         notify(slot)
 
-    def let_go(self) -> None:
+    def let_go(self, unseen: Iterable[_Next[Any]]) -> None:
         for each in self.open:
             leave(each, self)
+        for slot in reversed([*unseen]):
+            self.give_back(slot)
 
 
 def as_completed(inputs: Iterable[Waitable[T]]) -> Iterator[Future[T]]:
@@ -88,10 +122,12 @@ def as_completed(inputs: Iterable[Waitable[T]]) -> Iterator[Future[T]]:
 
 
 def _iterate(completions: _Completions) -> Iterator[Future[Any]]:
+    seen = 0
     try:
-        yield from completions.slots
+        for seen, slot in enumerate(completions.slots, 1):
+            yield slot
     finally:
-        completions.let_go()
+        completions.let_go(completions.slots[seen:])
 
 
 def map_over(function: Callable[[S], Waitable[T]], items: Iterable[S], *, limit: int) -> Operation[list[T]]:

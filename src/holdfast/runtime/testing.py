@@ -112,7 +112,7 @@ class Hand:
         """Call the function of a step and complete its promise with what comes out."""
         step = self.issued[promise_id]
         if not isinstance(step, Step):
-            raise TypeError(f"{id} is not a step: {step}")
+            raise TypeError(f"{promise_id} is not a step: {step}")
         try:
             value: Any = step.call()
             if isinstance(value, CoroutineType):
