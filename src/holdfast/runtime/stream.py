@@ -122,12 +122,12 @@ def as_completed(inputs: Iterable[Waitable[T]]) -> Iterator[Future[T]]:
 
 
 def _iterate(completions: _Completions) -> Iterator[Future[Any]]:
-    seen = 0
+    unseen = deque(completions.slots)
     try:
-        for seen, slot in enumerate(completions.slots, 1):
-            yield slot
+        while unseen:
+            yield unseen.popleft()
     finally:
-        completions.let_go(completions.slots[seen:])
+        completions.let_go(unseen)
 
 
 def map_over(function: Callable[[S], Waitable[T]], items: Iterable[S], *, limit: int) -> Operation[list[T]]:

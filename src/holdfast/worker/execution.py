@@ -39,6 +39,7 @@ from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution_errors import ClaimGone, NotRecorded, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe
 from holdfast.worker.news import News
+from holdfast.worker.no_loop import without_loop
 from holdfast.worker.operations import Call, Note, Operation, Step
 from holdfast.worker.pen import Pen
 from holdfast.worker.progress import Progress
@@ -120,14 +121,14 @@ class Execution:
                 self._started = True
                 await self._look(self._progress.journal.elsewhere())
                 work, args, kwargs = self._work
-                self.scheduler.start(work, *args, **kwargs)
+                without_loop(self.scheduler.start, work, *args, **kwargs)
             while True:
                 self._check_claim()
                 if self._is_doubtful:
                     self._is_doubtful = False
                     await self._look([self._progress.cancel.id, *self.scheduler.waiting()])
                 self._tell_refusals()
-                self._progress.feed()
+                without_loop(self._progress.feed)
                 self._progress.check()
                 if self.fault is not None:
                     return "halted"
@@ -202,7 +203,7 @@ class Execution:
     def close(self) -> None:
         """Take the fibers down and call off what still runs."""
         self._stop_listening()
-        self.scheduler.close()
+        without_loop(self.scheduler.close)
         self._steps.close()
 
     # --- completions -----------------------------------------------------------------------------------

@@ -69,3 +69,10 @@ class NotRecorded(WorkerError):
 
 class ClaimGone(Exception):
     """This process no longer drives the execution. Never seen by user code."""
+
+
+class NoAsyncioHere(WorkerError, RuntimeError):
+    """Code of a workflow asked asyncio for its event loop."""
+
+    code = "HF5112"
+    hint = "Use hf.sleep, hf.timeout, hf.spawn and hf.gather, and do the rest in a step: hf.run(function)."
