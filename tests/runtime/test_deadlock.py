@@ -13,14 +13,17 @@ from holdfast.runtime import (
     Queue,
     Semaphore,
     Task,
+    TimedOut,
     Trouble,
     any_of,
+    as_completed,
     current_task,
     gather,
     race,
     scope,
     sleep,
     spawn,
+    timeout,
 )
 from holdfast.runtime.testing import Hand, promise
 
@@ -327,3 +330,59 @@ def test_a_diamond_of_waits_is_no_cycle() -> None:
     assert not hand.done
     hand.resolve("a", 1)
     assert hand.result() == 3
+
+
+def in_ring(box: dict[str, Task[Any]], name: str) -> Any:
+    async def wait() -> Any:
+        return await box[name]
+
+    return wait
+
+
+def test_a_cycle_that_is_closed_by_a_loop_over_results_is_found() -> None:
+    box: dict[str, Task[Any]] = {}
+
+    async def loop() -> None:
+        for each in as_completed([box["b"]]):
+            await each
+
+    async def root() -> None:
+        box["b"] = spawn(in_ring(box, "a"))
+        box["a"] = spawn(loop)
+        await promise("something else")
+
+    with pytest.raises(Deadlock):
+        Hand(root).result()
+
+
+def test_a_cycle_that_a_timeout_will_end_hides_no_other() -> None:
+    box: dict[str, Task[Any]] = {}
+
+    async def patient() -> Any:
+        async with timeout(1000):
+            return await box["b"]
+
+    async def root() -> None:
+        box["a"], box["b"] = spawn(patient), spawn(in_ring(box, "a"))
+        box["c"], box["d"] = spawn(in_ring(box, "d")), spawn(in_ring(box, "c"))
+        await promise("something else")
+
+    with pytest.raises(Deadlock):
+        Hand(root).result()
+
+
+def test_a_cycle_inside_a_timeout_of_whoever_started_it_is_left_to_that() -> None:
+    box: dict[str, Task[Any]] = {}
+
+    async def root() -> str:
+        try:
+            async with timeout(5), scope() as inside:
+                box["a"], box["b"] = inside.spawn(in_ring(box, "b")), inside.spawn(in_ring(box, "a"))
+        except TimedOut:
+            return "timed out"
+        return "never"
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.resolve(hand.waiting[0])
+    assert hand.result() == "timed out"

@@ -261,9 +261,11 @@ class Scheduler:
     def _check_cycles(self) -> None:
         suspects, self.suspects = self.suspects, []
         if not self.done and self.root in self.live:
-            ring = waitgraph.find_cycle(suspects)
-            if ring and not any(fiber in ring for fiber in self.alarms.values()):
-                self._stuck(ring)
+            guarded = set(self.alarms.values())
+            for ring in waitgraph.find_cycles(suspects):
+                if not waitgraph.can_be_ended(ring, guarded):
+                    self._stuck(ring)
+                    return
 
     def _stuck(self, fibers: list[Fiber]) -> None:
         """No promise can wake these fibers. That is fatal, unless the root has already returned."""

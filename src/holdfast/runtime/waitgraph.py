@@ -5,7 +5,8 @@ An edge runs from a parked fiber to the future it waits for, and from a combinat
 depends on in turn. Durable promises are the leaves through which the world comes in.
 
 1. A ring of tasks and combinators with no way out is certain: no completion can wake any fiber in it. It
-   is looked for after each drain, from the fibers that have just parked, and only along their edges.
+   is looked for after each drain, from the fibers that have just parked, and only along their edges. A ring
+   inside a timeout is left to that. (A fiber that would interrupt the ring later is not seen.)
 2. Channels, queues and semaphores may be served by any fiber, so a wait on one counts as alive as long as
    any other fiber is; a scheduler with no promise left to wait for catches the rest.
 3. Both walks are loops with a visited set: depth costs no stack, diamonds are walked once.
@@ -13,7 +14,7 @@ depends on in turn. Durable promises are the leaves through which the world come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.runtime.fiber import Fiber
@@ -44,14 +45,27 @@ def awaited_ids(fibers: Iterable[Fiber], alarms: Iterable[Future[Any]] = ()) -> 
     return list(ids)
 
 
-def find_cycle(suspects: Iterable[Fiber]) -> list[Fiber]:
-    """The fibers of a ring nobody can break, seen from the first suspect that is caught in one."""
+def find_cycles(suspects: Iterable[Fiber]) -> Iterator[list[Fiber]]:
+    """The fibers of each ring nobody can break, seen from the suspects that are caught in one."""
     alive: set[Future[Any]] = set()
+    caught: set[Fiber] = set()
     for fiber in suspects:
         start = fiber.waiting
-        if start is not None and not _leads_out(start, alive):
-            return _ring(start)
-    return []
+        if start is not None and fiber not in caught and not _leads_out(start, alive):
+            ring = _ring(start)
+            caught.update(ring)
+            yield ring
+
+
+def can_be_ended(ring: Iterable[Fiber], guarded: Container[Fiber]) -> bool:
+    """Will a timeout end it: of one of the ring's fibers, or of one that started them?"""
+    for fiber in ring:
+        ancestor: Fiber | None = fiber
+        while ancestor is not None:
+            if ancestor in guarded:
+                return True
+            ancestor = ancestor.parent
+    return False
 
 
 def _leads_out(start: Future[Any], alive: set[Future[Any]]) -> bool:

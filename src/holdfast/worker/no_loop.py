@@ -5,7 +5,8 @@ that task for its own and cancel it, and `asyncio.create_task()` would start wha
 the length of a drain the running loop is one that refuses everything, at the line where it is asked.
 """
 
-from asyncio import _get_running_loop, _set_running_loop
+# asyncio exports both, for whoever makes loops.
+from asyncio import _get_running_loop, _set_running_loop  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
