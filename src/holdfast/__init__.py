@@ -177,6 +177,7 @@ if TYPE_CHECKING:
     from holdfast.tasks.status import TASK_TERMINAL_STATES as TASK_TERMINAL_STATES
     from holdfast.tasks.status import TaskStatus as TaskStatus
     from holdfast.tasks.steering import TaskQueue as TaskQueue
+    from holdfast.unawaited import ClosedTooSoon as ClosedTooSoon
     from holdfast.worker.durations import Duration as Duration
     from holdfast.worker.errors import (
         BadArguments as BadArguments,
@@ -302,6 +303,7 @@ _homes = {
     "holdfast.tasks.sending": "BackgroundTask",
     "holdfast.tasks.status": "TASK_TERMINAL_STATES TaskStatus",
     "holdfast.tasks.steering": "TaskQueue",
+    "holdfast.unawaited": "ClosedTooSoon",
     "holdfast.worker.durations": "Duration",
     "holdfast.worker.errors": (
         "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"

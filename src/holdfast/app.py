@@ -25,6 +25,7 @@ from holdfast.tasks.findings import note
 from holdfast.tasks.home import Sent
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order, fresh_end
+from holdfast.unawaited import Done, Unawaited
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
@@ -84,6 +85,7 @@ class App(Declaring):
             tasks=TaskSettings(concurrency=concurrency),
             retention_s=None if retention is None else parse_duration(retention),
         )
+        self.unawaited = Unawaited()
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -192,7 +194,8 @@ class App(Declaring):
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
     def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
-        """Start an execution, or find the one that has this id. In a script it is durable when this returns.
+        """Start an execution, or find the one that has this id. In a script it is durable when this returns,
+        in asyncio after `await handle.started()`.
 
         Besides the workflow's own arguments: `id`, and `tags` (unless it has a parameter of that name), which
         are added to those of the workflow.
@@ -221,7 +224,8 @@ class App(Declaring):
             await self.session.start(promise_id, param, group, timeout_s, tags)
 
         if self._is_here():
-            return Handle(self, promise_id, returns, asyncio.ensure_future(create()))
+            created = self.unawaited.begin(f"the start of {promise_id[:80]}", create())
+            return Handle(self, promise_id, returns, created)
         self.block(create())
         return Handle(self, promise_id, returns)
 
@@ -234,11 +238,11 @@ class App(Declaring):
 
         Settling it again changes nothing: the first outcome stands.
         """
-        return self.do(self._resolve(promise_id, value))
+        return self.do(f"the resolving of {promise_id}", self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it."""
-        return self.do(self._reject(promise_id, error))
+        return self.do(f"the rejecting of {promise_id}", self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
         await self.session.settle(promise_id, value)
@@ -290,6 +294,7 @@ class App(Declaring):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.unawaited.finish(self.settings.grace_s)
         session, self._session, self._loop = self._session, None, None
         if session is not None:
             await session.close()
@@ -356,15 +361,15 @@ class App(Declaring):
             raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.")
         return future.result()
 
-    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self._is_here():
-            return asyncio.ensure_future(work)
+            return self.unawaited.begin(what, work)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             self.block(work)
-            return _Done()
+            return Done()
         return self.bridge(work)
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
@@ -405,11 +410,3 @@ class App(Declaring):
                 loop.close()
                 raise
             atexit.register(self.close)
-
-
-class _Done:
-    """What is over already, for those who await it all the same."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield

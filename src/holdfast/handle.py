@@ -1,9 +1,10 @@
 """The handle of an execution: what `app.start` gives."""
 
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from holdfast.session import Session
+from holdfast.unawaited import Begun
 from holdfast.worker.durations import Duration, parse_duration
 
 T = TypeVar("T")
@@ -19,15 +20,13 @@ class Bridge(Protocol):
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]: ...
 
-    def do(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]: ...
+    def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]: ...
 
 
 class Handle(Generic[T]):
     """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
 
-    def __init__(
-        self, app: "Bridge", promise_id: str, returns: Any, created: "Awaitable[None] | None" = None
-    ) -> None:
+    def __init__(self, app: "Bridge", promise_id: str, returns: Any, created: Begun | None = None) -> None:
         self.id = promise_id
         self._app = app
         self._returns = returns
@@ -37,6 +36,20 @@ class Handle(Generic[T]):
         """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
         limit = None if timeout is None else parse_duration(timeout)
         return self._app.block(self._outcome(), limit)
+
+    async def started(self) -> Self:
+        """Wait until the start is durable; raise what it was refused with. In a script it is so already.
+
+        Crash: after this returns the execution goes on wherever a worker is. Who stops waiting, also for the
+        result, does not call the start off; an app that is closed finishes it first.
+
+        >>> handle = await app.start(checkout, order, id=order.id).started()
+        """
+        if self._created is not None and not self._created.task.done():
+            await self._app.bridge(self._creation())
+        elif self._created is not None:
+            await self._created
+        return self
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._app.bridge(self._outcome()).__await__()
@@ -48,16 +61,18 @@ class Handle(Generic[T]):
         with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
         forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
         """
-        return self._app.do(self._cancel(now))
+        return self._app.do(f"the cancelling of {self.id}", self._cancel(now))
 
-    async def _cancel(self, now: bool) -> None:
+    async def _creation(self) -> None:
         if self._created is not None:
             await self._created
+
+    async def _cancel(self, now: bool) -> None:
+        await self._creation()
         await self._app.session.cancel(self.id, now=now)
 
     async def _outcome(self) -> T:
-        if self._created is not None:
-            await self._created
+        await self._creation()
         outcome: T = await self._app.session.result(self.id, self._returns)
         return outcome
 

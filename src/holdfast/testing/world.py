@@ -158,6 +158,7 @@ class World:
         self.app.lend(self._caller, self.loop, self.run)
 
     async def _close(self) -> None:
+        await self.app.unawaited.finish(self.app.settings.grace_s)
         self.app.lend(None, None, None)
         for funeral in [*self._funerals]:
             await funeral
