@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.messages import Execute
+from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import ClaimReply, HeartbeatReply
 from holdfast.protocol.requests import (
     Request,
@@ -749,6 +751,38 @@ async def test_what_a_claim_brings_that_was_on_its_way_when_the_worker_was_told_
     assert ledger.entries == ["x"], "y was not begun"
     assert [release.id for release in sent(hands, "task.release")] == ["y"]
     assert (await world.task("y")).state == "pending"
+
+
+@virtual
+async def test_what_a_claim_brings_is_given_back_also_by_a_worker_that_stops_while_it_drives_nothing(
+    world: World,
+) -> None:
+    @world.workflow
+    async def flow() -> str:
+        return "done"
+
+    hands = world.worker(lease_s=60)
+    await asyncio.sleep(1)
+    hands.wire.after = lambda requests: hands.freeze() if requests[0].kind == "task.claim" else None
+    await world.start(flow, id="x")
+    await world.until_state("x", "acquired")
+    stopping = asyncio.create_task(hands.stop())
+    await asyncio.sleep(1)
+    hands.thaw()
+    await stopping
+    assert (await world.task("x")).state == "pending"
+
+
+@virtual
+async def test_a_worker_that_stops_does_not_wait_long_for_a_node_that_does_not_answer(world: World) -> None:
+    hands = world.worker()
+    await asyncio.sleep(1)
+    hands.freeze()
+    hands.worker.hear(Execute("poll://any@default", TaskRef("x", 0), "A", woken=False))
+    await asyncio.sleep(1)
+    before = world.loop.time()
+    await hands.stop(grace_s=10)
+    assert world.loop.time() - before < 5
 
 
 @virtual

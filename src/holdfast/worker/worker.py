@@ -42,6 +42,7 @@ release_ms: Final = 1_000
 release_ms_max: Final = 60_000
 rest_s: Final = 1.0
 goodbye_s_max: Final = 5.0  # for a node that may be away: what it is not told, it finds out by the leases
+claim_s_max: Final = 2.0  # of those for the reply to the last claim
 
 
 class Worker:
@@ -107,6 +108,10 @@ class Worker:
             async with asyncio.timeout(goodbye_s_max):
                 if self._driving:
                     await asyncio.wait([*self._driving])
+                if (
+                    self._loops
+                ):  # what a claim brings that nobody waits for stays claimed until its lease lapses
+                    await asyncio.wait(self._loops[:1], timeout=claim_s_max)
                 await _end(self._loops)
                 await self._release([TaskRelease(each.id, each.version) for each in leftovers])
         except TimeoutError:
