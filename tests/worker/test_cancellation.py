@@ -1,6 +1,7 @@
 """Cancellation that reaches the code: seen at an await, cleaned up after, the same on every replay."""
 
 import asyncio
+import logging
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -374,3 +375,28 @@ def test_somebody_who_only_settles_the_request_is_heard_by_the_next_worker() -> 
         world.run(world.node.request([ask(PromiseSettle(cancel_id("x"), "resolved"))]))
         with pytest.raises(hf.CallCanceled):
             handle.result()
+
+
+@app.workflow
+async def talkative() -> None:
+    try:
+        hf.logger.info("waiting")
+        await hf.promise()
+    except hf.Cancelled:
+        hf.logger.info("cancelled")
+        await hf.promise()
+
+
+def test_the_logger_does_not_repeat_what_was_said_around_a_cancellation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "holdfast.workflow"), World(app) as world:
+        handle = app.start(talkative, id="t1")
+        world.elapse(1)
+        handle.cancel()
+        world.elapse(1)
+        world.kill()
+        app.resolve("t1:2")
+        handle.result()
+    said = [record.message for record in caplog.records if record.name == "holdfast.workflow"]
+    assert said == ["waiting", "cancelled"]

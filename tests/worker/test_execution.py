@@ -321,8 +321,47 @@ async def test_the_logger_does_not_repeat_itself_on_replay(
 
     with caplog.at_level(logging.INFO, "holdfast.workflow"):
         await rebuilt(world, flow, gate="x:2")
-    said = [record.message for record in caplog.records if record.name == "holdfast.workflow"]
-    assert said == ["begin", "middle", "end"]
+    assert said(caplog) == ["begin", "middle", "end"]
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.name == "holdfast.workflow"]
+
+
+@virtual
+async def test_the_logger_does_not_repeat_what_was_said_between_an_operation_and_the_wait_for_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    @world.workflow
+    async def flow() -> None:
+        approval = hf.promise(str)
+        hf.logger.info("waiting for %s", approval.id)
+        await approval
+        hf.logger.info("approved")
+
+    with caplog.at_level(logging.INFO, "holdfast.workflow"):
+        await rebuilt(world, flow, gate="x:1")
+    assert said(caplog) == ["waiting for x:1", "approved"]
+
+
+@virtual
+async def test_the_logger_says_what_follows_from_results_that_were_written_together(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    effects = Effects()
+
+    async def fiber(name: str) -> None:
+        await hf.run(effects.slow, name, 1)
+        hf.logger.info("%s is done", name)
+
+    @world.workflow
+    async def flow() -> None:
+        await gather(spawn(fiber("a")), spawn(fiber("b")))
+        await hf.promise()
+
+    with caplog.at_level(logging.INFO, "holdfast.workflow"):
+        await rebuilt(world, flow, gate="x:3")
+    assert said(caplog) == ["a is done", "b is done"]
 
 
 # --- order ----------------------------------------------------------------------------------------------

@@ -53,6 +53,9 @@ class Progress:
         self._around = around
         self._scheduler = scheduler
         self._note = note
+        self._place_recorded = max(self.journal.order, default=0)  # before this process
+        self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
+        self._begin_drain()
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -83,9 +86,8 @@ class Progress:
             self.fault = mismatch
             raise
 
-    @property
-    def is_replaying(self) -> bool:
-        """Is the code being led along what was recorded?"""
+    def _is_led(self) -> bool:
+        """Is there more that was recorded, for the code to be led along?"""
         return self.place in self.journal.order or self.journal.highest > self._count
 
     def is_patched(self, name: str) -> bool | None:
@@ -119,7 +121,7 @@ class Progress:
                 self._deliver(recorded)
             elif len(self.open) == 1 and self._completed_outside(only := next(iter(self.open))):
                 self._deliver(only)  # nothing else could have come first: its place needs no record
-            elif self.cancel.is_due and journal.canceled_after is None and not self.is_replaying:
+            elif self.cancel.is_due and journal.canceled_after is None and not self._is_led():
                 self._note(self.recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
             elif recorded is None and self.arrived:
@@ -150,9 +152,18 @@ class Progress:
         started = isinstance(operation, Call) and not operation.waits
         return started or record.state != "pending"
 
+    def _begin_drain(self) -> None:
+        """What the code asks for is begun only after a drain. So if anything that comes from this one on was
+        recorded before this process, all of this one has run before."""
+        journal = self.journal
+        to_be_cancelled = journal.canceled_after is not None and not self.cancel.is_seen
+        led = self.place <= self._place_recorded or journal.highest > self._count
+        self.is_replaying = led or to_be_cancelled
+
     def _deliver(self, promise_id: str) -> None:
         operation = self.open.pop(promise_id)
         self._seen += 1
+        self._begin_drain()
         self.arrived.pop(promise_id, None)
         self.fresh.pop(promise_id, None)
         self.notes.pop(promise_id, None)
@@ -169,6 +180,7 @@ class Progress:
     def _be_cancelled(self) -> None:
         """Throw `Cancelled` into the fibers, and remember which calls were made for them."""
         self.cancel.is_seen = True
+        self._begin_drain()
         for promise_id, operation in self.open.items():
             record = self.journal.records.get(promise_id)
             is_pending = record is None or record.state == "pending"
