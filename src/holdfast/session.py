@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from math import isinf
 from random import Random
 from typing import Any, Final
@@ -242,6 +243,7 @@ class Session:
         retention_ms = None if retention_s is None else round(retention_s * 1000)
         self._node = Node(open_store(url), retention_ms=retention_ms)
         await self._node.start()
+        self._node.watch_outsiders(partial(self._inbox.look, self._node.find_promises))
         return EmbeddedClient(self._node), self._node.now
 
     def surroundings(self) -> Surroundings:

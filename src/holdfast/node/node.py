@@ -11,7 +11,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random, SystemRandom
 from types import TracebackType
@@ -135,6 +135,11 @@ class Node:
             self._outsiders.expect()
             if due is not None:
                 self.note_due(due)
+
+    def watch_outsiders(self, look: Callable[[], Awaitable[None]]) -> None:
+        """Look whenever somebody else has committed to our store: they cannot tell us what they did."""
+        if self._outsiders is not None:
+            self._outsiders.watchers.append(look)
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; return their replies once it is durable."""

@@ -1,10 +1,14 @@
 """News of promises, by id: whoever waits in this process is told when the node says that one has settled."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from holdfast.protocol.records import Promise
 
+looked_at_max: Final = 500  # in one transaction
+
 Hear = Callable[[Promise], None]
+Find = Callable[[Sequence[str]], Awaitable[list[Promise]]]
 
 
 class Inbox:
@@ -19,6 +23,14 @@ class Inbox:
     def tell(self, promise: Promise) -> None:
         for hear in self._waiting.pop(promise.id, []):
             hear(promise)
+
+    async def look(self, find: Find) -> None:
+        """Messages may have been missed: tell of what has settled without one."""
+        awaited = self.awaited
+        for start in range(0, len(awaited), looked_at_max):
+            for promise in await find(awaited[start : start + looked_at_max]):
+                if promise.state != "pending":
+                    self.tell(promise)
 
     @property
     def awaited(self) -> list[str]:
