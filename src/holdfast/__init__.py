@@ -42,6 +42,9 @@ if TYPE_CHECKING:
         Local as Local,
     )
     from holdfast.runtime import (
+        NotAwaited as NotAwaited,
+    )
+    from holdfast.runtime import (
         NotInFiber as NotInFiber,
     )
     from holdfast.runtime import (
@@ -284,8 +287,8 @@ _homes = {
     "holdfast.client.errors": "ClientError ClientClosed",
     "holdfast.protocol.errors": "HoldfastError",
     "holdfast.runtime": (
-        "Cancelled Channel Deadlock Durable Failed Future Local NotInFiber Ok Operation Queue Scope "
-        "Selected Semaphore Signal Task TaskInterrupted TimedOut Timeout all_settled any_of "
+        "Cancelled Channel Deadlock Durable Failed Future Local NotAwaited NotInFiber Ok Operation Queue "
+        "Scope Selected Semaphore Signal Task TaskInterrupted TimedOut Timeout all_settled any_of "
         "as_completed current_task gather map_over named operation race scope scoped select shield "
         "spawn step_signal"
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Future, Operation, delegate, gather, operation, spawn
+from holdfast.runtime import Future, NotAwaited, Operation, delegate, gather, operation, spawn
 from holdfast.runtime.testing import Hand, promise
 
 
@@ -349,3 +349,19 @@ def test_a_stop_iteration_that_escapes_a_body_is_a_runtime_error_not_a_result() 
     hand.resolve("x")
     with pytest.raises(RuntimeError, match="StopIteration"):
         hand.result()
+
+
+def truths() -> Generator[Any, Any, list[str]]:
+    found: list[str] = []
+    for awaitable in (add_async(1, 2), promise("y"), spawn(add_async, 1, 2), gather(promise("z"))):
+        with pytest.raises(NotAwaited, match="Await it") as caught:
+            bool(awaitable)
+        found.append(str(caught.value))
+    yield from promise("x")
+    return found
+
+
+def test_what_was_not_awaited_is_neither_true_nor_false() -> None:
+    hand = Hand(truths)
+    hand.resolve("x", 0)
+    assert all(sentence.endswith("[HF5110]") for sentence in hand.result())

@@ -152,7 +152,7 @@ def test_a_cycle_of_ten_thousand_fibers_is_found() -> None:
     from holdfast.runtime import Deadlock
 
     async def link(box: Channel[Task[Any]], before: Task[Any] | None) -> None:
-        await (before or await box.receive)
+        await (await box.receive if before is None else before)
 
     async def root() -> None:
         box = Channel[Task[Any]]()

@@ -15,7 +15,19 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.requests import CreateAction, TaskContinue, TaskFence
-from holdfast.runtime import Channel, Queue, TimedOut, any_of, gather, race, scope, select, spawn, within
+from holdfast.runtime import (
+    Channel,
+    NotAwaited,
+    Queue,
+    TimedOut,
+    any_of,
+    gather,
+    race,
+    scope,
+    select,
+    spawn,
+    within,
+)
 from holdfast.worker import functions as hf
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.registry import Registry
@@ -1006,6 +1018,50 @@ async def test_a_cancellation_is_performed_also_when_the_code_returns_at_once(wo
     await world.start(waits, id="other")
     await world.run(flow)
     assert (await world.promise("other")).state == "rejected_canceled"
+
+
+@virtual
+async def test_a_cancellation_that_is_the_last_thing_is_performed_though_nobody_awaits_it(
+    world: World,
+) -> None:
+    @world.workflow
+    async def waits() -> None:
+        await hf.promise()
+
+    @world.workflow
+    async def flow() -> None:
+        hf.now()
+        hf.cancel("one")
+        hf.cancel("two", now=False)
+        hf.cancel("three")
+        raise ValueError("at once")
+
+    world.worker()
+    for name in ("one", "two", "three"):
+        await world.start(waits, id=name)
+    with pytest.raises(ValueError, match="at once"):
+        await world.run(flow)
+    for name in ("one", "two", "three"):
+        assert (await world.settled(name)).state == "rejected_canceled"
+    assert world.journal("x") == {f"x:{n}": "note cancel" for n in (2, 3, 4)}
+
+
+@virtual
+async def test_a_condition_that_was_not_awaited_is_an_error_and_not_true(world: World) -> None:
+    effects = Effects()
+
+    @world.workflow
+    async def patches() -> str:
+        return "taken" if hf.patched("tax") else "not"
+
+    @world.workflow
+    async def runs() -> str:
+        return "taken" if hf.run(effects.do, 0) else "not"
+
+    world.worker()
+    for number, flow in enumerate((patches, runs)):
+        with pytest.raises(NotAwaited, match=r"Await it.*HF5110"):
+            await world.run(flow, id=f"x{number}")
 
 
 @virtual

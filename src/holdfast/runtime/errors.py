@@ -36,6 +36,12 @@ class NotInFiber(RuntimeError):
     """A function of the runtime was called where no fiber is running."""
 
 
+class NotAwaited(TypeError):
+    """A future or an operation was used as if it were its value: it stands for one that is not there yet."""
+
+    code = "HF5110"
+
+
 class ForeignAwait(TypeError):
     """A fiber awaited something that this scheduler cannot wait for. Raised at that very line."""
 

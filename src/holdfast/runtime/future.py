@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar, cast
+
+from holdfast.runtime.errors import NotAwaited
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -69,6 +71,9 @@ class Future(Generic[T_co]):
         return value
 
     __await__ = __iter__
+
+    def __bool__(self) -> NoReturn:
+        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5110]")
 
     @property
     def settled(self) -> bool:

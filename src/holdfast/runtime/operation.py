@@ -18,8 +18,9 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from inspect import CO_COROUTINE, CO_GENERATOR, iscoroutine
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, cast, overload
 
+from holdfast.runtime.errors import NotAwaited
 from holdfast.runtime.future import Future
 
 P = ParamSpec("P")
@@ -53,6 +54,9 @@ class Operation(Generic[T_co]):
         return (yield from cast("Generator[Any, Any, T_co]", steps))
 
     __await__ = __iter__
+
+    def __bool__(self) -> NoReturn:
+        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5110]")
 
     def __repr__(self) -> str:
         return f"<operation {getattr(self._function, '__qualname__', self._function)}>"

@@ -93,14 +93,18 @@ class Scheduler:
 
     def resolve(self, promise_id: str, value: Any) -> None:
         """The promise `promise_id` has a value: let the fibers see it and run until they all wait again."""
-        future = self._pending.pop(promise_id, None) or self._unknown(promise_id)
+        future = self._pending.pop(promise_id, None)
+        if future is None:
+            self._unknown(promise_id)
         future._state = RESOLVED
         future._value = value
         self._dispatch(future)
 
     def reject(self, promise_id: str, error: Exception) -> None:
         """The promise `promise_id` failed: the same, with an error."""
-        future = self._pending.pop(promise_id, None) or self._unknown(promise_id)
+        future = self._pending.pop(promise_id, None)
+        if future is None:
+            self._unknown(promise_id)
         future._reject(error)
         self._dispatch(future)
 
@@ -205,7 +209,7 @@ class Scheduler:
             body = body_of(work, args, kwargs)
             name = given or body.__name__
         self._spawned = number = self._spawned + 1
-        fiber = Fiber(self, body, name, number, parent or self.running)
+        fiber = Fiber(self, body, name, number, self.running if parent is None else parent)
         self.live[fiber] = None
         self.ready.append(fiber)
         return fiber

@@ -135,7 +135,7 @@ class Execution:
                 if self.scheduler.done:
                     return await self._fulfil()
                 if self._progress.notes:
-                    self._take_note()
+                    self._take_note(next(iter(self._progress.notes)), self._progress.place)
                     continue
                 if self._progress.fresh and await self._begin():
                     continue
@@ -266,14 +266,12 @@ class Execution:
                 self._pen.note(self._progress.recorder.mark(promise_id, operation))
             self._pen.note(creation)
 
-    def _take_note(self) -> None:
+    def _take_note(self, promise_id: str, place: int) -> None:
         """A choice without an effect: seen before anything else is begun, written before it has effects."""
-        promise_id = next(iter(self._progress.notes))
         note = self._progress.open[promise_id]
         assert isinstance(note, Note)
-        creation = self._progress.recorder.note(
-            promise_id, note, self.around.choose(promise_id, note), self._progress.place
-        )
+        chosen = self.around.choose(promise_id, note)
+        creation = self._progress.recorder.note(promise_id, note, chosen, place)
         if note.cancels is not None and note.gently:
             self._pen.ask_to_cancel(ask_to_cancel(note.cancels, note.cancels.partition(":")[0]))
         elif note.cancels is not None:
@@ -374,12 +372,23 @@ class Execution:
     async def _look(self, promise_ids: Sequence[str]) -> None:
         self._learn_from(await self._pen.ask([("promise.get", PromiseGet(key)) for key in promise_ids]))
 
-    async def _fulfil(self) -> Ending:
-        for promise_id in self._progress.fresh:  # nobody waits for the word that these have begun
+    def _begin_unawaited(self) -> None:
+        """The code has returned: what it started or cancelled last happens though nobody waits for that."""
+        journal = self._progress.journal
+        for promise_id in self._progress.fresh:
             operation = self._progress.open[promise_id]
             started = isinstance(operation, Call) and not operation.waits
-            if started and promise_id not in self._progress.journal.records:
+            if started and promise_id not in journal.records:
                 self._create_outside(promise_id, operation)
+        place = max(journal.order, default=0)
+        for promise_id in self._progress.notes:
+            note = self._progress.open[promise_id]
+            if isinstance(note, Note) and note.cancels is not None and not journal.knows(promise_id):
+                place += 1
+                self._take_note(promise_id, place)
+
+    async def _fulfil(self) -> Ending:
+        self._begin_unawaited()
         self._cancel_called()
         if self._progress.cancel.is_open:  # nobody has asked, and nobody will
             self._pen.cancel(self._progress.cancel.id)
