@@ -30,6 +30,7 @@ from holdfast.runtime import (
 )
 from holdfast.worker import functions as hf
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
+from holdfast.worker.payload import Payloads
 from holdfast.worker.registry import Registry
 from tests.worker.world import Hands, World, virtual, workflow
 
@@ -578,6 +579,61 @@ async def test_other_arguments_than_recorded_halt(world: World) -> None:
     said = await deployed(world, before, after)
     assert "x:1" in said
     assert "arguments" in said
+    assert "now it is given (2)" in said
+    assert "after#1" in said
+    assert line(after, 1) in said
+
+
+def line(function: Callable[..., Any], number: int) -> str:
+    """The n-th line after that of the `def`, as errors name it."""
+    return f'"{__file__}", line {function.__code__.co_firstlineno + number}'
+
+
+@virtual
+async def test_where_the_record_has_them_both_arguments_are_named_and_long_ones_are_cut(world: World) -> None:
+    async def sleeps() -> None:
+        await hf.sleep(7200)
+
+    async def sleeps_longer() -> None:
+        await hf.sleep("1d")
+
+    said = await deployed(world, sleeps, sleeps_longer)
+    assert "recorded with (about 7200)" in said
+    assert "given (86400.0)" in said
+
+
+@virtual
+async def test_the_arguments_of_a_call_are_named_as_they_were_and_as_they_are(world: World) -> None:
+    async def before() -> None:
+        await hf.call("elsewhere", "old", size=1)
+
+    async def after() -> None:
+        await hf.call("elsewhere", "new" * 1_000, size=1)
+
+    said = await deployed(world, before, after)
+    assert "recorded with ('old', size=1)" in said
+    assert "given ('newnew" in said
+    assert len(said) < 800
+
+
+@virtual
+async def test_arguments_that_only_a_codec_can_read_are_not_shown(world: World) -> None:
+    class Reversed:
+        def encode(self, raw: bytes, /) -> bytes:
+            return raw[::-1]
+
+        decode = encode
+
+    async def before() -> None:
+        await hf.call("elsewhere", "my password")
+
+    async def after() -> None:
+        await hf.call("elsewhere", "my new password")
+
+    world.payloads = Payloads(Reversed())
+    said = await deployed(world, before, after)
+    assert "other arguments" in said
+    assert "password" not in said
 
 
 @virtual
@@ -628,7 +684,37 @@ async def test_code_that_ends_before_what_is_recorded_halts(world: World) -> Non
         await hf.run(effects.do, 1)
 
     said = await deployed(world, before, after)
-    assert "x:3" in said
+    assert "x:2 was recorded as 'step do'" in said
+    assert "after x:1 ('step do', fiber after#1" in said
+    assert line(after, 1) in said
+    assert "x:3" not in said, "the first that is missing is named"
+
+
+@virtual
+async def test_code_that_fails_before_what_is_recorded_halts_and_says_where(world: World) -> None:
+    async def before() -> None:
+        await hf.promise()
+
+    async def after() -> None:
+        raise ValueError("too early")
+
+    said = await deployed(world, before, after)
+    assert "x:1 was recorded as 'promise'" in said
+    assert "ValueError" in said
+    assert line(after, 1) in said
+
+
+@virtual
+async def test_code_that_asks_for_nothing_any_more_halts_and_says_which(world: World) -> None:
+    async def before() -> None:
+        await hf.promise()
+
+    async def after() -> None:
+        pass
+
+    said = await deployed(world, before, after)
+    assert "x:1 was recorded as 'promise'" in said
+    assert line(after, 0) in said
 
 
 @virtual
@@ -647,7 +733,9 @@ async def test_code_that_waits_for_something_else_than_recorded_halts(world: Wor
         await Channel[int]("empty").receive
 
     said = await deployed(world, before, after)
-    assert "x:2" in said or "x:3" in said
+    assert "x:2 was recorded as 'step do'" in said
+    assert "_never#2" in said
+    assert line(_never, 1) in said
 
 
 @virtual
@@ -1052,11 +1140,11 @@ async def test_a_condition_that_was_not_awaited_is_an_error_and_not_true(world: 
 
     @world.workflow
     async def patches() -> str:
-        return "taken" if hf.patched("tax") else "not"
+        return "taken" if hf.patched("tax") else "not"  # pyright: ignore[reportGeneralTypeIssues]
 
     @world.workflow
     async def runs() -> str:
-        return "taken" if hf.run(effects.do, 0) else "not"
+        return "taken" if hf.run(effects.do, 0) else "not"  # pyright: ignore[reportGeneralTypeIssues]
 
     world.worker()
     for number, flow in enumerate((patches, runs)):

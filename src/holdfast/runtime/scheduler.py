@@ -23,7 +23,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed
 from holdfast.runtime.fiber import Fiber, advance
-from holdfast.runtime.future import PENDING, RESOLVED, Future, notify
+from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, notify
 from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
 from holdfast.runtime.seam import Origin, Report, Trouble, World
 from holdfast.runtime.signals import Signal
@@ -178,6 +178,18 @@ class Scheduler:
         """The line of user code that is running now. For `World.issue`, and for mismatch errors."""
         fiber = self.running.path if self.running is not None else "?"
         return diagnosis.caller(sys._getframe(1), fiber)
+
+    def places(self) -> list[Origin]:
+        """The lines at which the live fibers wait."""
+        found = [(fiber, diagnosis.innermost(fiber)) for fiber in self.live]
+        return [Origin(fiber.path, *line) for fiber, line in found if line is not None]
+
+    def failure(self) -> str | None:
+        """What the root has failed with, and the line where that was raised."""
+        if self.root is None or self.root._state != REJECTED:
+            return None
+        where = diagnosis.raised_at(self.root._trace[0])
+        return f"{type(self.root._value).__name__} (fiber {self.root.path}, {where})"
 
     # What the rest of the runtime calls, on a fiber's stack.
 

@@ -69,7 +69,7 @@ class Execution:
         self.scheduler = Scheduler(self)
         self._work = (work, args, kwargs)
         self._pen = Pen(around.client, self.id, claim.task.version, self._learn)
-        self._progress = Progress(self.promise, claim.preload, around, self.scheduler, self._pen.note)
+        self._progress = Progress(self.promise, claim.preload, around, self.scheduler, self._pen.note, work)
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._awaiting: tuple[str, ...] = ()  # what it was suspended on
         self._is_doubtful = False  # there may be news that no message told us of

@@ -15,12 +15,11 @@ each completion has a *place*.
    place, because forced completions have none and it must not move past them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.protocol.records import Promise
 from holdfast.worker.execution_errors import ReplayMismatch
-from holdfast.worker.operations import Operation
 
 PLACE: Final = "holdfast:place"
 LABEL: Final = "holdfast:op"
@@ -116,29 +115,34 @@ class Journal:
         return False if self.highest >= number else None
 
     def unasked(
-        self, place: int, count: int, asked: Mapping[str, Operation], *, ended: bool, seen: int | None = None
+        self, place: int, count: int, now: Callable[[], str], *, ended: bool, seen: int | None = None
     ) -> ReplayMismatch | None:
         """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss.
 
-        `seen` completions, if it has not been cancelled.
+        `seen` completions, if it has not been cancelled. `now` says where the code is instead.
         """
         if seen is not None and self.canceled_after is not None and self.canceled_after > seen:
-            return ReplayMismatch(
-                f"{self.root} was cancelled after {self.canceled_after} completions; now it has only {seen}"
-            )
-        missing = self.order.get(place)
-        if ended and self.highest > count:
-            missing = child_id(self.root, self.highest)
-            now = "now the code ends before it"
-        elif ended or missing is None:
+            then = f"{self.root} was cancelled after {self.canceled_after} completions"
+            return ReplayMismatch(f"{then}; {now()} after {seen}")
+        missing = None if ended else self.order.get(place)
+        if self.highest > count and (ended or missing is not None):
+            missing = self._first_after(count)
+        if missing is None:
             return None
-        else:
-            waits = [f"{key} ({operation.label!r})" for key, operation in asked.items()]
-            now = f"now the code waits for {', '.join(waits[:5]) or 'nothing'}"
-        return ReplayMismatch(f"{missing} was recorded as {self.label(missing)!r} and is next; {now}")
+        return ReplayMismatch(f"{missing} was recorded as {self.label(missing)!r} and is next; {now()}")
 
-    def check(self, promise_id: str, label: str, digest: str | None, where: object) -> Promise | None:
-        """What is recorded under this id, if it is what the code asks for now."""
+    def _first_after(self, count: int) -> str:
+        """The first recorded operation that the code has not asked for."""
+        ids = (child_id(self.root, number) for number in range(count + 1, self.highest))
+        return next((key for key in ids if self.label(key)), child_id(self.root, self.highest))
+
+    def check(
+        self, promise_id: str, label: str, digest: str | None, where: object, given: Callable[[Promise], str]
+    ) -> Promise | None:
+        """What is recorded under this id, if it is what the code asks for now.
+
+        `given` says of a record how its arguments differ.
+        """
         record = self.refusals.get(promise_id) or self.records.get(promise_id)
         if record is None:
             return None
@@ -149,7 +153,5 @@ class Journal:
                 f"{promise_id} was recorded as {recorded!r}; the code now asks for {label!r} there ({where})"
             )
         if fingerprint is not None and digest is not None and fingerprint != digest:
-            raise ReplayMismatch(
-                f"{promise_id} ({label!r}) was recorded with other arguments than it is given now ({where})"
-            )
+            raise ReplayMismatch(f"{promise_id} ({label!r}) {given(record)} ({where})")
         return record

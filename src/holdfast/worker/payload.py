@@ -132,6 +132,11 @@ class Payloads:
         """What the annotation of `function` says its value is, or Any. See signature.py."""
         return signature_of(function).returns
 
+    @property
+    def is_coded(self) -> bool:
+        """Is what is stored readable only through a codec?"""
+        return self._codec is not None
+
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """A short fingerprint of the arguments, or None when they are not all data."""
         try:

@@ -9,15 +9,17 @@
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from holdfast.protocol import limits
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate
 from holdfast.runtime import Scheduler, Timer
+from holdfast.runtime.seam import Origin
 from holdfast.worker import journal as j
 from holdfast.worker.cancellation import CancelRequest
 from holdfast.worker.execution_errors import NotRecorded, ReplayMismatch
+from holdfast.worker.mismatch import arguments_in_words, end_in_words, wait_in_words
 from holdfast.worker.operations import Call, Note, Operation, Sleep, Step
 from holdfast.worker.recording import Recorder, as_settled, read_outcome
 from holdfast.worker.surroundings import Surroundings
@@ -33,6 +35,7 @@ class Progress:
         around: Surroundings,
         scheduler: Scheduler,
         note: Callable[[PromiseCreate], None],
+        work: Callable[..., Any],
     ) -> None:
         self.journal = j.Journal(root.id, records)
         self.recorder = Recorder(root, around)
@@ -53,6 +56,8 @@ class Progress:
         self._around = around
         self._scheduler = scheduler
         self._note = note
+        self._work = work
+        self._last: tuple[str, str, Origin] | None = None  # the operation that was compared last
         self._place_recorded = max(self.journal.order, default=0)  # before this process
         self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
         self._begin_drain()
@@ -80,8 +85,14 @@ class Progress:
         return promise_id
 
     def _compare(self, promise_id: str, operation: Operation, digest: str | None) -> None:
+        where = self._scheduler.origin()
+        self._last = (promise_id, operation.label, where)
+
+        def given(record: Promise) -> str:
+            return arguments_in_words(operation, record, self._around.payloads)
+
         try:
-            self.journal.check(promise_id, operation.label, digest, self._scheduler.origin())
+            self.journal.check(promise_id, operation.label, digest, where, given)
         except ReplayMismatch as mismatch:
             self.fault = mismatch
             raise
@@ -99,7 +110,14 @@ class Progress:
         if self.fault is None:
             seen = None if self.cancel.is_seen else self._seen
             ended = self._scheduler.done
-            self.fault = self.journal.unasked(self.place, self._count, self.open, ended=ended, seen=seen)
+            self.fault = self.journal.unasked(self.place, self._count, self._now, ended=ended, seen=seen)
+
+    def _now(self) -> str:
+        """Where the code is, instead of where it was."""
+        if not self._scheduler.done or self._scheduler.deadlock is not None:
+            return wait_in_words(self._scheduler, self.open)
+        last = None if self._last is None else "{} ({!r}, {})".format(*self._last)
+        return end_in_words(self._scheduler, last, self._work)
 
     # --- seeing ----------------------------------------------------------------------------------------
 
