@@ -11,11 +11,14 @@ from collections.abc import Callable, Coroutine, Generator, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from msgspec.structs import replace
+
 from holdfast import runtime
 from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.slot import current_fiber, slot
+from holdfast.worker.attempt import current_attempt
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.errors import BadRetry, BadStepOption
 from holdfast.worker.execution import Execution
@@ -271,8 +274,11 @@ def current() -> ExecutionInfo:
     >>> async def pay(order):
     ...     ledger.write(order, token=current().token)  # which refuses a token older than one it has seen
     """
-    step = of_step.get(None) if slot.scheduler is None else None
-    return step if step is not None else _execution().info
+    info = of_step.get(None) if slot.scheduler is None else None
+    if info is None:
+        return _execution().info
+    attempt = info.attempt if info.step is None else current_attempt()  # a task has its own
+    return info if info.attempt == attempt else replace(info, attempt=attempt)
 
 
 class _ReplayFilter(logging.Filter):

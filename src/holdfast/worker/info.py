@@ -16,6 +16,8 @@ never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
 class ExecutionInfo(Struct, frozen=True):
     """Where the code is running.
 
+    `attempt`, inside a step or a task, is which attempt of it this is, from 1. In the code of a workflow it
+    counts the claims so far, which differ from replay to replay: for the log, never for an `if`.
     `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
     has seen. `step`, inside a step, is the same however often that is performed: an idempotency key. Inside a
     background task `workflow` is the task's name and `id` is its own.

@@ -61,7 +61,7 @@ class StepsUnderWay:
         self.running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
-        step.context.run(of_step.set, replace(info, step=promise_id))
+        step.context.run(of_step.set, replace(info, step=promise_id, attempt=1))
         self._around.runner.start(call, done)
 
     def take_late(self) -> list[str]:
