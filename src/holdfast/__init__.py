@@ -186,6 +186,9 @@ if TYPE_CHECKING:
         BadArguments as BadArguments,
     )
     from holdfast.worker.errors import (
+        BadId as BadId,
+    )
+    from holdfast.worker.errors import (
         BadTags as BadTags,
     )
     from holdfast.worker.errors import (
@@ -309,7 +312,7 @@ _homes = {
     "holdfast.unawaited": "ClosedTooSoon",
     "holdfast.worker.durations": "Duration",
     "holdfast.worker.errors": (
-        "BadArguments BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
+        "BadArguments BadId BadTags RemoteError StepTimedOut UndecodablePayload UnencodablePayload"
     ),
     "holdfast.worker.execution_errors": (
         "BadProvider CallCanceled CallTimedOut DuplicateWorkflow NotAWorkflow NotProvided NotRecorded "

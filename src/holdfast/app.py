@@ -32,6 +32,7 @@ from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow, check_workflow
 from holdfast.worker.signature import signature_of
+from holdfast.worker.user_ids import check_id
 from holdfast.worker.user_tags import check_user_tags
 
 P = ParamSpec("P")
@@ -205,7 +206,7 @@ class App(Declaring):
         if isinstance(workflow, str):
             name, group, timeout_s, returns = workflow, None, None, Any
             tags = check_user_tags(kwargs.pop("tags", None))
-            promise_id: str = kwargs.pop("id", None) or self._new_id(name)
+            promise_id = self._id_of(name, kwargs.pop("id", None))
             param = self.payloads.encode_call(name, args, kwargs, 0)
         else:
             check_workflow(workflow)
@@ -215,7 +216,7 @@ class App(Declaring):
             own = {parameter.name for parameter in signature.parameters or ()}
             given = None if "tags" in own else kwargs.pop("tags", None)
             tags = workflow.tags | check_user_tags(given)
-            promise_id = kwargs.pop("id", None) or self._new_id(name)
+            promise_id = self._id_of(name, kwargs.pop("id", None))
             self.providers.check(workflow.function, kwargs)
             supplied = frozenset(self.providers.wanted_by(workflow.function))
             param = self.payloads.encode_call(name, args, kwargs, workflow.version, signature, supplied)
@@ -231,18 +232,18 @@ class App(Declaring):
 
     def handle(self, id: str, returns: Any = Any) -> Handle[Any]:  # noqa: A002
         """The handle of an execution that was started elsewhere."""
-        return Handle(self, id, returns)
+        return Handle(self, check_id(id), returns)
 
     def resolve(self, promise_id: str, value: Any = None) -> Awaitable[None]:
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.
 
         Settling it again changes nothing: the first outcome stands.
         """
-        return self.do(f"the resolving of {promise_id}", self._resolve(promise_id, value))
+        return self.do(f"the resolving of {check_id(promise_id)}", self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it."""
-        return self.do(f"the rejecting of {promise_id}", self._reject(promise_id, error))
+        return self.do(f"the rejecting of {check_id(promise_id)}", self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
         await self.session.settle(promise_id, value)
@@ -262,9 +263,9 @@ class App(Declaring):
     def fresh(self) -> str:
         return fresh_end() if self._session is None else self._session.fresh()
 
-    def _new_id(self, name: str) -> str:
-        """Ids that grow with time stay together in every index."""
-        return f"{name}-{self.now():011x}{self.fresh()}"
+    def _id_of(self, name: str, given: Any) -> str:
+        """Without one, a fresh one: those that grow with time stay together in every index."""
+        return f"{name}-{self.now():011x}{self.fresh()}" if given is None else check_id(given)
 
     def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
         self._open_in_thread()

@@ -195,6 +195,7 @@ def test_wrong_arguments_are_found_where_they_are_sent(
         ({"debounce": 2}, "there is none"),
         ({"key": "k", "debounce": 2, "delay": 1}, "by itself"),
         ({"id": ""}, "cannot be used"),
+        ({"id": 17}, "id=17 is not a text"),
         ({"key": "k" * 300}, "cannot be used"),
     ],
 )

@@ -250,3 +250,35 @@ def test_an_execution_that_timed_out_is_not_taken_for_one_that_goes_on() -> None
     with pytest.raises(hf.CallTimedOut):
         own.start("waits_for_nobody").result(timeout=30)
     own.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (17, "17 is not a text"),
+        ("", "must not be empty"),
+        ("a\0b", "NUL"),
+        ("\ud800", "surrogate"),
+        ("x" * 1_025, "1025 bytes"),
+    ],
+)
+def test_an_id_that_cannot_be_used_is_refused_where_it_is_given(given: Any, why: str) -> None:
+    with World(app):
+        for use in (
+            lambda: app.start(echo, id=given),
+            lambda: app.start("echo", id=given),
+            lambda: app.handle(given),
+            lambda: app.resolve(given),
+            lambda: app.reject(given, ValueError()),
+        ):
+            with pytest.raises(hf.BadId, match=why) as caught:
+                use()
+            assert "HF5014" in str(caught.value)
+            assert len(str(caught.value)) < 300
+
+
+def test_only_none_asks_for_a_fresh_id() -> None:
+    with World(app):
+        first = app.start("echo", id=None)
+        assert first.id.startswith("echo-")
+        assert app.start("echo").id != first.id

@@ -86,11 +86,13 @@ def instant(name: str, moment: Any) -> int:
 
 
 def _text(name: str, most: int, text: Any) -> str:
+    if not isinstance(text, str):
+        raise BadOption(f"{name}={text!r} is not a text")
     try:
         check_text(name, text, most)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BadOption(f"{name}={text!r} cannot be used: {error}") from None
-    return cast(str, text)
+    except ValueError as error:
+        raise BadOption(f"{name}={text[:40]!r} cannot be used: {error}") from None
+    return text
 
 
 def _conflict(value: Any) -> OnUnique:

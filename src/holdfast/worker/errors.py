@@ -110,6 +110,13 @@ class BadStepOption(WorkerError, ValueError):
     code = "HF5014"
 
 
+class BadId(WorkerError, ValueError):
+    """An id that cannot be given to an execution or a promise."""
+
+    code = "HF5015"
+    hint = "Use a text of 1 to 1024 bytes without NUL, or leave it out for a fresh one."
+
+
 class RemoteError(HoldfastError):
     """An error of another process whose class is not known here. Its traceback there is kept as text."""
 
