@@ -364,4 +364,4 @@ def truths() -> Generator[Any, Any, list[str]]:
 def test_what_was_not_awaited_is_neither_true_nor_false() -> None:
     hand = Hand(truths)
     hand.resolve("x", 0)
-    assert all(sentence.endswith("[HF5110]") for sentence in hand.result())
+    assert all(sentence.endswith("[HF5111]") for sentence in hand.result())

@@ -1148,7 +1148,7 @@ async def test_a_condition_that_was_not_awaited_is_an_error_and_not_true(world: 
 
     world.worker()
     for number, flow in enumerate((patches, runs)):
-        with pytest.raises(NotAwaited, match=r"Await it.*HF5110"):
+        with pytest.raises(NotAwaited, match=r"Await it.*HF5111"):
             await world.run(flow, id=f"x{number}")
 
 

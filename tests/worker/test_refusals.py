@@ -273,7 +273,7 @@ def test_an_id_that_cannot_be_used_is_refused_where_it_is_given(given: Any, why:
         ):
             with pytest.raises(hf.BadId, match=why) as caught:
                 use()
-            assert "HF5014" in str(caught.value)
+            assert "HF5015" in str(caught.value)
             assert len(str(caught.value)) < 300
 
 

@@ -39,7 +39,7 @@ class NotInFiber(RuntimeError):
 class NotAwaited(TypeError):
     """A future or an operation was used as if it were its value: it stands for one that is not there yet."""
 
-    code = "HF5110"
+    code = "HF5111"
 
 
 class ForeignAwait(TypeError):

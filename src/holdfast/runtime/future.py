@@ -73,7 +73,7 @@ class Future(Generic[T_co]):
     __await__ = __iter__
 
     def __bool__(self) -> NoReturn:
-        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5110]")
+        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5111]")
 
     @property
     def settled(self) -> bool:

@@ -56,7 +56,7 @@ class Operation(Generic[T_co]):
     __await__ = __iter__
 
     def __bool__(self) -> NoReturn:
-        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5110]")
+        raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5111]")
 
     def __repr__(self) -> str:
         return f"<operation {getattr(self._function, '__qualname__', self._function)}>"
