@@ -7,12 +7,16 @@ draws new ones; `HOLDFAST_SEED=N` repeats what was printed. The campaigns draw u
 import os
 import random
 
+DRAWN = "random"
 UNASKED = "20261116"
 
 
-def chosen_seed() -> int:
-    asked = os.environ.get("HOLDFAST_SEED") or UNASKED
-    return random.SystemRandom().randrange(1, 2**32) if asked == "random" else int(asked)
+def seed_of(text: str) -> int:
+    return random.SystemRandom().randrange(1, 2**32) if text == DRAWN else int(text)
+
+
+def chosen_seed(unasked: str = UNASKED) -> int:
+    return seed_of(os.environ.get("HOLDFAST_SEED") or unasked)
 
 
 def seed_for_test() -> int:

@@ -1,10 +1,12 @@
-"""A disk that forgets: everything SQLite writes is recorded, and any instant can be cut off.
+"""A disk that forgets: everything the store writes is recorded, and any instant can be cut off.
 
-`RecordingVfs` passes all file operations on and keeps a log of them. `disk_at` rebuilds what a disk may hold
-when power fails at one point of the log: writes that were synced are there; each later one may be there,
-missing, or torn at a sector. The shared-memory index of the write-ahead log never reaches a disk.
+`RecordingVfs` passes all file operations of SQLite on and keeps a log of them; `record_zeros` does the same
+for what the store itself puts into SQLite's log. `disk_at` rebuilds what a disk may hold when power fails
+at one point of the log: writes that were synced are there; each later one may be there, missing, or torn at a
+sector. The shared-memory index of the write-ahead log never reaches a disk.
 """
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
+NAME = "holdfast.db"
 SECTOR_BYTES = 512
 
 
@@ -35,7 +38,7 @@ class Delete(Struct, frozen=True):
 
 
 class Ack(Struct, frozen=True):
-    """A caller was told that everything up to here is safe."""
+    """A caller was told that everything up to here is safe: so many commits."""
 
     number: int
 
@@ -44,12 +47,28 @@ Event = Write | Truncate | Sync | Delete | Ack
 
 
 class RecordingVfs(apsw.VFS):
-    def __init__(self, name: str) -> None:
+    """The default of its SQLite while it lives, so that SQLite's own dice fall as `chance` says."""
+
+    def __init__(self, name: str, chance: random.Random) -> None:
         self.log: list[Event] = []
-        super().__init__(name, "")
+        self._chance = chance
+        self._below = apsw.vfs_names()[0]
+        super().__init__(name, self._below, makedefault=True)
+        apsw.randomness(0)
+
+    def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
+        return self._chance.randbytes(numbytes)
+
+    def record_zeros(self, file: int, data: bytes, offset: int) -> int:
+        """As `os.pwrite` into SQLite's log."""
+        written = os.pwrite(file, data, offset)
+        self.log.append(Write(f"{NAME}-wal", offset, data[:written]))
+        return written
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802
-        return _RecordingFile(self.log, name, flags)
+        if name is None:  # a scratch file, which SQLite forgets anyway
+            return apsw.VFSFile(self._below, name, flags)
+        return _RecordingFile(self.log, self._below, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         self.log.append(Delete(Path(filename).name))
@@ -57,11 +76,11 @@ class RecordingVfs(apsw.VFS):
 
 
 class _RecordingFile(apsw.VFSFile):
-    def __init__(self, log: list[Event], name: Any, flags: list[int]) -> None:
+    def __init__(self, log: list[Event], below: str, name: Any, flags: list[int]) -> None:
         self._log = log
         text = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._name = Path(text).name
-        super().__init__("", name, flags)
+        super().__init__(below, name, flags)
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
         self._log.append(Write(self._name, offset, bytes(data)))
@@ -76,7 +95,7 @@ class _RecordingFile(apsw.VFSFile):
         self._log.append(Sync(self._name))
 
 
-def disk_at(log: list[Event], point: int, chance: random.Random) -> dict[str, bytes]:
+def disk_at(log: list[Event], point: int, chance: random.Random) -> dict[str, bytearray]:
     """What the disk may hold when power fails right after `point` events."""
     past = log[:point]
     last_sync = {event.file: index for index, event in enumerate(past) if isinstance(event, Sync)}
@@ -90,7 +109,7 @@ def disk_at(log: list[Event], point: int, chance: random.Random) -> dict[str, by
             _apply(files, event)
         else:
             _apply_in_part(files, event, chance)
-    return {name: bytes(content) for name, content in files.items()}
+    return files
 
 
 def _apply(files: dict[str, bytearray], event: Write | Truncate) -> None:

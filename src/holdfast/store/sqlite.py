@@ -45,6 +45,7 @@ from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
+OpenLog = Callable[[str], SqliteLog]
 
 # Past about this many parameters a row takes SQLite no less time any more: measured in bench/engine.py.
 parameters_per_statement_max: Final = 256
@@ -65,12 +66,13 @@ def connect(path: str) -> sqlite3.Connection:
 class SqliteFile:
     """The store itself, without a thread: call it from one thread only.
 
-    `connect` makes the connection; tests pass one whose file system can fail.
+    `connect` makes the connection, `log` opens its log; tests pass those whose file system can fail.
     """
 
-    def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
+    def __init__(self, path: str | Path, *, connect: Connect = connect, log: OpenLog = SqliteLog) -> None:
         self._path = str(path)
         self._connect = connect
+        self._open_log = log
         self._transaction: SqliteTransaction | None = None
         self._log: SqliteLog | None = None
 
@@ -93,7 +95,7 @@ class SqliteFile:
         self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
         with suppress(FileNotFoundError):  # of a database in memory
-            self._log = SqliteLog(self._path)
+            self._log = self._open_log(self._path)
         return int(now)
 
     def foreign_version(self) -> int:

@@ -11,25 +11,30 @@ its length, so before long it has all the length it needs.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 stretch_bytes: Final = 1024 * 1024
 
+Write = Callable[[int, bytes, int], int]
+
 
 class SqliteLog:
-    """The log of an open file."""
+    """The log of an open file. `write` is `os.pwrite`; tests pass one that remembers."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, stretch: int = stretch_bytes, write: Write = os.pwrite) -> None:
         self._file = os.open(f"{path}-wal", os.O_WRONLY)
         self._size = 0
+        self._stretch = stretch
+        self._write = write
 
     def make_room(self) -> None:
         """Inside a transaction that holds the write lock, before anything of it is written."""
         size = os.fstat(self._file).st_size
         if size != self._size:
             with suppress(OSError):  # a full disk, say
-                os.pwrite(self._file, bytes(stretch_bytes), size)
+                self._write(self._file, bytes(self._stretch), size)
             self._size = os.fstat(self._file).st_size
 
     def close(self) -> None:
