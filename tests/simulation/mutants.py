@@ -194,6 +194,13 @@ def fires_a_schedule_twice(patch: Patch) -> None:
     patch.setattr(schedules, "due_occurrences", due_occurrences)
 
 
+def never_fires_a_schedule(patch: Patch) -> None:
+    def due_occurrences(*rest: Any) -> list[Millis]:
+        return []
+
+    patch.setattr(schedules, "due_occurrences", due_occurrences)
+
+
 def waits_for_a_message_only(patch: Patch) -> None:
     """A caller registers once and counts on the message."""
     original = Session.__init__
@@ -342,6 +349,7 @@ MUTANTS: dict[Mutation, Where] = {
     drives_on_past_its_lease: Where(),
     creates_again_what_exists: Where(),
     fires_a_schedule_twice: Where(),
+    never_fires_a_schedule: Where(),
     waits_for_a_message_only: Where(),
     forgets_what_is_due: Where(),
     writes_without_the_fence: Where(),

@@ -94,6 +94,12 @@ class Plan(Struct, frozen=True):
             drain_s=chance.choice((0.5, 60.0)),
         )
 
+    @property
+    def time_jumps(self) -> bool:
+        """Does the clock that judges? A shared store has its own; a worker inside a node has the node's."""
+        inside = self.workers_inside and "worker clock jumps" in self.weights
+        return self.store != "shared" and (inside or "node clock jumps" in self.weights)
+
     def lines(self) -> list[str]:
         size = f"{self.nodes} node(s) on {self.store}, {self.workers} worker(s)"
         inside = " in their processes" if self.workers_inside else ""

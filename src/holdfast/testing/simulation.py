@@ -383,7 +383,7 @@ class Simulation:
     @property
     def _crashes_until(self) -> int | None:
         """What began later than this ran in peace; None when clocks cannot tell."""
-        if "node clock jumps" in self.plan.weights and self.plan.store != "shared":
+        if self.plan.time_jumps:
             return None
         if not self.plan.rates and not self.plan.weights:
             return 0
