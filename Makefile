@@ -69,7 +69,7 @@ soak: $(STAMP)  ## load on a server and its workers; memory, files, threads and 
 
 AUDIT := $(VENV)/audit
 audit: $(STAMP)  ## known vulnerabilities of every pinned dependency, and what SECURITY.md says of the sources
-	$(BIN)/ruff check --select S src
+	$(BIN)/ruff check src
 	$(BIN)/python -m pytest tests/test_security.py tests/test_supply_chain.py
 	@test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && \
 		$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1; }
