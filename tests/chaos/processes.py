@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from tests.processes import environment
@@ -133,5 +134,11 @@ def start_worker(url: str, ledger: Path, log: Path, lease_s: float) -> Process:
     return Process([sys.executable, "-m", "tests.chaos.workload", url, str(ledger), str(lease_s)], log)
 
 
-def descriptors(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+def descriptors(pid: int) -> tuple[int, int]:
+    """How many a process has, and how many of them are sockets."""
+    count = sockets = 0
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed while we look
+            sockets += os.readlink(entry.path).startswith("socket:")  # noqa: PTH115
+            count += 1
+    return count, sockets

@@ -1,8 +1,8 @@
 """Load for a long time: `python -m tests.soak.run --minutes 30` (or `make soak`).
 
 One `holdfast serve` on a SQLite file, workers that drive executions, callers that create and settle.
-Every few seconds each process is measured: memory, open files, threads, connections. After a warm-up (half of
-the time, for everything that has a bound to fill up to it) none of them may grow: the slope of memory is
+Every few seconds each process is measured: memory, sockets, other open files, threads. After a warm-up (half
+of the time, for everything that has a bound to fill up to it) none of them may grow: the slope of memory is
 tested against a bound, the rest must end where it began. What grows with the data, the file itself, is shown
 and not judged.
 """
@@ -34,7 +34,8 @@ page_bytes = 4096
 class Sample(Struct, frozen=True):
     at_s: float
     resident_bytes: int
-    descriptors: int
+    descriptors: int  # sockets are counted apart
+    sockets: int
     threads: int
     cached_bytes: int = 0  # what the store's page cache may hold by now: data, within its own bound
 
@@ -43,7 +44,8 @@ def look(pid: int, at_s: float, cached_bytes: int = 0) -> Sample:
     process = Path(f"/proc/{pid}")
     resident = int((process / "statm").read_text().split()[1]) * page_bytes
     threads = len([*(process / "task").iterdir()])
-    return Sample(at_s, resident, descriptors(pid), threads, cached_bytes)
+    opened, sockets = descriptors(pid)
+    return Sample(at_s, resident, opened - sockets, sockets, threads, cached_bytes)
 
 
 def slope(samples: list[Sample]) -> float:
@@ -64,14 +66,15 @@ def judge(name: str, samples: list[Sample], seconds: float) -> list[str]:
     if len(warm) < 8:
         return [f"{name}: only {len(warm)} samples after the warm-up"]
     complaints: list[str] = []
-    growth = slope(warm) * (warm[-1].at_s - warm[0].at_s)
-    allowed = max(growth_bytes_floor, growth_share_max * warm[0].resident_bytes * seconds / 300)
+    span_s = warm[-1].at_s - warm[0].at_s
+    growth = slope(warm) * span_s
+    allowed = max(growth_bytes_floor, growth_share_max * warm[0].resident_bytes * span_s / 300)
     if growth > allowed:
         complaints.append(
             f"{name}: memory grows, {growth / 1e6:+.1f} MB where {allowed / 1e6:.1f} are allowed"
         )
     third = max(1, len(warm) // 3)
-    for what in ("descriptors", "threads"):
+    for what in ("descriptors", "sockets", "threads"):
         early = max(getattr(sample, what) for sample in warm[:third])
         late = min(getattr(sample, what) for sample in warm[-third:])
         if late > early + 2:
@@ -80,10 +83,11 @@ def judge(name: str, samples: list[Sample], seconds: float) -> list[str]:
 
 
 def show(name: str, samples: list[Sample], seconds: float) -> None:
-    for share in (0.0, warm_up_share, 0.4, 0.6, 0.8, 1.0):
+    for share in (0.0, 0.2, 0.4, warm_up_share, 0.6, 0.8, 1.0):
         sample = min(samples, key=lambda each: abs(each.at_s - share * seconds))
         memory = f"{sample.resident_bytes / 1e6:.1f}"
-        print(f"{name:10}{sample.at_s:9.0f}{memory:>12}{sample.descriptors:8}{sample.threads:9}")
+        counts = f"{sample.descriptors:8}{sample.sockets:9}{sample.threads:9}"
+        print(f"{name:10}{sample.at_s:9.0f}{memory:>12}{counts}")
 
 
 def run(seconds: float, seed: int) -> list[str]:
@@ -102,7 +106,7 @@ def run(seconds: float, seed: int) -> list[str]:
                 time.sleep(min(sample_s, seconds / 60))
             tally = world.finish()
             file_bytes = ground.path.stat().st_size
-    print(f"{'process':10}{'second':>9}{'memory MB':>12}{'files':>8}{'threads':>9}")
+    print(f"{'process':10}{'second':>9}{'memory MB':>12}{'files':>8}{'sockets':>9}{'threads':>9}")
     complaints: list[str] = []
     for process, taken in samples.items():
         show(process, taken, seconds)
