@@ -19,7 +19,6 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from msgspec import Struct
 
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import ClientError
@@ -39,19 +38,14 @@ from holdfast.worker.fault import KnownErrors
 from holdfast.worker.payload import Payloads
 from tests.backends import NodeBackend
 from tests.conformance.every_kind import EVERY_KIND
+from tests.fuzz.more_targets import make_jobs, more_targets
 from tests.fuzz.mutation import NASTY, damage_bytes, damage_json, damage_text, to_body
+from tests.fuzz.target import MESSAGES, PROMISE, Target
 from tests.requests import get
 from tests.server.corpus import bodies
 from tests.server.http import envelope
 
 NOW = 1_700_000_000_000
-
-
-class Target(Struct, frozen=True):
-    name: str
-    make: Callable[[random.Random], Any]
-    swallow: Callable[[Any], None]
-    promised: tuple[type[BaseException], ...] = ()
 
 
 # --- envelopes, through a whole node ----------------------------------------------------------------------
@@ -74,7 +68,7 @@ def _make_body(chance: random.Random) -> bytes:
     return damage_bytes(chance.choice(_BODIES), chance, _BODIES)
 
 
-def envelopes(backend: NodeBackend) -> Target:
+def envelopes(backend: NodeBackend) -> list[Target]:
     def swallow(body: bytes) -> None:
         answer: Any = json.loads(backend.handle_bytes(body))
         replies: list[Any] = [answer] if isinstance(answer, dict) else answer
@@ -83,7 +77,7 @@ def envelopes(backend: NodeBackend) -> Target:
             assert 200 <= status < _INTERNAL, f"{status}: {reply['data']}"
             assert status in (200, 300) or isinstance(reply["data"], str), reply
 
-    return Target("envelopes", _make_body, swallow)
+    return [Target("envelopes", _make_body, swallow), Target("jobs", make_jobs, swallow)]
 
 
 # --- small parsers ----------------------------------------------------------------------------------------
@@ -242,26 +236,10 @@ def settings(folder: Path) -> Target:
 
 # --- what a client reads ----------------------------------------------------------------------------------
 
-_PROMISE: dict[str, Any] = {
-    "id": "p",
-    "state": "resolved",
-    "param": {},
-    "value": {},
-    "tags": {},
-    "timeoutAt": 1,
-    "createdAt": 0,
-    "settledAt": 1,
-}
 _HEAD = {"corrId": "r0", "status": 200, "version": "2026-04-01"}
 _REPLIES = [
-    to_body([{"kind": "promise.get", "head": _HEAD, "data": {"promise": _PROMISE}}]),
+    to_body([{"kind": "promise.get", "head": _HEAD, "data": {"promise": PROMISE}}]),
     to_body([{"kind": "promise.get", "head": _HEAD | {"status": 404}, "data": "There is none. [HF1404]"}]),
-]
-_MESSAGES = [
-    to_body(
-        {"kind": "execute", "head": {"serverUrl": "http://x"}, "data": {"task": {"id": "t", "version": 1}}}
-    ),
-    to_body({"kind": "unblock", "head": {}, "data": {"promise": _PROMISE}}),
 ]
 
 
@@ -275,7 +253,8 @@ def _swallow_message(body: bytes) -> None:
 
 def all_targets(backend: NodeBackend, folder: Path) -> list[Target]:
     return [
-        envelopes(backend),
+        *envelopes(backend),
+        *more_targets(),
         Target("addresses", _texts(*_ADDRESSES), _swallow_address, (ValueError, Refusal)),
         Target("tags", _make_tags, _swallow_tags, (ValueError,)),
         Target("cron", _make_cron, _swallow_cron, (ValueError,)),
@@ -292,7 +271,7 @@ def all_targets(backend: NodeBackend, folder: Path) -> list[Target]:
         ),
         Target(
             "messages",
-            lambda chance: damage_bytes(chance.choice(_MESSAGES), chance, _MESSAGES),
+            lambda chance: damage_bytes(chance.choice(MESSAGES), chance, MESSAGES),
             _swallow_message,
             (msgspec.DecodeError, UnicodeDecodeError),
         ),

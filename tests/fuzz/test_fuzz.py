@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
+import time
 from typing import Any
 
 import pytest
 
 from tests.fuzz.mutation import damage_bytes, damage_json
 from tests.fuzz.run import fuzz, run
-from tests.fuzz.targets import Target
-
-SEED = int(os.environ.get("HOLDFAST_SEED", "1"))  # `make fuzz` draws others
+from tests.fuzz.target import Target
+from tests.seeds import seed_for_test
 
 
 def test_no_decoder_and_no_request_meets_an_input_that_hurts_it() -> None:
-    print(f"HOLDFAST_SEED={SEED}")
-    assert [str(finding) for finding in run(0.7, SEED)] == []
+    assert [str(finding) for finding in run(0.7, seed_for_test())] == []
 
 
 def test_an_error_that_was_not_promised_is_found() -> None:
@@ -32,7 +30,14 @@ def test_an_error_that_was_not_promised_is_found() -> None:
     assert findings[0].seed.startswith("planted:1:")
 
 
-def test_a_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.run.hang_s_max", 0.05)
+    target = Target("waits", lambda _: 0, lambda _: time.sleep(60), (ValueError,))
+    _, findings = fuzz(target, 20, 1, finds_max=1)
+    assert "Hung: not swallowed" in findings[0].what
+
+
+def test_what_computes_for_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.fuzz.run.input_s_max", 0.01)
     target = Target("slow", lambda _: 0, lambda _: print(sum(range(2_000_000))), ())
     _, findings = fuzz(target, 20, 1, finds_max=1)

@@ -149,6 +149,7 @@ def test_an_exception_that_nobody_mapped_is_unhandled() -> None:
         ("rejected", {"holdfast-code": "WORKER_CRASHED"}, hf.OperationalCode.WORKER_CRASHED),
         ("rejected_canceled", {"holdfast-code": "TASK_CANCELLED"}, hf.OutcomeCode.TASK_CANCELLED),
         ("rejected_canceled", None, hf.OutcomeCode.TASK_CANCELLED),
+        ("rejected", None, hf.OperationalCode.UNHANDLED_EXCEPTION),
         ("rejected_timedout", None, hf.OutcomeCode.TASK_TIMED_OUT),
         ("pending", None, hf.RetrievalCode.RESULT_NOT_READY),
     ],
@@ -163,10 +164,28 @@ def test_what_the_engine_decides_is_an_error_with_its_code(
         assert found.data == {"task_id": "p", "worker_id": (headers or {}).get("holdfast-worker")}
 
 
+def test_a_rejection_with_empty_data_is_an_error_and_raises_nothing() -> None:
+    """As every rejection in the older dialect that says nothing."""
+    promise = Promise("p", "rejected", Value(), Value({}, ""), {}, 1, 1)
+    found = read_result(promise, int, hf.TaskError, PAYLOADS, {}).err_value
+    assert found.error_code is hf.OperationalCode.UNHANDLED_EXCEPTION
+
+
 def test_a_result_that_is_not_what_the_type_says_here_is_an_error() -> None:
     value = PAYLOADS.encode("text")
     found = read_result(Promise("p", "resolved", Value(), value, {}, 1, 1), int, hf.TaskError, PAYLOADS, {})
     assert found.err_value.error_code is hf.OperationalCode.RESULT_DESERIALIZATION_ERROR
+
+
+@pytest.mark.parametrize(
+    "value", [Value({"holdfast-code": "no code"}), PAYLOADS.encode({"code": "no code", "message": "m"})]
+)
+def test_a_result_with_a_code_that_is_none_is_an_error_and_raises_nothing(value: Value) -> None:
+    """Whoever speaks the protocol may have stored it."""
+    promise = Promise("p", "rejected", Value(), value, {}, 1, 1)
+    found = read_result(promise, int, hf.TaskError, PAYLOADS, {}).err_value
+    assert found.error_code is hf.OperationalCode.RESULT_DESERIALIZATION_ERROR
+    assert "no code" in (found.message or "")
 
 
 def test_ok_and_err_of_the_infrastructure_match_and_say_which() -> None:

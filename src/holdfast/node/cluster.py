@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.node.post_office import PostOffice
+from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import Millis, Promise
@@ -148,7 +149,9 @@ class Cluster:
     def _hear(self, text: str) -> None:
         try:
             call = _decode(text)
-        except msgspec.MsgspecError:
+            for message in (*call.executes, *call.settled):
+                parse_address(message.address)
+        except (msgspec.MsgspecError, ValueError):
             log.warning("a call that cannot be read; is a node of another version running?")
             return
         if call.sender == self.name:

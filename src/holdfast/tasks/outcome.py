@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from holdfast.protocol.records import Promise, Value
 from holdfast.tasks.codes import ContractCode, OperationalCode, OutcomeCode, RetrievalCode, as_code
+from holdfast.tasks.errors import BadCode
 from holdfast.tasks.result import TaskError, TaskResult
 from holdfast.tasks.task import Task
 from holdfast.worker import fault
@@ -93,13 +94,13 @@ def read_result(
     try:
         if promise.state == "resolved":
             return TaskResult(ok=payloads.decode(promise.value, returns))
-        if promise.state == "rejected" and promise.value.data is not None:
+        if promise.state == "rejected" and promise.value.data:
             return TaskResult(err=_stored_error(promise.value, error_type, payloads, known))
-    except UndecodablePayload as error:
+        if promise.state == "pending":
+            return failure(RetrievalCode.RESULT_NOT_READY, f"{promise.id} is not over yet")
+        return TaskResult(err=_decided(promise, error_type))
+    except (UndecodablePayload, BadCode) as error:  # whoever speaks the protocol may have stored it
         return failure(OperationalCode.RESULT_DESERIALIZATION_ERROR, error.what)
-    if promise.state == "pending":
-        return failure(RetrievalCode.RESULT_NOT_READY, f"{promise.id} is not over yet")
-    return TaskResult(err=_decided(promise, error_type))
 
 
 def failure(code: str, message: str, data: Any = None) -> AnyResult:
