@@ -219,8 +219,8 @@ def _opened(node: ast.AST, texts: set[str]) -> tuple[str, list[ast.expr]]:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_text(node, texts | {"_"})
     ):
         given = [*node.args, *(word.value for word in node.keywords)]
-        words = [_word(node.func.value), *(_word(part) for each in given for part in _parts(each))]
-        return " ".join(word or " " for word in words), [
+        fixed = [_word(node.func.value), *(_word(part) for each in given for part in _parts(each))]
+        return " ".join(word or " " for word in fixed), [
             part for each in given for part in _parts(each) if not _is_text(part, texts)
         ]
     return "", []

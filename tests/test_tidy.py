@@ -42,6 +42,14 @@ def test_nothing_durable_is_pickled_or_evaluated() -> None:
         assert not [name for name in imported if forbidden.search(name)], path
 
 
+def test_a_seed_has_one_name_and_is_chosen_in_one_place() -> None:
+    asks = re.compile(r"""environ(\.get\(|\[)\s*["'](HOLDFAST_)?(\w+_)?(SEED|COUNT)["']""")
+    found = [
+        path.name for path in sorted((ROOT / "tests").rglob("*.py")) if asks.search(path.read_text("utf-8"))
+    ]
+    assert found == ["seeds.py", "test_bad_input.py"]  # the latter: HOLDFAST_FUZZ_COUNT
+
+
 def test_no_path_of_a_development_machine_is_committed() -> None:
     private = re.compile(rb"/(root|home|work)/[a-z.]")
     for path in tracked():

@@ -23,6 +23,7 @@ from tests.chaos.faults import ON_POSTGRES, ON_SQLITE, Met
 from tests.chaos.grounds import Impossible, PostgresGround, SqliteGround
 from tests.chaos.workload import LEASE_S
 from tests.chaos.world import Tally, World
+from tests.seeds import DRAWN, chosen_seed, seed_of
 
 FAULTS_PER_ROUND = 12
 busy_share_min = 0.8  # of the faults must have met something in flight
@@ -178,9 +179,7 @@ def run(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="how many times the plan")
-    parser.add_argument(
-        "--seed", type=int, default=int(os.environ.get("HOLDFAST_SEED") or random.randrange(2**32))
-    )
+    parser.add_argument("--seed", type=seed_of, default=chosen_seed(DRAWN))
     parser.add_argument("--ground", choices=[*PLAN], action="append")
     parser.add_argument("--fault", action="append", help="NAME or NAME=COUNT: these instead of the plan")
     parser.add_argument("--tolerate-impossible", action="store_true")

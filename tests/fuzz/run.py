@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,7 +50,7 @@ class Hung(BaseException):
 
 
 @contextmanager
-def watchdog() -> Iterator[None]:
+def watchdog() -> Generator[None]:
     """An input that is not swallowed in time is interrupted; if that does not help, the process ends."""
 
     def bark(*_: object) -> NoReturn:
@@ -76,7 +76,7 @@ def fuzz(target: Target, seconds: float, seed: int, *, finds_max: int = 5) -> tu
         while time.monotonic() < until and len(findings) < finds_max:
             name = f"{target.name}:{seed}:{count}"
             if count % 1_000 == 0:
-                faulthandler.dump_traceback_later(seconds + kill_s_max, exit=True, file=sys.__stderr__)
+                faulthandler.dump_traceback_later(seconds + kill_s_max, exit=True)
             given = target.make(random.Random(name))
             count += 1
             what = swallow(target, given)

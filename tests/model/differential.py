@@ -30,6 +30,7 @@ from tests.model.generator import START, Generator, Step
 from tests.model.invariants import check_state, check_step
 from tests.model.oracle import Oracle
 from tests.model.quotas import Witness
+from tests.seeds import DRAWN, chosen_seed, seed_of
 
 SHRINK_SECONDS_MAX = 30.0
 
@@ -301,7 +302,9 @@ def open_named(name: str) -> Backend:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model.differential", description=__doc__)
     parser.add_argument("--count", type=int, default=300_000, help="operations")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    parser.add_argument(
+        "--seed", type=seed_of, default=chosen_seed(DRAWN), help="default: a new one, printed"
+    )
     parser.add_argument("--backends", default="", help="names, separated by commas")
     parser.add_argument(
         "--snap-every", type=int, default=1, help="steps between two comparisons of snapshots"
@@ -311,7 +314,7 @@ def main() -> int:
     )
     parser.add_argument("--verbose", action="store_true", help="print what was seen how often")
     options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    seed = options.seed
     names = [name for name in options.backends.split(",") if name]
     print(f"seed {seed}, {options.count} operations, oracle and {names or 'nothing else'}", flush=True)
     told = 0

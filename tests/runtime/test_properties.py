@@ -1,6 +1,6 @@
 """Random programs: the same completions give the same trace, whatever the spelling and the hash seed.
 
-`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs; the seed is in the name.
+`HOLDFAST_SEED=123 pytest tests/runtime/test_properties.py` runs other programs.
 """
 
 from __future__ import annotations
@@ -14,21 +14,28 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.random_program import trace_of, without_lines
+from tests.seeds import chosen_seed
 
-FIRST = int(os.environ.get("HOLDFAST_SEED", "20260401"))
+FIRST = chosen_seed("20260401")
 PROGRAMS_PER_TEST = 50
-SEEDS = [pytest.param(FIRST + 1000 * block, id=f"seed-{FIRST + 1000 * block}") for block in range(8)]
+BLOCKS = range(8)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_completions_give_the_same_trace(seed: int) -> None:
-    for each in range(seed, seed + PROGRAMS_PER_TEST):
+def seeds_of(block: int) -> range:
+    first = FIRST + 1000 * block
+    print(f"HOLDFAST_SEED={FIRST}")
+    return range(first, first + PROGRAMS_PER_TEST)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_same_completions_give_the_same_trace(block: int) -> None:
+    for each in seeds_of(block):
         assert trace_of(each, "async") == trace_of(each, "async"), f"seed {each}"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_both_spellings_of_a_program_give_the_same_trace(seed: int) -> None:
-    for each in range(seed, seed + PROGRAMS_PER_TEST):
+@pytest.mark.parametrize("block", BLOCKS)
+def test_both_spellings_of_a_program_give_the_same_trace(block: int) -> None:
+    for each in seeds_of(block):
         as_async = without_lines(trace_of(each, "async"))
         assert as_async == without_lines(trace_of(each, "generator")), f"seed {each}"
 

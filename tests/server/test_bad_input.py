@@ -1,6 +1,6 @@
 """Bad input over the wire: a corpus, and a seeded fuzzer. No 5xx, no traceback, no hang, flat memory.
 
-`HOLDFAST_FUZZ_SEED` and `HOLDFAST_FUZZ_COUNT` repeat or lengthen the fuzzing.
+`HOLDFAST_SEED` and `HOLDFAST_FUZZ_COUNT` repeat or lengthen the fuzzing.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.protocol.requests import KINDS
+from tests.seeds import seed_for_test
 from tests.server import corpus
 from tests.server.http import FAR, Answer, Connection, connected, envelope, get
 from tests.server.process import server_process
@@ -122,10 +123,8 @@ class Fuzzer:
 
 
 async def test_a_seeded_fuzzer_finds_no_5xx_no_hang_and_flat_memory(tmp_path: Path) -> None:
-    seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "20261115"))
     count = int(os.environ.get("HOLDFAST_FUZZ_COUNT", "6000"))
-    print(f"HOLDFAST_FUZZ_SEED={seed}")
-    fuzzer = Fuzzer(seed)
+    fuzzer = Fuzzer(seed_for_test())
     async with (
         server_process(store=f"sqlite:///{tmp_path}/h.db") as server,
         connected(server.url) as connection,

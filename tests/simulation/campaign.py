@@ -1,4 +1,4 @@
-"""Many seeds of the workloads: `python -m tests.simulation.campaign --count 20000 --seed 0`.
+"""Many seeds of the workloads: `python -m tests.simulation.campaign --first 0 --count 20000`.
 
 Each run is checked in every way there is; a batch in which some kind of fault never happened is a failure,
 too. `make simulate SEED=17` repeats one seed and prints its event log.

@@ -14,16 +14,19 @@ from holdfast.testing import Ledger, Simulation, SimulationFailure, simulate
 from holdfast.testing.faults import KINDS, Plan
 from holdfast.testing.seeds import Report, digest
 from holdfast.worker.payload import Payloads
+from tests.seeds import chosen_seed
 from tests.simulation.campaign import batch, missing_faults, play
 from tests.simulation.mutants import MUTANTS, Mutation, Where
 
 ROOT = Path(__file__).parent.parent.parent
-FIRST = int(os.environ.get("HOLDFAST_SEED", "0"))
+FIRST = chosen_seed("0")
 BATCH = 100
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + 3 * BATCH, BATCH))
-def test_nothing_is_lost_doubled_or_stuck_in_a_hundred_worlds(first: int) -> None:
+@pytest.mark.parametrize("number", range(3))
+def test_nothing_is_lost_doubled_or_stuck_in_a_hundred_worlds(number: int) -> None:
+    first = FIRST + number * BATCH
+    print(f"HOLDFAST_SEED={first}")
     report, failures = batch(range(first, first + BATCH))
     assert not failures, "\n\n".join(failure.what for failure in failures)
     assert not missing_faults(report), f"too few of {missing_faults(report)}"
@@ -100,6 +103,19 @@ def test_a_user_simulates_a_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
     report = simulate(app, two_orders, seeds=20, ledger=ledger)
     assert report.seeds == 20
     assert sum(report.faults.values()) > 100
+
+
+def test_other_seeds_are_drawn_when_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[int] = []
+
+    async def note(simulation: Simulation) -> None:
+        played.append(simulation.plan.seed)
+
+    monkeypatch.setenv("HOLDFAST_SEED", "random")
+    assert simulate(app, note, seeds=2).seeds == 2
+    assert simulate(app, note, seeds=[4]).seeds == 1
+    assert played[1] == played[0] + 1 > 1
+    assert played[2] == 4
 
 
 def test_a_failing_seed_says_how_to_repeat_it(

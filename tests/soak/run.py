@@ -22,6 +22,7 @@ from holdfast.store.sqlite import cache_bytes
 from tests.chaos.grounds import SqliteGround
 from tests.chaos.processes import descriptors
 from tests.chaos.world import World
+from tests.seeds import seed_of
 
 sample_s = 5.0
 lease_s = 20.0  # the default: this is ordinary life, not a campaign of faults
@@ -122,7 +123,7 @@ def run(seconds: float, seed: int) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=seed_of, default=1)
     arguments = parser.parse_args()
     complaints = run(arguments.minutes * 60, arguments.seed)
     for complaint in complaints:

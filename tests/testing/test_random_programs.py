@@ -7,14 +7,17 @@ import pytest
 
 from holdfast.testing.crashes import run_once
 from holdfast.testing.mortal import CrashPoint
+from tests.seeds import chosen_seed
 from tests.testing.random_workflow import app, parent
 
-COUNT = int(os.environ.get("COUNT", "60"))
-FIRST = int(os.environ.get("SEED", "0"))
+COUNT = int(os.environ.get("HOLDFAST_PROGRAMS", "60"))
+FIRST = chosen_seed("0")
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
-def test_a_crashed_execution_goes_where_its_record_leads(seed: int) -> None:
+@pytest.mark.parametrize("number", range(COUNT))
+def test_a_crashed_execution_goes_where_its_record_leads(number: int) -> None:
+    seed = FIRST + number
+    print(f"HOLDFAST_SEED={seed} HOLDFAST_PROGRAMS=1")
     calm = run_once(app, parent, (seed,), execution=f"p{seed}")
     chance = random.Random(seed)
     for _ in range(6):

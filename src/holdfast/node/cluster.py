@@ -149,8 +149,8 @@ class Cluster:
     def _hear(self, text: str) -> None:
         try:
             call = _decode(text)
-            for message in (*call.executes, *call.settled):
-                parse_address(message.address)
+            for address in [each.address for each in call.executes] + [each.address for each in call.settled]:
+                parse_address(address)
         except (msgspec.MsgspecError, ValueError):
             log.warning("a call that cannot be read; is a node of another version running?")
             return

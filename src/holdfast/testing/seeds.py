@@ -1,13 +1,14 @@
 """Many simulations, one a seed: how much was tried, and how to repeat what failed.
 
 A failing seed is told with the last lines of its event log. HOLDFAST_SEED=17 runs that seed alone and prints
-all of them.
+all of them; HOLDFAST_SEED=random draws other seeds than those of every run.
 """
 
 import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from random import SystemRandom
 from typing import Final
 
 from msgspec import Struct, field
@@ -20,6 +21,7 @@ from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure,
 from holdfast.worker.durations import Duration, parse_duration
 
 VARIABLE: Final = "HOLDFAST_SEED"
+DRAWN: Final = "random"
 lines_shown: Final = 60
 
 Look = Callable[[MemoryStore, int], list[str]]
@@ -65,10 +67,10 @@ def simulate(
 
     >>> simulate(app, orders, seeds=300, ledger=ledger)
     """
-    alone = os.environ.get(VARIABLE)
-    chosen = [int(alone)] if alone else range(seeds) if isinstance(seeds, int) else seeds
+    asked = os.environ.get(VARIABLE)
+    alone = bool(asked) and asked != DRAWN
     report = Report()
-    for seed in chosen:
+    for seed in _chosen(asked, seeds):
         if ledger is not None:
             ledger.clear()
         simulation = Simulation(
@@ -88,6 +90,15 @@ def simulate(
                 sys.stdout.write("\n".join(simulation.log.lines) + "\n")
         report.add(simulation)
     return report
+
+
+def _chosen(asked: str | None, seeds: int | Iterable[int]) -> Iterable[int]:
+    if asked and asked != DRAWN:
+        return [int(asked)]
+    if not isinstance(seeds, int):
+        return seeds
+    first = SystemRandom().randrange(2**32) if asked else 0
+    return range(first, first + seeds)
 
 
 def explained(failure: SimulationFailure, command: str) -> SimulationFailure:
