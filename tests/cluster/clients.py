@@ -33,6 +33,9 @@ KINDS = (
 )
 
 
+SHORT = 12  # operations of a caller in a round
+
+
 def request_of(kind: str, name: str, argument: Any, pid: str) -> Request:
     match kind:
         case "create":
@@ -85,7 +88,11 @@ class Caller:
         for _ in range(count):
             name = self._chance.choice(names)
             kind = self._chance.choice(KINDS)
-            if kind == "settle" and self._chance.random() < 0.7:
+            ends = kind in ("fulfil", "settle")
+            # A promise that settles early leaves nothing to fight for: the longer the round, the later.
+            if (kind == "settle" and self._chance.random() < 0.7) or (
+                ends and self._chance.random() > SHORT / count
+            ):
                 kind = "get"
             await self.ask(kind, name)
 
@@ -114,7 +121,7 @@ async def play(
     *,
     rounds: int,
     callers: int = 3,
-    each: int = 12,
+    each: int = SHORT,
     until: asyncio.Event | None = None,
 ) -> History:
     """In every round all callers of all nodes work on the same few promises at once. With `until`, as many

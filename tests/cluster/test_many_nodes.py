@@ -33,8 +33,9 @@ from tests.seeds import chosen_seed
 from tests.server.http import Connection
 from tests.server.process import start_process
 
-ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "25"))
-EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "12"))  # a caller's operations in a round
+ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "17"))  # of three promises each
+EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "133"))  # a caller's operations in a round
+SHORT_ROUNDS = max(ROUNDS, 25)
 LATEST = migrations("postgres")[-1][0]
 SEED = chosen_seed()
 
@@ -52,6 +53,7 @@ async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: 
         for operation in history
     )
     assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
+    assert sum(map(len, histories.values())) == ROUNDS * 9 * EACH
     for cell in [("acquire", 200), ("acquire", 409), ("release", 200), ("release", 409), ("fulfil", 200)]:
         assert seen[cell] >= ROUNDS // 5, f"{cell} was hardly seen: {seen}"
 
@@ -67,7 +69,7 @@ async def test_three_kinds_of_clients_on_three_nodes_agree(url: str) -> None:
             for each in raw:
                 stack.push_async_callback(each.close)
             everybody: list[Asked] = [embedded, embedded, client, client, *raw]
-            histories = await play(everybody, SEED, rounds=ROUNDS, callers=1)
+            histories = await play(everybody, SEED, rounds=SHORT_ROUNDS, callers=1)
         finally:
             for server in servers:
                 await server.stop()
@@ -99,7 +101,7 @@ async def test_a_planted_fault_is_refuted(
     plant: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
     plant(monkeypatch)
-    histories = await play(nodes, 5, rounds=ROUNDS)
+    histories = await play(nodes, 5, rounds=SHORT_ROUNDS)
     assert verdicts(histories)["refuted"] > 0
 
 
