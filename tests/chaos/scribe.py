@@ -43,7 +43,6 @@ class Scribe:
         self.created: list[str] = []
         self.settled: list[str] = []
         self.unknown = 0
-        self.late: list[float] = []
 
     def start(self) -> None:
         for thread in self._threads:

@@ -59,6 +59,10 @@ def test_an_effect_too_many_or_too_few_is_noticed() -> None:
     assert not are_effects_of("nap", 1, ["lie down", "work", "saw work", "saw late"])
 
 
+def test_a_campaign_without_a_fault_is_red() -> None:
+    assert Report().verdict() == ["no fault was played"]
+
+
 def test_a_campaign_whose_faults_met_nothing_is_red() -> None:
     report = Report()
     report.met["sqlite kill-worker"] = [Met(0), Met(3, takeover_s=1.2)]
