@@ -1,23 +1,14 @@
 """Small wrong changes to the product: the rule each one breaks, and the suite that must turn red.
 
 A mutant is a text that stands exactly once in one file, and what it becomes. The suites are the ordinary ones,
-cut down to what finds the fault soonest; beside these, `tests/model` has 26 faults planted in the oracle and
+cut down to what finds the fault soonest; beside these, `tests/model` has faults planted in the oracle and
 `tests/cluster` those planted in histories.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-
-class Mutant(Struct, frozen=True):
-    name: str
-    rule: str
-    path: str  # below src/holdfast
-    old: str
-    new: str
-    suite: str  # arguments of pytest
-
+from tests.mutants.mutant import Mutant
+from tests.mutants.task_catalogue import TASKS
 
 DIFFERENTIAL = "tests/model/test_differential.py -k every_back_end"
 
@@ -413,4 +404,4 @@ CLIENT = (
     ),
 )
 
-MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT)
+MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS)

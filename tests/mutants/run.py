@@ -21,7 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
 from tests.processes import environment
 
 ROOT = Path(__file__).parent.parent.parent

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
 from tests.mutants.run import ROOT, try_mutant
 
 QUICK = (
@@ -25,7 +28,13 @@ def test_there_are_mutants_of_every_layer() -> None:
     assert len(MUTANTS) >= 25
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     layers = {mutant.path.partition("/")[0] for mutant in MUTANTS}
-    assert layers >= {"engine", "store", "node", "worker", "runtime", "server", "client"}
+    assert layers >= {"engine", "store", "node", "worker", "runtime", "server", "client", "tasks"}
+
+
+def test_the_page_on_reliability_tells_how_many_there_are() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    [told] = re.findall(r"There are (\d+) mutants", page)
+    assert int(told) == len(MUTANTS)
 
 
 @pytest.mark.parametrize("name", QUICK)
