@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: simulate simulate-versions
-.PHONY: help demo test check format lock clean campaign-model campaign-cluster campaign-streams bench chaos fuzz mutants campaign-power soak audit sbom
+.PHONY: help demo test interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
+	chaos fuzz mutants soak audit sbom check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -24,7 +24,6 @@ demo: $(STAMP)  ## watch an order survive kill -9
 test: $(STAMP)  ## every test that fits in about ten minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-.PHONY: interop
 interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fetches them; needs npm)
 	@$(BIN)/python -m tests.interop.installation
 	HOLDFAST_INTEROP=1 $(BIN)/python -m pytest tests/interop -n 2 --dist loadgroup --durations 5 $(ARGS)
@@ -99,4 +98,5 @@ bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)
 
 clean:  ## remove everything that make created
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/interop/.cache tests/interop/ts/node_modules
+	rm -rf .venv .venv-3.* .venv3* .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/.cache holdfast.cdx.json \
+		tests/interop/.cache tests/interop/ts/node_modules
