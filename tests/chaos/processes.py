@@ -87,6 +87,7 @@ class Node:
             "stream_keep_alive_s": 1.0,
         }
         self.process: Process | None = None
+        self.clock_was_set = False
 
     def start(self) -> float:
         """Start it and wait until it is ready; the seconds that took."""
@@ -109,6 +110,7 @@ class Node:
             self.process = None
 
     def set_clock(self, offset_s: float) -> None:
+        self.clock_was_set = True
         with self._clock.open("r+b") as file:
             file.write(struct.pack("<q", int(offset_s * 1e9)))
 

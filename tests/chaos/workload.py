@@ -15,12 +15,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import holdfast as hf
+from holdfast.worker.payload import Payloads
 
 LEASE_S = 1.0
 WIDTH, DEPTH = 3, 2
 FAN = 6
-KINDS = ("tree", "saga", "fan", "approval", "nap")
+KINDS = ("tree", "saga", "fan", "approval", "nap", "errand")
+TICK_MS = 1_000
 
 
 class Replaced(Exception):
@@ -52,10 +56,11 @@ class Ledger:
         return sqlite3.connect(self.path, timeout=60, isolation_level=None)
 
     def enter(self, what: str) -> None:
-        """Once per step, by whoever has the newest token."""
+        """Once per step or background task, by whoever has the newest token."""
         info = hf.current()
+        step = info.step or info.id
         with closing(self._open()) as file:
-            file.execute("INSERT INTO tries VALUES (?, ?, ?, ?)", (info.id, info.step, what, info.token))
+            file.execute("INSERT INTO tries VALUES (?, ?, ?, ?)", (info.id, step, what, info.token))
             time.sleep(0.01)  # a kill or a freeze may fall between the try and its effect
             file.execute("BEGIN IMMEDIATE")
             newest = file.execute("SELECT max(token) FROM tries WHERE execution = ?", (info.id,)).fetchone()[
@@ -64,8 +69,8 @@ class Ledger:
             if info.token < newest:
                 file.execute("ROLLBACK")
                 raise Replaced(f"{info.id} is at {newest}, not {info.token}")
-            if file.execute("SELECT 1 FROM lines WHERE step = ?", (info.step,)).fetchone() is None:
-                file.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", (info.id, info.step, what, info.token))
+            if file.execute("SELECT 1 FROM lines WHERE step = ?", (step,)).fetchone() is None:
+                file.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", (info.id, step, what, info.token))
             file.execute("COMMIT")
 
     def lines(self) -> list[tuple[str, str]]:
@@ -141,7 +146,30 @@ def open_app(url: str, ledger: Ledger, *, lease_s: float = LEASE_S, worker: bool
         await hf.run(act, f"saw {tag}", retry=never)
         return number
 
+    @app.workflow
+    async def tick() -> None:
+        """What the schedule starts."""
+        await hf.run(act, "tick", retry=never)
+
+    @app.task(name="errand", retry=hf.RetryPolicy.fixed([0.1] * 20, retry_for=["WORKER_CRASHED"]))
+    def errand(number: int) -> int:
+        ledger.enter("errand")
+        return number + 1
+
     return app
+
+
+def schedule_of(app: hf.App) -> dict[str, Any]:
+    """The data of a schedule that starts a tick every second."""
+    return {
+        "id": "tick",
+        "cron": f"@every {TICK_MS // 1000}s",
+        "promiseId": "{{.id}}-{{.timestamp}}",
+        "promiseTimeout": 2**50,
+        "promiseParam": msgspec.to_builtins(Payloads().encode_call("tick", (), {}, 1)),
+        "promiseTags": {"resonate:target": f"poll://any@{app.settings.group}"},
+        "catchUp": 60,
+    }
 
 
 def arguments_of(kind: str, number: int) -> tuple[Any, ...]:
@@ -158,6 +186,8 @@ def result_of(kind: str, number: int) -> Any:
             return sum((number + index) ** 2 for index in range(FAN))
         case "approval":
             return "publish" if approves(number) else "refused"
+        case "errand":
+            return number + 1
         case _:
             return number
 
@@ -172,6 +202,8 @@ def effects_of(kind: str, number: int) -> list[str]:
             return [f"square {index}" for index in range(FAN)]
         case "approval":
             return ["ask", "publish"] if approves(number) else ["ask"]
+        case "errand":
+            return ["errand"]
         case _:
             return ["lie down", "work", "saw work"]
 

@@ -8,26 +8,30 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from msgspec import Struct
 
+import holdfast as hf
 from holdfast.client.errors import ClientError
 from holdfast.session import Refused
 from tests.chaos.grounds import Ground
 from tests.chaos.processes import Node, Process, start_worker
 from tests.chaos.proxy import FaultProxy
-from tests.chaos.scribe import Scribe
+from tests.chaos.scribe import Scribe, envelope, post
 from tests.chaos.workload import (
     KINDS,
     LEASE_S,
+    TICK_MS,
     Ledger,
     approves,
     are_effects_of,
     arguments_of,
     open_app,
     result_of,
+    schedule_of,
     tasks_of,
 )
 from tests.processes import eventually
@@ -35,6 +39,7 @@ from tests.processes import eventually
 WORKERS = 3
 OUTSTANDING = 10
 root_s_max = 90.0  # after the last fault
+tick_late_ms_max = 15_000  # on a machine that may be crowded
 
 
 class Tally(Struct):
@@ -46,6 +51,7 @@ class Tally(Struct):
     steps: int = 0
     repeated_tries: int = 0
     checks: int = 0
+    ticks: int = 0  # of the schedule
 
 
 class World:
@@ -67,6 +73,7 @@ class World:
             node.start()
         for proxy in self.proxies:
             proxy.__enter__()
+        self._insist("schedule.create", schedule_of(self.roots.app))
         self.workers = [self.new_worker() for _ in range(WORKERS)]
         self.scribe.start()
         self.roots.start()
@@ -143,14 +150,16 @@ class World:
         """No more faults: everything must come to its right end."""
         for node in self.nodes:
             node.wait_until_ready()
+        ended_ms = time.time_ns() // 1_000_000
+        self._insist("schedule.delete", {"id": "tick"})
         self.roots.finish(root_s_max)
         self.scribe.stop()
+        eventually(lambda: not self._open_tasks(), root_s_max)
         states = self.ground.states()
         assert not (lost := self.scribe.lost(states)), f"acknowledged and lost: {lost[:10]}"
         assert not (halves := self.scribe.halves(states)), f"half an array: {halves[:10]}"
         assert not (broken := self.ground.violations()), "\n".join(broken[:20])
-        left = {task: state for task, state in self.ground.task_states().items() if not task.startswith("w")}
-        assert not left, f"nothing should be left to do: {left}"
+        self.tally.ticks = self._check_ticks(states, ended_ms)
         self._check_effects(states)
         tries, lines = self.ledger.counts()
         tally = self.tally
@@ -160,11 +169,41 @@ class World:
         tally.steps, tally.repeated_tries = lines, tries - lines
         return tally
 
+    def _insist(self, kind: str, data: dict[str, Any]) -> None:
+        """Ask until somebody has answered."""
+
+        def is_done() -> bool:
+            try:
+                status = post(self.chance.choice(self.nodes), envelope(kind, data))["head"]["status"]
+            except (OSError, HTTPException):
+                return False
+            return status in (200, 404)
+
+        eventually(is_done, root_s_max)
+
+    def _open_tasks(self) -> dict[str, Any]:
+        return {task: state for task, state in self.ground.task_states().items() if not task.startswith("w")}
+
+    def _check_ticks(self, states: dict[str, str], ended_ms: int) -> int:
+        """It has fired at every second while it was there; a clock that was set may have skipped some."""
+        fired = sorted(int(run.partition("-")[2]) for run in states if _is_tick(run))
+        assert fired, "the schedule never fired"
+        assert all(instant % TICK_MS == 0 for instant in fired), fired
+        if not any(node.clock_was_set for node in self.nodes):
+            assert fired == [*range(fired[0], fired[-1] + 1, TICK_MS)], f"the schedule left out some: {fired}"
+            assert fired[-1] > ended_ms - tick_late_ms_max, (
+                f"the last was at {fired[-1]}, and it is {ended_ms}"
+            )
+        return len(fired)
+
     def _check_effects(self, states: dict[str, str]) -> None:
         entered: dict[str, list[str]] = defaultdict(list)
         for execution, what in self.ledger.lines():
             entered[execution].append(what)
         sizes = Counter(task.partition(":")[0] for task in self.ground.tasks())
+        for tick in filter(_is_tick, states):
+            assert states[tick] == "resolved", f"{tick} is {states[tick]}"
+            assert entered.pop(tick, []) == ["tick"], f"{tick} had other effects"
         for root in self.roots.done:
             kind, number = root.split("-")
             found = entered.pop(root, [])
@@ -175,12 +214,16 @@ class World:
         assert not (twice := self.ledger.tried_twice()), f"one holder began a step twice: {twice}"
 
 
+def _is_tick(promise_id: str) -> bool:
+    return promise_id.startswith("tick-") and ":" not in promise_id
+
+
 class Roots(threading.Thread):
     """Starts executions, always a few at a time, and compares each result with its closed form."""
 
     def __init__(self, urls: str, ledger: Ledger) -> None:
         super().__init__(name="roots", daemon=True)
-        self._app = open_app(urls, ledger, worker=False)
+        self.app = open_app(urls, ledger, worker=False)
         self._feeding = threading.Event()
         self._feeding.set()
         self._abandoned = threading.Event()
@@ -194,7 +237,7 @@ class Roots(threading.Thread):
         asyncio.run(self._main())
 
     async def _main(self) -> None:
-        async with self._app:
+        async with self.app:
             tasks: set[asyncio.Task[None]] = set()
             number = 0
             while not self._abandoned.is_set() and (self._feeding.is_set() or tasks):
@@ -229,15 +272,29 @@ class Roots(threading.Thread):
     async def _result(self, kind: str, number: int, root: str) -> Any:
         while True:
             try:
-                return await self._app.start(kind, *arguments_of(kind, number), id=root)
+                if kind == "errand":
+                    return await self._errand(number, root)
+                return await self.app.start(kind, *arguments_of(kind, number), id=root)
             except ClientError as error:
                 self.troubles[type(error).__name__] += 1
                 await asyncio.sleep(0.1)
 
+    async def _errand(self, number: int, root: str) -> Any:
+        """A background task: the same id again is the same task."""
+        while True:
+            sent = await cast("Any", self.app.tasks.find("errand")).with_options(id=root).send_async(number)
+            result = await sent.ok_value if sent.is_ok else None
+            if result is not None and result.is_ok:
+                return result.ok_value
+            if result is not None and not isinstance(result.err_value.error_code, hf.RetrievalCode):
+                return result.err_value
+            self.troubles["errand"] += 1
+            await asyncio.sleep(0.1)
+
     async def _answer(self, root: str, number: int) -> None:
         while True:
             try:
-                await self._app.resolve(f"{root}:2", approves(number))
+                await self.app.resolve(f"{root}:2", approves(number))
                 return
             except (Refused, ClientError):
                 await asyncio.sleep(0.05)
