@@ -74,6 +74,12 @@ def test_callbacks_and_listeners_are_registered(data: Data) -> None:
 # --- tasks -------------------------------------------------------------------------------------------
 
 
+def test_a_task_that_could_not_be_suspended_is_not_said_to_be(run: Run) -> None:
+    refused = run("tasks", "suspend", "no-such-task", "--version", "7", "a")
+    assert (refused.code, refused.out) == (1, "")
+    assert "HF1102" in refused.err
+
+
 def test_a_task_goes_its_whole_way(run: Run, data: Data) -> None:
     assert data("tasks", "create", "whole", "--pid", "me", "--ttl", "5m")["task"]["version"] == 1
     assert "ttl" in run("tasks", "get", "whole").out

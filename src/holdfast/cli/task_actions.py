@@ -19,6 +19,7 @@ from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import (
     AcquireReply,
     ClaimReply,
+    Empty,
     FenceReply,
     HeartbeatReply,
     PreloadReply,
@@ -147,6 +148,7 @@ async def suspend(session: Session, arguments: argparse.Namespace) -> None:
         else:
             print_line("Not suspended: one of them has settled already, so the task is still yours.")
         return
+    expect(reply, Empty)
     print_done(arguments.json)
 
 
