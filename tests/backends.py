@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, run_group
 from holdfast.node.post_office import PostOffice
-from holdfast.node.rpc import answer, reply_to
+from holdfast.node.rpc import answer, answer_all, reply_to
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import DebugReset, Request
-from holdfast.protocol.wire import decode_body, encode_replies, encode_reply
+from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply
 from holdfast.store.interface import Result, Store, SyncStore, Work
 from holdfast.store.memory import MemoryStore
 from holdfast.store.postgres import PostgresStore
@@ -58,6 +59,12 @@ class NodeBackend:
 
     def handle_bytes(self, body: bytes) -> bytes:
         return self._loop.run_until_complete(answer(self._node, body))
+
+    def handle_within(self, scope: str, body: Body) -> Any:
+        """As a server asks for a caller whose token covers no more than a prefix."""
+        item = with_scope(decode_body(json.dumps(body).encode()), scope)
+        [envelope] = self._loop.run_until_complete(answer_all(self._node, [item]))
+        return json.loads(encode_reply(envelope))
 
     def handle(self, body: Body) -> Any:
         return json.loads(self.handle_bytes(json.dumps(body).encode()))
@@ -117,8 +124,13 @@ class DirectBackend:
         self._office = PostOffice()
         self._office.pause()
 
+    def handle_within(self, scope: str, body: Body) -> Any:
+        return self._answer(with_scope(decode_body(msgspec.json.encode(body)), scope))
+
     def handle(self, body: Body) -> Any:
-        decoded = decode_body(msgspec.json.encode(body))
+        return self._answer(decode_body(msgspec.json.encode(body)))
+
+    def _answer(self, decoded: Request | Refused | list[Request | Refused]) -> Any:
         items = decoded if isinstance(decoded, list) else [decoded]
         requests = [item for item in items if isinstance(item, Request)]
         moment = Moment(0, Rules(), debug=True, waiting=self._office.waiting)
@@ -135,6 +147,11 @@ class DirectBackend:
     def close(self) -> None:
         self._store.close()
         self._folder.cleanup()
+
+
+def with_scope(item: Request | Refused | list[Request | Refused], scope: str) -> Request:
+    assert isinstance(item, Request)
+    return replace(item, scope=scope)
 
 
 def open_backend(name: str, *, debug: bool = True) -> NodeBackend:

@@ -41,6 +41,13 @@ class OracleBackend:
     def handle_bytes(self, body: bytes) -> bytes:
         return json.dumps(self.handle(read_json(body))).encode()
 
+    def handle_within(self, scope: str, body: Any) -> Any:
+        self._oracle.scope = scope
+        try:
+            return self._oracle.handle(body)
+        finally:
+            self._oracle.scope = None
+
     def close(self) -> None:
         pass
 

@@ -61,6 +61,19 @@ def test_a_claim_on_empty_queues_hands_out_nothing(wire: Wire) -> None:
     assert wire.claim("nobody", "workers") == []
 
 
+def test_a_claim_is_granted_only_what_the_scope_of_its_caller_covers(wire: Wire) -> None:
+    every = ["b:1", "admin", "a", "ab:1", "a:1", "a-1", "a.1", "a/1"]
+    for name in every:
+        wire.now += 1
+        wire.create(name, target=WORKERS)
+    with wire.within("a"):
+        assert names(wire.claim(count=10)) == ["a", "a:1", "a-1", "a.1", "a/1"]
+        assert names(wire.claim(count=10)) == []
+    with wire.within("ab:"):
+        assert names(wire.claim(count=10)) == ["ab:1"]
+    assert names(wire.claim(count=10)) == ["b:1", "admin"]
+
+
 def test_a_claim_takes_no_more_than_it_asks_for(wire: Wire) -> None:
     for number in range(5):
         wire.create(f"t{number}", target=WORKERS)

@@ -43,6 +43,8 @@ class Backend(Protocol):
 
     def handle_bytes(self, body: bytes) -> bytes: ...
 
+    def handle_within(self, scope: str, body: Any) -> Any: ...
+
     def close(self) -> None: ...
 
 
@@ -95,6 +97,7 @@ class Wire:
         self.backend = backend
         self.now = T0
         self.version = A
+        self.scope: str | None = None
         self._sent = 0
 
     # -- envelopes ----------------------------------------------------------------------------------------
@@ -107,6 +110,15 @@ class Wire:
             yield
         finally:
             self.version = before
+
+    @contextmanager
+    def within(self, scope: str | None) -> Generator[None]:
+        """For a few lines, be somebody who may touch only what a prefix covers."""
+        before, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = before
 
     def envelope(
         self,
@@ -137,9 +149,14 @@ class Wire:
         corr_id: str | None = None,
     ) -> Answer:
         request = self.envelope(kind, data, now=now, version=version, corr_id=corr_id)
-        answer = answer_of(self.backend.handle(request))
+        answer = answer_of(self._ask(request))
         check_reply(request, answer)
         return answer
+
+    def _ask(self, request: Json) -> Any:
+        if self.scope is None:
+            return self.backend.handle(request)
+        return self.backend.handle_within(self.scope, request)
 
     def batch(self, *requests: tuple[str, Json]) -> list[Answer]:
         """Several requests in one array, one commit."""

@@ -94,6 +94,11 @@ def check_address(value: object, name: str) -> str:
     return address
 
 
+def reaches(scope: str, name: str) -> bool:
+    """Does a prefix cover a name? It ends where a delimiter stands."""
+    return re.fullmatch(re.escape(scope) + r"((?<=[-./:]).*|[-./:].*)?", name, re.DOTALL) is not None
+
+
 def group_of(address: str, *, casts: tuple[str, ...] = ("any", "uni")) -> str | None:
     """The group of a poll address, None for any other address or cast."""
     match = ADDRESS.fullmatch(address)

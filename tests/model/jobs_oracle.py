@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.model import fields
+
 Json = dict[str, Any]
 Seen = tuple[int, Any]
 
@@ -173,6 +175,8 @@ class JobsOracle:
         if holder is not None:
             how = data.get("onUnique", "existing")
             running = holder["started"] is not None
+            if not self.reaches(data, holder):
+                return 409, None
             if how == "existing":
                 return 200, self.see_promise(holder, now)
             if how == "reject" or (how == "replace" and running):
@@ -195,6 +199,10 @@ class JobsOracle:
         self.write_end(born, now)
         return 200, self.see_promise(born, now)
 
+    def reaches(self, data: Json, job: Json) -> bool:
+        """May the caller know of this job?"""
+        return data.get("scope") is None or fields.reaches(data["scope"], job["id"])
+
     def holder(self, data: Json, now: int) -> Json | None:
         if data.get("unique") is None:
             return None
@@ -215,6 +223,7 @@ class JobsOracle:
             for job in self.jobs.values()
             if job["state"] == "pending" and not job["parked"] and not self.over(job, now)
             and job["queue"] == data["queue"] and job["priority"] <= data.get("ceiling", 10**6)
+            and self.reaches(data, job)
         )  # fmt: skip
         granted: list[tuple[str, int]] = []
         for _, _, name in ready:

@@ -88,6 +88,7 @@ class Oracle(Machine):
     def __init__(self, *, retry_ms: int = 30_000, debug: bool = True) -> None:
         super().__init__(retry_ms=retry_ms)
         self.debug = debug
+        self.scope: str | None = None
         self.now = 0  # used when a request carries no debug time
 
     # ---------------------------------------------------------------------------------------- envelopes
@@ -334,6 +335,7 @@ class Oracle(Machine):
             and not task.parked  # Open: parking ends with the sweep, not when its instant passes.
             and self.live(task.id, call.now)
             and fields.group_of(task.target, casts=("any",)) in groups
+            and (self.scope is None or fields.reaches(self.scope, task.id))
         ]
         claimed = sorted(claimable, key=rank)[:count]
         for task in claimed:

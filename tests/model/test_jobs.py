@@ -20,6 +20,8 @@ from tests.seeds import seed_for_test
 
 OPERATIONS = int(os.environ.get("HOLDFAST_JOBS_OPS", "6000"))
 QUEUES = ("mail", "slow")
+STEMS = ("j", "j-", "j.k", "jé/", "é:")
+SCOPES = ("j", "j-", "jé", "é", "é:")
 KINDS = (
     ["create"] * 7 + ["task.claim"] * 8 + ["task.start"] * 3 + ["task.fulfill"] * 3 + ["task.fail"] * 5
     + ["task.release"] * 2 + ["task.cancel", "promise.settle", "task.halt", "task.continue", "task.continue"]
@@ -73,6 +75,7 @@ class Dice:
         if kind == "task.claim":
             data = {"queue": chance.choice(QUEUES), "count": chance.randint(1, 3), "pid": chance.choice("vw")}
             data |= {"ttl": chance.choice([50, 1_000, 60_000]), "start": chance.random() < 0.5}
+            data |= {"scope": chance.choice(SCOPES)} if chance.random() < 0.2 else {}
             return kind, data | ({"ceiling": chance.choice([-1, 0, 1])} if chance.random() < 0.2 else {})
         if kind == "queue.set":
             return kind, {"name": chance.choice(QUEUES), **self._limits()}
@@ -83,7 +86,9 @@ class Dice:
     def _creation(self) -> Json:
         chance = self._chance
         self._made += 1
-        data: Json = {"id": f"j{self._made:05}", "queue": chance.choice(QUEUES)}
+        data: Json = {"id": f"{chance.choice(STEMS)}{self._made:05}", "queue": chance.choice(QUEUES)}
+        if chance.random() < 0.2:
+            data["scope"] = chance.choice(SCOPES)
         data["timeout"] = self.now + chance.choice([500, 5_000, 10**9, 10**9])
         if chance.random() < 0.5:
             data["goodUntil"] = self.now + chance.choice([-5, 0, 1, 50, 400, 3_000, 3_000, 100_000, 10**6])
@@ -154,7 +159,8 @@ class Store:
     def handle(self, kind: str, data: Json, now: int) -> Seen:
         wire = self.wire
         wire.now = now
-        answer = self._send(kind, data)
+        with wire.within(data.get("scope")):
+            answer = self._send(kind, data)
         if answer.status >= 400:
             return answer.status, None
         if kind == "task.claim":
@@ -168,7 +174,7 @@ class Store:
     def _send(self, kind: str, data: Json) -> Answer:
         wire = self.wire
         if kind == "create":
-            spec = dict(data)
+            spec = {key: value for key, value in data.items() if key != "scope"}
             name, timeout = spec.pop("id"), spec.pop("timeout")
             return wire.enqueue(name, timeout_at=timeout, **spec)
         if kind == "task.claim":

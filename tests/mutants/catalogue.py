@@ -346,9 +346,17 @@ SERVER = (
     Mutant(
         "a prefix covers whatever begins like it",
         "a prefix ends at a delimiter",
-        "server/grants.py",
-        "        return len(name) == len(prefix) or prefix[-1] in delimiters or name[len(prefix)] in delimiters",
-        "        return True",
+        "protocol/ids.py",
+        "    return name.startswith(prefix) and (len(name) <= edge or name[edge] in delimiters)",
+        "    return name.startswith(prefix)",
+        "tests/server/test_auth.py",
+    ),
+    Mutant(
+        "the scope of a caller is not handed on",
+        "a prefix holds for what a request finds without naming it",
+        "server/access.py",
+        "    return replace(item, data=data, scope=grant.prefix)",
+        "    return replace(item, data=data)",
         "tests/server/test_auth.py",
     ),
     Mutant(

@@ -121,6 +121,12 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("promise.create", create("a:1", "poll://any@queue.b", tags={"holdfast:job": "{}"})),
     ("promise.create", create("b", "poll://any@queue.a", tags={"holdfast:job": "{}"})),
     ("task.claim", {"groups": ["queue.a", "queue.b"], "count": 1, "pid": "p", "ttl": 1}),
+    _schedule(
+        promiseTags={
+            "resonate:target": "poll://any@queue.a",
+            "holdfast:job": json.dumps({"unique": "k", "onUnique": "replace"}),
+        }
+    ),
     ("queue.get", {"name": "b"}),
     ("queue.set", {"name": "admin"}),
     ("queue.pause", {"name": "b", "paused": True}),
@@ -140,6 +146,22 @@ async def test_no_request_reaches_past_its_prefix() -> None:
             assert "[HF3102]" in answer.json["data"]
         after = await post(server.url, envelope("debug.snap", {}), bearer("admin-secret"))
         assert after.json["data"] == before.json["data"]
+
+
+async def test_a_prefix_holds_for_what_a_request_finds_without_naming_it() -> None:
+    job = {"holdfast:job": '{"unique": "k", "onUnique": "replace"}'}
+    async with running(guarded) as server:
+
+        async def ask(kind: str, data: dict[str, Any], token: str) -> Any:
+            return (await post(server.url, envelope(kind, data), bearer(token))).json
+
+        for foreign in (create("b:1", "poll://any@a"), create("b:2", "poll://any@queue.a", tags=job)):
+            await ask("promise.create", foreign, "admin-secret")
+        claim = {"groups": ["a", "queue.a"], "count": 5, "pid": "p", "ttl": 1_000}
+        assert (await ask("task.claim", claim, "a-secret-1"))["data"]["tasks"] == []
+        taken = await ask("promise.create", create("a:2", "poll://any@queue.a", tags=job), "a-secret-1")
+        assert (taken["head"]["status"], "b:2" in taken["data"]) == (409, False)
+        assert len((await ask("task.claim", claim, "admin-secret"))["data"]["tasks"]) == 2
 
 
 async def test_every_kind_of_request_is_in_the_list_of_foreign_ones() -> None:

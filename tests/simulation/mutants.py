@@ -173,11 +173,11 @@ def heed_nothing(*_: Any) -> None:
 def creates_again_what_exists(patch: Patch) -> None:
     """A second promise.create resets the promise."""
 
-    def create(action: PromiseCreate, target: Any, dialect: Any, ws: WorkingSet, now: Millis) -> Promise:
+    def create(request: Request, action: PromiseCreate, target: Any, ws: WorkingSet, now: Millis) -> Promise:
         existing = ws.promise(action.id)
         if existing is not None and existing.state != "pending" and action.settle is None:
             ws.put_promise(replace(existing, state="pending", settled_at=None))
-        return original(action, target, dialect, ws, now)
+        return original(request, action, target, ws, now)
 
     original = promises.create_promise
     patch.setattr(promises, "create_promise", create)

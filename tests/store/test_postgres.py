@@ -225,6 +225,7 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.LOCK_GATES, [ids]),
         (sql.OFFERS, ["many", 1, 10, 0, []]),
         (sql.OFFERS, ["many", 1, 10, 0, ["full"]]),
+        (sql.OFFERS_WITHIN, ["many", 1, 10, 0, [], 4, "many", 5]),
         (sql.HELD, [["many"]]),
         (sql.COUNT_QUEUE, ["many"] * 4),
         (sql.DUE_PROMISES, [1, 100]),

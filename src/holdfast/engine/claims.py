@@ -119,10 +119,11 @@ class Gate:
 class ClaimPlan:
     """The search for what one claim is given. Ask `counts`, then `next_scan` until there is none."""
 
-    def __init__(self, data: TaskClaim, ws: WorkingSet, now: Millis) -> None:
+    def __init__(self, data: TaskClaim, scope: str | None, ws: WorkingSet, now: Millis) -> None:
         self._count = data.count
         self._ceiling = limits.priority_max if data.ceiling is None else data.ceiling
         self._groups = tuple(dict.fromkeys(data.groups))
+        self._scope = scope
         self._now = now
         self._limit = data.count
         self._rounds = 0
@@ -161,7 +162,9 @@ class ClaimPlan:
             for group, gate in self.gates.items()
             if gate.saturated and group in groups
         }
-        return ClaimScan(groups, self._now, self._limit, ceiling=self._ceiling, without=without)
+        return ClaimScan(
+            groups, self._now, self._limit, ceiling=self._ceiling, without=without, scope=self._scope
+        )
 
     def consider(self, found: list[str], ws: WorkingSet) -> None:
         """Of these, in this order, choose what there is room for. Their records are loaded."""

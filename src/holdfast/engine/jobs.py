@@ -10,6 +10,7 @@ from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse, view_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import KeyTaken, TaskRunning
+from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import TASK_CANCELLED, TASK_EXPIRED, WORKER_CRASHED, OnUnique
 from holdfast.protocol.records import NOTHING, Millis, Promise, Task, Value
 
@@ -138,7 +139,9 @@ def cancel(task: Task, ws: WorkingSet, now: Millis) -> Promise:
     )
 
 
-def make_room(unique: str, on_unique: OnUnique, ws: WorkingSet, now: Millis) -> Promise | None:
+def make_room(
+    unique: str, on_unique: OnUnique, scope: str | None, ws: WorkingSet, now: Millis
+) -> Promise | None:
     """See to it that a new job can hold a unique key; or answer with the holder the caller gets instead."""
     holder = ws.holder_of(unique)
     task = None if holder is None else ws.task(holder)
@@ -147,6 +150,8 @@ def make_room(unique: str, on_unique: OnUnique, ws: WorkingSet, now: Millis) -> 
     if not is_open(task, now):
         write_end(task, ws, now)
         return None
+    if scope is not None and not is_covered(task.id, scope):
+        raise KeyTaken(unique.partition("/")[2], None)
     if on_unique == "existing":
         return view_promise(promise_of(task, ws), now)
     is_running = task.started_at is not None

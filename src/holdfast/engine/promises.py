@@ -39,7 +39,7 @@ def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Repl
 
 def create(request: Request, data: PromiseCreate, ws: WorkingSet, now: Millis) -> Reply:
     target = target_of(data.tags, request.dialect)
-    return Reply(200, PromiseReply(create_promise(data, target, request.dialect, ws, now)))
+    return Reply(200, PromiseReply(create_promise(request, data, target, ws, now)))
 
 
 def target_of(entries: dict[str, str], dialect: Dialect) -> str | None:
@@ -59,7 +59,7 @@ def target_of(entries: dict[str, str], dialect: Dialect) -> str | None:
 
 
 def create_promise(
-    data: PromiseCreate, target: str | None, dialect: Dialect, ws: WorkingSet, now: Millis
+    request: Request, data: PromiseCreate, target: str | None, ws: WorkingSet, now: Millis
 ) -> Promise:
     """The promise with this id: the one that exists, or a new one, with its task offered.
 
@@ -91,10 +91,10 @@ def create_promise(
         )
         ws.put_promise(settled)
         return settled
-    if (holder := held_key(data.tags, target, ws, now)) is not None:
+    if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
         return holder
     promise, task = new_promise(
-        data.id, data.param, data.tags, data.timeout_at, data.ikc, target, dialect, ws, now, now
+        data.id, data.param, data.tags, data.timeout_at, data.ikc, target, request.dialect, ws, now, now
     )
     if task is not None and is_open(task, now):
         offer(task, ws, now, rest_until=tags.delay_of(data.tags) or 0)
@@ -103,14 +103,16 @@ def create_promise(
     return promise
 
 
-def held_key(entries: dict[str, str], target: str | None, ws: WorkingSet, now: Millis) -> Promise | None:
+def held_key(
+    entries: dict[str, str], target: str | None, scope: str | None, ws: WorkingSet, now: Millis
+) -> Promise | None:
     """The promise of the job that holds the unique key of this one, if that is what the caller gets."""
     if not entries or tags.JOB not in entries or target is None:
         return None
     spec = tags.job_of(entries)
     if spec is None or spec.unique is None:
         return None
-    return make_room(unique_name(target, spec.unique), spec.on_unique, ws, now)
+    return make_room(unique_name(target, spec.unique), spec.on_unique, scope, ws, now)
 
 
 def check_creation_key(existing: Promise, ikc: str | None) -> None:

@@ -75,6 +75,7 @@ class ClaimScan(Struct, frozen=True):
     view: bool = False
     ceiling: int = limits.priority_max
     without: dict[str, tuple[str, ...]] = {}  # keys of a group's jobs that are left out
+    scope: str | None = None  # only ids that this prefix covers
 
 
 class LeaseScan(Struct, frozen=True):

@@ -141,7 +141,7 @@ def _fire_one(entry: ScheduleEntry, promise_id: str, occurrence: Millis, ws: Wor
 def _is_taken(entries: dict[str, str], target: str | None, ws: WorkingSet, now: Millis) -> bool:
     """Does another job hold the unique key of this occurrence, so that it is left out?"""
     try:
-        return held_key(entries, target, ws, now) is not None
+        return held_key(entries, target, None, ws, now) is not None
     except (KeyTaken, TaskRunning):
         return True
 

@@ -307,7 +307,7 @@ def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Rep
     held_task(data.id, data.version, ws, now)
     try:
         if isinstance(action, CreateAction):
-            promise = create_promise(action.data, target, request.dialect, ws, now)
+            promise = create_promise(request, action.data, target, ws, now)
         else:
             promise = settle_promise(action.data, ws, now)
         inner = Reply(200, PromiseReply(promise))

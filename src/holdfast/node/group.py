@@ -164,7 +164,7 @@ class _Commit:
             ws.found = yield Find(scan)
             yield Load(ws, _found_footprint(scan, set(ws.found)))
         if isinstance(request.data, TaskClaim):
-            yield from self._plan_claim(request.data, now)
+            yield from self._plan_claim(request.data, request.scope, now)
         elif isinstance(request.data, queue_kinds):
             yield from self._count_queues(request.data)
         for _ in range(reloads_max):
@@ -178,14 +178,14 @@ class _Commit:
         log.error("a request asked for more and more records", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
 
-    def _plan_claim(self, data: TaskClaim, now: Millis) -> Work[None]:
+    def _plan_claim(self, data: TaskClaim, scope: str | None, now: Millis) -> Work[None]:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
         unknown = {name for group in data.groups if (name := queue_of(group)) is not None} - ws.queues.keys()
         if unknown:
             yield Load(ws, Footprint(gates=unknown))
-        ws.plan = plan = ClaimPlan(data, ws, now)
+        ws.plan = plan = ClaimPlan(data, scope, ws, now)
         if plan.held_scan is not None:
             plan.count((yield Find(plan.held_scan)))
         while (scan := plan.next_scan()) is not None:

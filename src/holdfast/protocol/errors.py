@@ -113,8 +113,9 @@ class KeyTaken(Refusal):
     status = 409
     hint = "Wait for it to end, cancel it, or send with another way to treat unique keys."
 
-    def __init__(self, unique: str, holder: str) -> None:
-        super().__init__(f"The unique key {unique!r} is held by the task {holder!r}")
+    def __init__(self, unique: str, holder: str | None) -> None:
+        who = "a task that is not yours" if holder is None else f"the task {holder!r}"
+        super().__init__(f"The unique key {unique!r} is held by {who}")
 
 
 class TaskOver(Refusal):

@@ -1,4 +1,8 @@
-"""What an id says about the execution that it belongs to."""
+"""What an id says about the execution that it belongs to, and about who may touch it."""
+
+from typing import Final
+
+delimiters: Final = "-./:"
 
 
 def root_of(record_id: str) -> str:
@@ -9,3 +13,14 @@ def root_of(record_id: str) -> str:
 def lies_within(record_id: str, root: str) -> bool:
     """Is it the root itself, or below it: `root:3`, `root.a`?"""
     return record_id.startswith(root) and record_id[len(root) : len(root) + 1] in ("", ":", ".")
+
+
+def is_covered(name: str, prefix: str) -> bool:
+    """Is it the prefix, or does it go on after a delimiter? `a` covers `a` and `a:1`, not `admin`."""
+    edge = edge_of(prefix)
+    return name.startswith(prefix) and (len(name) <= edge or name[edge] in delimiters)
+
+
+def edge_of(prefix: str) -> int:
+    """Where in a covered name a delimiter stands, unless it ends before: in the prefix or right behind it."""
+    return len(prefix) - 1 if prefix[-1] in delimiters else len(prefix)

@@ -1,7 +1,8 @@
 """Holds a request to its caller's grant: every id, target, address and group in it.
 
 Searches are not refused but filtered: they find what is covered. Lineage tags count as ids, because they
-decide which promises are sent along with a task.
+decide which promises are sent along with a task. What a request finds without naming it (the tasks of a
+claim, who holds a unique key) the engine holds to the grant: the request carries its prefix as `scope`.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ def restrict(item: Request | Refused, grant: Grant | Refusal) -> Request | Refus
         data = _restrict(item.kind, item.data, grant)
     except Refusal as refusal:
         return Refused(item.kind, item.corr_id, item.version, refusal)
-    return item if data is item.data else replace(item, data=data)
+    return replace(item, data=data, scope=grant.prefix)
 
 
 def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
@@ -137,6 +138,14 @@ def _check_schedule(data: ScheduleCreate, grant: Grant) -> None:
     example = data.promise_id.replace("{{.id}}", data.id).replace("{{.timestamp}}", "0")
     grant.require("promiseId", example)
     _check_tags(data.promise_tags, grant)
+    _check_unique(data.promise_tags)
+
+
+def _check_unique(entries: Mapping[str, str]) -> None:
+    """A schedule fires later, when nobody knows any more whose it is."""
+    job = tags.job_of(entries)
+    if job is not None and job.on_unique in ("replace", "debounce"):
+        raise Forbidden(f"A schedule whose tasks {job.on_unique} others needs the role admin")
 
 
 _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {

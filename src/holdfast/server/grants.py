@@ -9,10 +9,10 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.protocol.address import Poll, parse_address
+from holdfast.protocol.ids import delimiters, is_covered
 from holdfast.protocol.jobs import queue_of
 from holdfast.server.errors import Forbidden
 
-delimiters: Final = "-./:"
 _last: Final = "\U0010ffff"
 
 
@@ -26,12 +26,7 @@ class Grant(Struct, frozen=True):
         return not self.prefix
 
     def covers(self, name: str) -> bool:
-        prefix = self.prefix
-        if not prefix:
-            return True
-        if not name.startswith(prefix):
-            return False
-        return len(name) == len(prefix) or prefix[-1] in delimiters or name[len(prefix)] in delimiters
+        return not self.prefix or is_covered(name, self.prefix)
 
     def require(self, what: str, name: str) -> None:
         if not self.covers(name):

@@ -24,7 +24,7 @@ from holdfast.engine.scans import (
 )
 from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group, poll_group
-from holdfast.protocol.ids import root_of
+from holdfast.protocol.ids import is_covered, root_of
 from holdfast.protocol.jobs import Queue, queue_group, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.store.interface import (
@@ -232,6 +232,7 @@ class MemoryStore:
                     and task.priority <= scan.ceiling
                     and (group := claim_group(task.target)) in groups
                     and (task.job is None or task.job.key not in scan.without.get(group or "", ()))
+                    and (scan.scope is None or is_covered(task.id, scan.scope))
                 ]
                 return [task_id for _, _, task_id in sorted(offered)[:limit]]
             case LeaseScan(pid, now):

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from holdfast.store import rows
-from holdfast.store.scan_sql import POSTGRES, count_query
+from holdfast.store.scan_sql import POSTGRES, WITHIN, count_query
 
 idle_transaction_ms: Final = 2_000
 lock_wait_ms: Final = 5_000
@@ -246,20 +246,25 @@ CLEAR: Final = "; ".join(
 # A promise's row stands for everything about it; its task's row is locked with it so that the condition is
 # checked again on the newest version. What somebody else holds is passed over.
 _TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
-VIEW_OFFERS: Final = (
+_OFFERS: Final = (
     f"SELECT -t.priority, t.created_at, t.id {_TASKS} "
     "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
-    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) "
+    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) {within}"
     "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
+)
+VIEW_OFFERS: Final = _OFFERS.format(within="")
+_VIEW_WITHIN: Final = _OFFERS.format(
+    within=WITHIN.format(id="t.id", size="$6::int", prefix="$7::text", edge="$8::int")
 )
 # Their records come along: from here on nobody else changes them. In front of each line, and of one even if
 # nothing was found, stands how many offers there are when there was room for more: others hold the rest.
-OFFERS: Final = (
-    f"WITH held AS MATERIALIZED ({VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
+OFFERS, OFFERS_WITHIN = (
+    f"WITH held AS MATERIALIZED ({view.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
     "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED) "
     "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
-    f"THEN (SELECT count(*) FROM ({VIEW_OFFERS}) seen) END, held.* "
+    f"THEN (SELECT count(*) FROM ({view}) seen) END, held.* "
     "FROM (VALUES (1)) one LEFT JOIN held ON true"
+    for view in (VIEW_OFFERS, _VIEW_WITHIN)
 )
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "

@@ -43,7 +43,7 @@ from holdfast.store.interface import (
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
-from holdfast.store.scan_sql import POSTGRES, find_query
+from holdfast.store.scan_sql import POSTGRES, find_query, within
 
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
@@ -350,7 +350,8 @@ class Transaction:
         best: list[Any] = []
         passed_over = False
         for group in scan.groups:
-            lines = await self._connection.fetch(sql.OFFERS, *_offer_wishes(scan, group))
+            statement = sql.OFFERS if scan.scope is None else sql.OFFERS_WITHIN
+            lines = await self._connection.fetch(statement, *_offer_wishes(scan, group))
             held = [line[1:] for line in lines if line[1] is not None]
             passed_over = passed_over or len(held) < (lines[0][0] or 0)
             best += held
@@ -397,7 +398,8 @@ class Transaction:
 
 
 def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
-    return group, scan.now, scan.limit, scan.ceiling, list(scan.without.get(group, ()))
+    without = list(scan.without.get(group, ()))
+    return group, scan.now, scan.limit, scan.ceiling, without, *within(scan.scope)
 
 
 def _holds_nothing(task: Task) -> bool:

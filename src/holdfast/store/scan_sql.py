@@ -19,10 +19,17 @@ from holdfast.engine.scans import (
     TreeScan,
 )
 from holdfast.protocol import limits, tags
+from holdfast.protocol.ids import edge_of
 from holdfast.store import rows
 
 # The largest text that starts with a prefix: no id is longer than its bytes allow.
 _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
+
+
+# Only ids that a prefix covers (`is_covered`).
+WITHIN: Final = (
+    "AND substr({id}, 1, {size}) = {prefix} AND substr({id}, {edge}, 1) IN ('', '-', '.', '/', ':') "
+)
 
 
 class Words(Struct, frozen=True):
@@ -46,6 +53,11 @@ POSTGRES: Final = Words(
     "parked",
     "NOT parked",
 )
+
+
+def within(scope: str | None) -> list[Any]:
+    """The parameters of `WITHIN`, if that is asked for."""
+    return [] if scope is None else [len(scope), scope, edge_of(scope) + 1]
 
 
 class _Query:

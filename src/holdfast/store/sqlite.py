@@ -40,7 +40,7 @@ from holdfast.store.interface import (
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.migrations import migrate
-from holdfast.store.scan_sql import SQLITE, find_query
+from holdfast.store.scan_sql import SQLITE, find_query, within
 from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
@@ -295,11 +295,12 @@ class SqliteTransaction:
     def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter."""
         best: list[Any] = []
+        scope = within(scan.scope)
         for group in scan.groups:
             without = scan.without.get(group)
             keys = [_encode(without).decode()] if without else []
-            parameters = [group, scan.now, scan.ceiling, *keys, scan.limit]
-            best += self._query(sql.OFFERS_WITHOUT if without else sql.OFFERS, parameters)
+            parameters = [group, scan.now, scan.ceiling, *keys, *scope, scan.limit]
+            best += self._query(sql.OFFERS[bool(without), bool(scope)], parameters)
         return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
 
     def _count_queue(self, group: str) -> tuple[int, int, int, int]:

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from holdfast.store import rows
-from holdfast.store.scan_sql import SQLITE, count_query
+from holdfast.store.scan_sql import SQLITE, WITHIN, count_query
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -116,12 +116,16 @@ SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 _OFFERS: Final = (
     "SELECT -priority, created_at, id FROM tasks "
     "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? AND priority <= ? "
-    "{without}ORDER BY priority DESC, created_at, id LIMIT ?"
+    "{without}{within}ORDER BY priority DESC, created_at, id LIMIT ?"
 )
-OFFERS: Final = _OFFERS.format(without="")
-OFFERS_WITHOUT: Final = _OFFERS.format(
-    without="AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
-)
+_WITHOUT: Final = "AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+_WITHIN: Final = WITHIN.format(id="id", size="?", prefix="?", edge="?")
+# By whether keys are left out, and whether only some ids are wanted.
+OFFERS: Final = {
+    (without, within): _OFFERS.format(without=_WITHOUT * without, within=_WITHIN * within)
+    for without in (False, True)
+    for within in (False, True)
+}
 COUNT_QUEUE: Final = count_query(SQLITE)
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "

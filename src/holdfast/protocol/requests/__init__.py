@@ -86,7 +86,10 @@ KINDS: Final[dict[str, type[RequestData]]] = {
 
 
 class Request(Struct, frozen=True):
-    """One request on its way to the engine: what is asked, by whom, in which dialect."""
+    """One request on its way to the engine: what is asked, by whom, in which dialect.
+
+    `scope` is the prefix beyond which its caller may touch nothing. It never comes from the wire.
+    """
 
     kind: str
     corr_id: str
@@ -95,6 +98,7 @@ class Request(Struct, frozen=True):
     data: RequestData
     debug_time: int | None = None
     auth: str | None = None
+    scope: str | None = None
 
 
 __all__ = [
