@@ -5,9 +5,9 @@ import pytest
 
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
-from holdfast.client.retries import repeatable_kinds
 from holdfast.client.wire import encode_request
 from holdfast.node import Node
+from holdfast.protocol.repeatable import repeatable_kinds
 from holdfast.protocol.requests import KINDS, Request
 from holdfast.protocol.wire import decode
 from holdfast.store.memory import MemoryStore

@@ -397,7 +397,7 @@ CLIENT = (
     Mutant(
         "a claim is repeated",
         "what is not idempotent is sent once",
-        "client/retries.py",
+        "protocol/repeatable.py",
         '        "task.get",\n',
         '        "task.get",\n        "task.claim",\n        "task.fulfill",\n',
         "tests/client/test_http.py",

@@ -39,7 +39,7 @@ from holdfast.client.errors import (
 )
 from holdfast.client.overlap import Overlap
 from holdfast.client.packing import Packing, Submission
-from holdfast.client.retries import is_repeatable, is_turned_away, is_undecided
+from holdfast.client.retries import is_left_out, is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_plain_refusal, decode_replies
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.limits import batch_envelopes_max
@@ -331,10 +331,10 @@ class Lane:
             start = end
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
-            if self._manner.persistent and _may_come_again(submission, share):
-                submission.trouble = Refused(share[0].status, str(share[0].data))
+            if self._manner.persistent and _may_come_again(submission, share, submission is batch[0]):
+                submission.trouble = Refused(share[-1].status, str(share[-1].data))
                 self._turned_back.append(submission)
-                self._turned_back_by = _Refusal(share[0].status, response)
+                self._turned_back_by = _Refusal(share[-1].status, response)
             elif not submission.answer(share):
                 self._turned_back.append(submission)
 
@@ -369,9 +369,11 @@ def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
         return [decode_plain_refusal(response.status, response.body)] * len(requests)
 
 
-def _may_come_again(submission: Submission, replies: Sequence[Reply]) -> bool:
+def _may_come_again(submission: Submission, replies: Sequence[Reply], is_first: bool) -> bool:
     if all(map(is_turned_away, replies)):
         return True
+    if not is_first and any(map(is_left_out, replies)):  # what is first would be left out again
+        return is_repeatable(submission.packed_requests)
     return all(map(is_undecided, replies)) and is_repeatable(submission.packed_requests)
 
 

@@ -184,3 +184,11 @@ class StoreUnavailable(Refusal):
     code = "HF1904"
     status = 503
     hint = "The outcome is unknown: read the state back, or repeat the request, which is safe."
+
+
+class AnswerTooLarge(Refusal):
+    """One of many: the answers in front of it have taken all the room."""
+
+    code = "HF1905"
+    status = 503
+    hint = "It was carried out. Send it again, which is safe, by itself or with fewer others."

@@ -7,6 +7,7 @@
 4. `POST /`, nearly all of the traffic, takes a short way: its body is collected here and its answer leaves in
    one write, without the ASGI messages in between. What is asked of uvicorn for that is its notion of a
    cycle, which `Exchange` stands in for; a pipelined request takes the long way and finds the same app.
+5. While a client has not read its answer, its next request waits; who does not read at all is dropped.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from holdfast.server.errors import BadHttp, HeadTooLarge, TooMany, TooSlow
 
 extension: Final = "holdfast.connection"
 dead_peer_ms: Final = 30_000
+read_bytes_min: Final = 65_536  # in write_timeout_s, while more than that waits for a client
 
 Answer = tuple[int, bytes, Headers]
 
@@ -36,7 +38,9 @@ class Ground:
         self.body_bytes_max = body_bytes_max
         self.read_timeout_s = 10.0
         self.idle_timeout_s = 75.0
+        self.write_timeout_s = 10.0
         self.on_refusal: Callable[[Refusal], None]
+        self.on_slow_reader: Callable[[], None]
         self.answer: Callable[[Headers, bytes, str], Awaitable[Answer]]
 
 
@@ -81,6 +85,8 @@ class Connection(HttpToolsProtocol):
         self.is_lost = False
         self._reading_since: float | None = None
         self._idle_since: float | None = None
+        self._unread_since: float | None = None  # or since it has last read a fair amount
+        self._unread_bytes = 0
         self._head_bytes = 0
         self._in_head = True
         self._in_request = True  # a connection that never says anything is slow, too
@@ -113,7 +119,7 @@ class Connection(HttpToolsProtocol):
             self.refuse(self._head_too_large())
 
     def check_pace(self, now: float) -> None:
-        """Called every now and then: drop a client that takes too long over one request, or is idle."""
+        """Called every now and then: drop who takes too long over one request, is idle, or does not read."""
         since = self._reading_since
         if since is not None and now - since > self.ground.read_timeout_s:
             self._reading_since = None
@@ -121,6 +127,25 @@ class Connection(HttpToolsProtocol):
         idle = self._idle_since
         if idle is not None and now - idle > self.ground.idle_timeout_s:
             self.transport.close()
+        unread = self._unread_since
+        if unread is not None:
+            self._check_reader(unread, now)
+
+    def _check_reader(self, since: float, now: float) -> None:
+        unread_bytes = self.transport.get_write_buffer_size()
+        if self._unread_bytes - unread_bytes >= read_bytes_min:
+            self._unread_since, self._unread_bytes = now, unread_bytes
+        elif now - since > self.ground.write_timeout_s:
+            self.ground.on_slow_reader()
+            self.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since, self._unread_bytes = self.loop.time(), self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since = None
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer without asking the app, and hang up."""
@@ -206,8 +231,10 @@ class Connection(HttpToolsProtocol):
         status, body, headers = await self.ground.answer(exchange.headers, bytes(exchange.body), self._peer)
         if self.is_lost:
             return
-        exchange.response_complete = True
         self.transport.write(_written(status, body, headers))
+        if self.flow.write_paused:
+            await self.flow.drain()  # until it has read most of it, or `check_pace` has lost patience
+        exchange.response_complete = True
         if not exchange.keep_alive or status == 413:
             self.transport.close()
         self.on_response_complete()

@@ -55,6 +55,9 @@ class Metrics:
         key = (kind, way, outcome)
         self.deliveries[key] = self.deliveries.get(key, 0) + count
 
+    def count_slow_reader(self) -> None:
+        self.slow_readers += 1
+
     def count_refused(self, code: str) -> None:
         self.refused[code] = self.refused.get(code, 0) + 1
 
@@ -72,7 +75,7 @@ async def expose(metrics: Metrics, node: Node, connections: int, now_ms: int) ->
     page.one("holdfast_streams", "gauge", "open event streams", metrics.streams)
     page.one("holdfast_streams_opened_total", "counter", "event streams opened", metrics.streams_opened)
     page.one(
-        "holdfast_slow_readers_total", "counter", "streams dropped for not reading", metrics.slow_readers
+        "holdfast_slow_readers_total", "counter", "connections dropped for not reading", metrics.slow_readers
     )
     page.one("holdfast_requests_in_flight", "gauge", "envelopes being answered", metrics.in_flight)
     page.family("holdfast_refused_total", "counter", "refused before the node was asked, by error code")

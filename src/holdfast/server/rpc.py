@@ -6,6 +6,7 @@ id that the client waits for.
 
 import time
 from math import ceil
+from typing import Final
 
 from holdfast.node.node import Node
 from holdfast.node.rpc import answer_all
@@ -13,8 +14,9 @@ from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import Overloaded
 from holdfast.protocol.replies import Envelope
 from holdfast.protocol.requests import Request
-from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply, refuse, to_reply
+from holdfast.protocol.wire import Refused, decode_body, encode_reply, refuse, to_reply
 from holdfast.server.access import filter_reply, restrict
+from holdfast.server.answers import encode_array, shorten_page
 from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.connection import Answer
@@ -23,6 +25,8 @@ from holdfast.server.grants import Grant
 from holdfast.server.metrics import Metrics
 from holdfast.server.rate import RateLimit
 from holdfast.server.settings import Settings
+
+searches: Final = ("promise.search", "schedule.search")
 
 
 class Rpc:
@@ -44,7 +48,7 @@ class Rpc:
         decoded = decode_body(body)
         if isinstance(decoded, list):
             envelopes, wait_s = await self._answer_in_turn(decoded, headers, peer)
-            status, answer = 200, encode_replies(envelopes)
+            status, answer = 200, encode_array(envelopes)
             more: Headers = [(b"holdfast-now", b"%d" % self._node.now())]
         else:
             envelopes, wait_s = await self._answer_in_turn([decoded], headers, peer)
@@ -97,10 +101,14 @@ class Rpc:
         self._metrics.in_flight += len(items)
         try:
             if self._authenticator.is_open:
-                return await answer_all(self._node, items)
-            return await self._answer_guarded(items, headers)
+                envelopes = await answer_all(self._node, items)
+            else:
+                envelopes = await self._answer_guarded(items, headers)
         finally:
             self._metrics.in_flight -= len(items)
+        if any(envelope.kind in searches for envelope in envelopes):
+            return [*map(shorten_page, envelopes)]
+        return envelopes
 
     async def _answer_guarded(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
         bearer = bearer_of(headers)

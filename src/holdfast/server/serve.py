@@ -183,6 +183,8 @@ def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn
     ground = Ground(settings.connections_max, settings.header_bytes_max, settings.body_bytes_max)
     ground.read_timeout_s = settings.read_timeout_s
     ground.idle_timeout_s = settings.idle_timeout_s
+    ground.write_timeout_s = settings.stream_write_timeout_s
+    ground.on_slow_reader = app.metrics.count_slow_reader
     ground.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
     ground.answer = app.answer
     config = uvicorn.Config(

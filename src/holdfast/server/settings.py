@@ -102,7 +102,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         15.0
     )
     stream_write_timeout_s: Annotated[
-        float, Meta(gt=0, description="seconds after which a worker that does not read is dropped")
+        float, Meta(gt=0, description="seconds after which a client that does not read is dropped")
     ] = 10.0
     stop_timeout_s: Annotated[
         float, Meta(gt=0, description="seconds to finish accepted work when stopping")

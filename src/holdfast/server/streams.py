@@ -136,7 +136,7 @@ class Streams:
             async with asyncio.timeout(self._settings.stream_write_timeout_s):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
-            self._metrics.slow_readers += 1
+            self._metrics.count_slow_reader()
             connection.abort()
             return False
         return not connection.is_lost

@@ -1,0 +1,52 @@
+"""Which requests may be sent a second time when the answer to the first one did not come.
+
+A request is repeated only where the second one changes nothing that the first one has not, *and* is answered
+as the first one was.
+
+| kind | repeated | because |
+|---|---|---|
+| `*.get`, `*.search`, `debug.snap` | yes | they change nothing |
+| `promise.create`, `promise.settle` | yes | idempotent by id: answered with what the first left |
+| `promise.register_callback`, `promise.register_listener` | yes | a set: adding twice is adding once |
+| `task.acquire` | yes | the same corrId, pid and version get the same answer while the lease lasts |
+| `task.fence` | yes | its action is idempotent, and the version guards it |
+| `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |
+| `schedule.create` | yes | idempotent by id |
+| `task.cancel`, `queue.set`, `queue.pause` | yes | the second finds done what it asks for |
+| `task.release`, `.suspend`, `.fulfill`, `.fail` | no | the second gets 409, as if the claim had been lost |
+| `task.create` | no | the second gets 409 although this process holds the task |
+| `task.claim` | no | the second claims other tasks |
+| `task.continue`, `schedule.delete` | no | the second gets 409 or 404 |
+| `debug.start`, `.stop`, `.reset`, `.tick` | no | they are steps of a test, which wants to know |
+"""
+
+from typing import Final
+
+repeatable_kinds: Final = frozenset(
+    {
+        "promise.get",
+        "promise.create",
+        "promise.settle",
+        "promise.register_callback",
+        "promise.register",
+        "promise.register_listener",
+        "promise.subscribe",
+        "promise.search",
+        "task.get",
+        "task.acquire",
+        "task.fence",
+        "task.heartbeat",
+        "task.start",
+        "task.halt",
+        "task.search",
+        "task.cancel",
+        "queue.get",
+        "queue.set",
+        "queue.pause",
+        "queue.search",
+        "schedule.get",
+        "schedule.create",
+        "schedule.search",
+        "debug.snap",
+    }
+)
