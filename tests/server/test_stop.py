@@ -88,6 +88,15 @@ def _certificate(folder: Path) -> tuple[str, str]:
     return str(folder / "cert.pem"), str(folder / "key.pem")
 
 
+async def test_who_does_not_shake_hands_is_dropped_like_who_does_not_ask(tmp_path: Path) -> None:
+    cert, key = _certificate(tmp_path)
+    settings = Settings(port=0, store="memory:", tls_cert=cert, tls_key=key, read_timeout_s=0.2)
+    async with running(settings) as server, connected(server.url) as silent, connected(server.url) as slow:
+        await slow.send(b"\x16\x03\x01")  # the first bytes of a handshake
+        assert await silent.rest() == b""
+        assert await slow.rest() == b""
+
+
 async def test_tls_is_one_setting_away(tmp_path: Path) -> None:
     cert, key = _certificate(tmp_path)
     trust = ssl.create_default_context(cafile=cert)

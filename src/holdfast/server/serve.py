@@ -13,8 +13,9 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import uvicorn
@@ -47,8 +48,11 @@ collect_after_allocations: Final = 20_000
 class Running(uvicorn.Server):
     """A server that answers at `url` until it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, app: App, node: Node, url: str) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: App, node: Node, url: str, handshake_timeout_s: float
+    ) -> None:
         super().__init__(config)
+        self._handshake_timeout_s = handshake_timeout_s
         self.app = app
         self.node = node
         self.url = url
@@ -58,6 +62,23 @@ class Running(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield  # whoever runs the server decides about signals
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, which leaves a client a minute for the TLS handshake."""
+        loop = asyncio.get_running_loop()
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        connect = partial(make, config=self.config, server_state=self.server_state, app_state={})
+        self.servers = [
+            await loop.create_server(
+                connect,
+                sock=each,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=self._handshake_timeout_s if self.config.ssl else None,
+                backlog=self.config.backlog,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
     async def main_loop(self) -> None:
         self.accepting.set()
@@ -104,7 +125,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
         app = App(node, settings, authenticator, url)
         pusher = Pusher(settings, app.metrics, url)
         node.office.set_push(pusher.push)
-        server = Running(_config(settings, app, tls), app, node, url)
+        server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s)
         app.connection_count = lambda: len(server.server_state.connections)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         started = asyncio.create_task(server.accepting.wait())
