@@ -307,3 +307,26 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, server: Server) -> 
     open_to_all = holdfast("serve", "--host", "0.0.0.0", "--port", "0", "--store", "memory:", cwd=tmp_path)
     assert open_to_all.code == 2
     assert "without auth" in open_to_all.err
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "0", "--store"), ("gc", "--older-than", "1h", "-S")])
+@pytest.mark.parametrize(
+    ("store", "code"),
+    [
+        ("postgresql://u:geheim@127.0.0.1:1/x", "HF2010"),
+        ("postgresql://u:geheim]b@h/db", "HF2010"),
+        ("postgresql://u:geheim@h:abc/db", "HF2010"),
+        ("postgresql://u:geheim/c@127.0.0.1/db", "HF2010"),
+        ("postgresql://u:geheim@127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/none", "HF2010"),
+        ("sqlite:///FOLDER", "HF2003"),
+        ("sqlite:///FOLDER/none/x.db", "HF2003"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_one_sentence(
+    tmp_path: Path, words: tuple[str, ...], store: str, code: str
+) -> None:
+    refused = holdfast(*words, store.replace("FOLDER", str(tmp_path)))
+    said = [line for line in refused.err.splitlines() if not line.startswith("{")]  # the log is JSON
+    assert (refused.code, len(said)) == (3, 1), refused.err
+    assert f"[{code}]" in said[0]
+    assert "geheim" not in refused.err

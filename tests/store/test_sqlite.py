@@ -149,7 +149,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> N
 
 
 def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(NotAStore, match="cannot be created"):
+    with pytest.raises(NotAStore, match=r"cannot be created.*\[HF2003\]"):
         SqliteFile(tmp_path / "nowhere" / "holdfast.db").open()
 
 

@@ -165,6 +165,12 @@ class CorruptRecord(StoreError):
     code = "HF2002"
 
 
+class CannotOpen(StoreError):
+    """The database does not let us in, or is not there."""
+
+    code = "HF2010"
+
+
 class CannotJoin(StoreError):
     """Work of ours cannot be part of the transaction on this connection."""
 

@@ -68,12 +68,17 @@ class PostgresStore:
         self._is_open = False
 
     async def open(self) -> Millis:
-        connection = await self._connector.connect()
         try:
-            self._latest = await migrate(connection)
-        except BaseException:
-            connection.terminate()
+            connection = await self._connector.connect()
+            try:
+                self._latest = await migrate(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+        except StoreError:
             raise
+        except Exception as error:
+            raise self._connector.cannot_open(error) from error
         self._idle.append(connection)
         self._is_open = True
         return self._latest

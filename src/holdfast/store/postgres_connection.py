@@ -4,7 +4,8 @@ import importlib
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from holdfast.store.interface import StoreError
+from holdfast.protocol.text import hide_password
+from holdfast.store.interface import CannotOpen, StoreError
 from holdfast.store.postgres_statements import BEGIN, BEGIN_POOLED, INSIST_ON_SYNC, SETTINGS
 
 connect_s_max: Final = 5.0
@@ -68,7 +69,11 @@ class Connector:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        self._name = hide_password(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise self.cannot_open(error) from None
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._prepared = query.pop("prepared", "on") not in ("off", "false", "0", "no")
         listen = query.pop("listen", None)
@@ -104,6 +109,19 @@ class Connector:
             connection.terminate()
             raise
         return connection
+
+    def cannot_open(self, error: Exception) -> CannotOpen:
+        """Without what Python says about the URL, which may hold a part of the password."""
+        if isinstance(error, ValueError) and not type(error).__module__.startswith("asyncpg"):
+            reason = "the URL cannot be read; special characters in a password are written as %XX"
+        elif isinstance(error, TimeoutError):
+            reason = "it took too long"
+        else:
+            reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        return CannotOpen(
+            f"{self._name} cannot be opened: {reason}. "
+            f"Check the address, the user and that PostgreSQL is running there. [{CannotOpen.code}]"
+        )
 
     async def connect_listener(self) -> Any:
         return await _driver().connect(self._listen_url, statement_cache_size=0, timeout=connect_s_max)

@@ -78,7 +78,10 @@ class SqliteFile:
 
     def open(self) -> Millis:
         _create_private(self._path)
-        connection = self._connect(self._path)
+        try:
+            connection = self._connect(self._path)
+        except sqlite3.Error as error:
+            raise self._not_a_store(error) from error
         try:
             connection.execute(f"PRAGMA busy_timeout={busy_ms}")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -88,7 +91,7 @@ class SqliteFile:
             migrate(connection, "sqlite")
         except sqlite3.DatabaseError as error:
             connection.close()
-            raise NotAStore(f"{self._path} cannot be used as a Holdfast database: {error}") from error
+            raise self._not_a_store(error) from error
         except BaseException:
             connection.close()
             raise
@@ -97,6 +100,11 @@ class SqliteFile:
         with suppress(FileNotFoundError):  # of a database in memory
             self._log = self._open_log(self._path)
         return int(now)
+
+    def _not_a_store(self, error: sqlite3.Error) -> NotAStore:
+        return NotAStore(
+            f"{self._path} cannot be used as a Holdfast database: {error}. Check the path. [{NotAStore.code}]"
+        )
 
     def foreign_version(self) -> int:
         """Another number after any other connection has committed."""
@@ -166,7 +174,9 @@ def _create_private(path: str) -> None:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
-            raise NotAStore(f"{path} cannot be created: {error.strerror}") from error
+            raise NotAStore(
+                f"{path} cannot be created: {error.strerror}. Check the path. [{NotAStore.code}]"
+            ) from error
 
 
 class SqliteTransaction:
