@@ -372,3 +372,10 @@ def test_a_token_that_is_no_text_is_not_known(tmp_path: Path) -> None:
     authenticator = Authenticator(Settings(jwt_key=str(tmp_path / "key.pem")))
     with pytest.raises(Unauthenticated):
         authenticator.grant("\ud800")
+
+
+@pytest.mark.parametrize("text", ["", "\n  \n", "# admin-secret\n"])
+def test_a_token_file_without_a_token_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tokens").write_text(text)
+    with pytest.raises(SettingsError, match="HF3201"):
+        Authenticator(Settings(token_file=str(tmp_path / "tokens")))

@@ -127,3 +127,14 @@ def test_the_page_about_errors_lists_every_code_of_the_server() -> None:
 def test_half_a_character_is_no_setting() -> None:
     with pytest.raises(SettingsError, match="HOLDFAST_HEADER_BYTES_MAX"):
         load_settings({}, {"HOLDFAST_HEADER_BYTES_MAX": "\ud800"}, None)
+
+
+@pytest.mark.parametrize("name", ["tokens", "token_file", "jwt_key"])
+def test_an_empty_list_of_tokens_is_a_mistake(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match=f"HOLDFAST_{name.upper()} is empty"):
+        load_settings({}, {f"HOLDFAST_{name.upper()}": ""})
+    with pytest.raises(SettingsError, match="is empty"):
+        load_settings({name: ""}, {})
+    (tmp_path / "holdfast.toml").write_text(f"[server]\n{name} = {'[]' if name == 'tokens' else repr('')}\n")
+    with pytest.raises(SettingsError, match="is empty"):
+        load_settings({}, {}, tmp_path / "holdfast.toml")

@@ -90,7 +90,12 @@ def _static_tokens(settings: Settings) -> list[tuple[bytes, Grant]]:
             text = Path(settings.token_file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"token_file cannot be read: {type(error).__name__}.") from None
-        lines += [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        listed = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        if not listed:
+            raise SettingsError(
+                "token_file holds no token, which would let everybody in. Add one, or leave it out."
+            )
+        lines += listed
     tokens: list[tuple[bytes, Grant]] = []
     for line in lines:
         parts = line.split()

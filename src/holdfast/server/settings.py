@@ -19,6 +19,7 @@ environment_prefix: Final = "HOLDFAST_"
 toml_table: Final = "server"
 toml_name: Final = "holdfast.toml"
 retention_ms_min: Final = 1_000
+who_may_come_in: Final = ("tokens", "token_file", "jwt_key")
 
 Texts = tuple[str, ...]
 Positive = Meta(ge=1)
@@ -201,6 +202,10 @@ def load_settings(
             given[setting.name], sources[setting.name] = _split(setting, value), setting.flag
     checked: dict[str, Any] = {}
     for name, value in given.items():
+        if name in who_may_come_in and not value:
+            raise SettingsError(
+                f"{sources[name]} is empty, which would let everybody in. Leave it out instead."
+            )
         checked[name] = _check(known[name], value, sources[name])
     return Settings(**checked)
 
