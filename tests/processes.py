@@ -55,7 +55,7 @@ class Server:
     """`holdfast serve` in a process of its own, on a port of its own. It can be killed and started again."""
 
     def __init__(self, directory: Path, *flags: str, command: str = "serve") -> None:
-        self._directory = directory
+        self.directory = directory
         self._command = [command, *flags]
         if command == "serve":
             self._command += ["--store", f"sqlite:///{directory / 'holdfast.db'}"]
@@ -71,19 +71,19 @@ class Server:
         self.stop()
 
     def start(self) -> None:
-        with (self._directory / "server.log").open("a") as log:
+        with (self.directory / "server.log").open("a") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast", *self._command, "--port", str(self.port)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env=environment(),
-                cwd=self._directory,
+                cwd=self.directory,
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"http://\S+:(\d+)", line)
-        assert found, f"the server did not start: {line!r} {(self._directory / 'server.log').read_text()}"
+        assert found, f"the server did not start: {line!r} {(self.directory / 'server.log').read_text()}"
         self.url, self.port = found[0], int(found[1])
 
     def kill(self) -> None:

@@ -330,3 +330,20 @@ def test_a_store_that_cannot_be_opened_is_one_sentence(
     assert (refused.code, len(said)) == (3, 1), refused.err
     assert f"[{code}]" in said[0]
     assert "geheim" not in refused.err
+
+
+def test_a_second_server_on_a_file_does_not_start(server: Server, tmp_path: Path) -> None:
+    [file] = server.directory.glob("*.db")
+    (tmp_path / "by another name.db").symlink_to(file)
+    for name in (file, tmp_path / "by another name.db"):
+        second = holdfast("serve", "--port", "0", "--store", f"sqlite:///{name}")
+        assert (second.code, "[HF3203]" in second.err) == (2, True), second.err
+    assert (file.parent / f"{file.name}.lock").stat().st_mode & 0o777 == 0o600
+    looked = holdfast("gc", "--older-than", "1000d", "-S", f"sqlite:///{file}")
+    assert looked.code == 0, looked.err  # what is no server may
+
+
+def test_a_server_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        server.kill()
+        server.start()

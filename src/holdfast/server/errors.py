@@ -108,6 +108,12 @@ class OpenToTheWorld(SettingsError):
     code = "HF3202"
 
 
+class StoreInUse(SettingsError):
+    """Two servers on one SQLite file would not hear of each other's messages."""
+
+    code = "HF3203"
+
+
 class PushRefused(HoldfastError):
     """A message was not posted, because its address is not one that this server may call."""
 

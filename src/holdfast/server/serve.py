@@ -30,6 +30,7 @@ from holdfast.server.logs import write_logs
 from holdfast.server.origin import is_loopback
 from holdfast.server.push import Pusher
 from holdfast.server.settings import Settings
+from holdfast.server.sole import sole_server
 from holdfast.store import open_store
 from holdfast.store.interface import Store
 
@@ -156,7 +157,8 @@ def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
     write_logs(settings.log_level)
     _tune_process(settings)
-    run_on_fast_loop(_serve(settings))
+    with sole_server(settings.store):
+        run_on_fast_loop(_serve(settings))
 
 
 def _tune_process(settings: Settings) -> None:
