@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from holdfast.server import Settings, running
-from tests.server.http import call, create, envelope, get, post, streaming
+from tests.server.http import call, connected, create, envelope, get, post, streaming
 from tests.server.process import server_process
+from tests.server.stores import BreakableStore
 
 
 async def scrape(url: str) -> dict[str, float]:
@@ -46,6 +47,21 @@ async def test_the_numbers_an_operator_wants_are_there(tmp_path: Path) -> None:
     assert found["holdfast_queue_length"] == 0
     assert found["holdfast_group_size"] >= 1
     assert found["holdfast_messages_waiting"] == 4
+
+
+async def test_while_the_store_fails_metrics_and_collections_say_so_in_json() -> None:
+    store = BreakableStore()
+    async with (
+        running(Settings(port=0, store="memory:"), store) as server,
+        connected(server.url) as connection,
+    ):
+        store.broken = True
+        for method, path, body in (("GET", "/metrics", b""), ("POST", "/collect", b'{"olderThanMs": 0}')):
+            answer = await connection.request(method, path, body)
+            assert (answer.status, answer.json["code"]) == (503, "HF1904")
+            assert answer.headers["retry-after"] == "1"
+        store.broken = False
+        assert (await connection.request("GET", "/metrics")).status == 200
 
 
 async def test_both_stores_count_the_same_backlog(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -38,12 +38,12 @@ from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc
 from holdfast.server.settings import Settings
 from holdfast.server.streams import Streams
-from holdfast.store.interface import StoreError
 
 log = logging.getLogger("holdfast.server")
 
 ready_timeout_s: Final = 2.0
 
+T = TypeVar("T")
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -96,6 +96,9 @@ class App:
             await respond_refusal(send, refusal)
         except Disconnected:
             pass
+        except Exception:
+            log.exception("an answer could not be made")
+            await respond_refusal(send, InternalFault("The request failed"))
 
     def stop(self) -> None:
         """End every stream, so that its worker connects elsewhere or again."""
@@ -141,23 +144,31 @@ class App:
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Metrics")
-        text = await numbers.expose(
-            self.metrics, self._node, self.connection_count(), time.time_ns() // 1_000_000
-        )
+        connections, now = self.connection_count(), time.time_ns() // 1_000_000
+        text = await _of_the_store(numbers.expose(self.metrics, self._node, connections, now))
         await respond(send, 200, text, [(b"content-type", numbers.content_type)])
 
     async def _collect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One short step of forgetting what ended long ago; whoever asks carries the progress along."""
         self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Forgetting executions")
         order = decode_order(await read_body(receive, self._body_bytes_max))
-        try:
-            done = await self._node.collect_some(order.progress, order.older_than_ms, dry_run=order.dry_run)
-        except StoreError as error:
-            raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
+        done = await _of_the_store(
+            self._node.collect_some(order.progress, order.older_than_ms, dry_run=order.dry_run)
+        )
         await respond(send, 200, msgspec.json.encode(done), [json_type])
 
     async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond(send, 204, b"", [])
+
+
+async def _of_the_store(result: Awaitable[T]) -> T:
+    try:
+        return await result
+    except Refusal:
+        raise
+    except Exception as error:
+        log.warning("the store does not answer", exc_info=True)
+        raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
 
 
 def _with_headers(send: Send, extra: Headers) -> Send:
