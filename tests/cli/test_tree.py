@@ -1,7 +1,9 @@
 """The picture of a call tree, from records alone."""
 
+import msgspec
+
 from holdfast.cli.payloads import invocation
-from holdfast.cli.tree import draw, grow
+from holdfast.cli.tree import Branch, draw, encode, grow
 from holdfast.protocol.records import NOTHING, Promise, PromiseState, Value
 
 
@@ -41,13 +43,28 @@ def test_calls_hang_under_their_callers() -> None:
     ]
 
 
-def test_parents_in_a_circle_do_not_hang_it() -> None:
+def test_parents_in_a_circle_are_shown_under_the_root() -> None:
     root = promise("wf", "wf")
-    found = [root, promise("a", "b"), promise("b", "a"), promise("c", "c")]
-    assert len([*draw(grow(root, found), now=2_000)]) == 2
+    found = [root, promise("a", "b", born=1), promise("b", "a"), promise("c", "c"), promise("d", "a")]
+    assert [line.split(" (")[0] for line in draw(grow(root, found), now=2_000)] == [
+        "✓ wf",
+        "├─ ✓ c",
+        "└─ ✓ b",
+        "   └─ ✓ a",
+        "      └─ ✓ d",
+    ]
 
 
 def test_a_deep_tree_is_drawn() -> None:
     root = promise("p0", "p0")
-    found = [root, *(promise(f"p{n}", f"p{n - 1}") for n in range(1, 300))]
-    assert len([*draw(grow(root, found), now=2_000)]) == 300
+    found = [root, *(promise(f"p{n}", f"p{n - 1}") for n in range(1, 3_000))]
+    assert len([*draw(grow(root, found), now=2_000)]) == 3_000
+    assert encode(grow(root, found)).count('"promise"') == 3_000
+
+
+def test_in_json_a_tree_is_what_it_is_in_the_picture() -> None:
+    root = promise("wf", "wf")
+    found = [root, *(promise(name, name[:-2]) for name in ("wf:1", "wf:2", "wf:1.1", "wf:1.2"))]
+    branch = grow(root, found)
+    assert msgspec.json.decode(encode(branch), type=Branch) == branch
+    assert encode(branch) == msgspec.json.format(msgspec.json.encode(branch), indent=2).decode()

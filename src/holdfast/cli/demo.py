@@ -120,5 +120,5 @@ async def draw_tree(folder: str) -> None:
             [ask(PromiseGet(ORDER)), ask(PromiseSearch(tags={tags.ORIGIN: ORDER}, limit=100))]
         )
     branch = grow(expect(root, PromiseReply).promise, expect(steps, PromisesReply).promises)
-    for line in draw(branch, now_ms(), stem="  ", joint="  "):
+    for line in draw(branch, now_ms(), margin="  "):
         print_line(line)

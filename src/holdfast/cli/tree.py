@@ -1,18 +1,21 @@
 """`holdfast tree ID`: an execution's promises, drawn as the calls that made them.
 
-All promises whose origin is the id, each under its parent. What has lost its parent is shown under the root.
+All promises whose origin is the id, each under its parent. What has lost its parent is shown under the root,
+and so is what hangs from itself. Nothing here calls itself: chains of calls may be longer than the stack.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.cli.durations import format_duration
 from holdfast.cli.options import add_connection
-from holdfast.cli.output import now_ms, print_json, print_line
+from holdfast.cli.output import now_ms, print_line
 from holdfast.cli.payloads import called_function
 from holdfast.cli.session import Session, with_session
 from holdfast.protocol import tags
@@ -47,7 +50,7 @@ async def _tree(session: Session, arguments: argparse.Namespace) -> None:
     pages = await session.pages(search, PromisesReply, every=True)
     branch = grow(root, [promise for page in pages for promise in page.promises])
     if arguments.json:
-        print_json(branch)
+        print_line(encode(branch))
         return
     for line in draw(branch, now_ms()):
         print_line(line)
@@ -60,14 +63,27 @@ def grow(root: Promise, found: list[Promise]) -> Branch:
         if promise.id != root.id and not is_observation(promise):
             parent = promise.tags.get(tags.PARENT, "")
             children[parent if parent in known and parent != promise.id else root.id].append(promise)
-    seen: set[str] = set()
+    top = Branch(root, [])
+    seen = {root.id}
+    _spread(top, children, seen)
+    for promise in sorted(known.values(), key=birth):
+        if promise.id not in seen and not is_observation(promise):  # of a circle, the oldest
+            seen.add(promise.id)
+            top.children.append(Branch(promise, []))
+            _spread(top.children[-1], children, seen)
+    return top
 
-    def branch(promise: Promise) -> Branch:
-        seen.add(promise.id)
-        young = [child for child in children[promise.id] if child.id not in seen]
-        return Branch(promise, [branch(child) for child in sorted(young, key=birth)])
 
-    return branch(root)
+def _spread(start: Branch, children: Mapping[str, list[Promise]], seen: set[str]) -> None:
+    """Let everything grow from a branch that has not been seen."""
+    growing = [start]
+    while growing:
+        branch = growing.pop()
+        for child in sorted(children.get(branch.promise.id, ()), key=birth):
+            if child.id not in seen:
+                seen.add(child.id)
+                branch.children.append(Branch(child, []))
+        growing += branch.children
 
 
 def birth(promise: Promise) -> tuple[Millis, int, str]:
@@ -75,11 +91,34 @@ def birth(promise: Promise) -> tuple[Millis, int, str]:
     return promise.created_at, len(promise.id), promise.id
 
 
-def draw(branch: Branch, now: Millis, stem: str = "", joint: str = "") -> Iterator[str]:
-    yield f"{joint}{label(branch.promise, now)}"
-    for index, child in enumerate(branch.children):
-        last = index == len(branch.children) - 1
-        yield from draw(child, now, stem + ("   " if last else "│  "), stem + ("└─ " if last else "├─ "))
+def draw(top: Branch, now: Millis, margin: str = "") -> Iterator[str]:
+    waiting = [(top, margin, margin)]
+    while waiting:
+        branch, stem, joint = waiting.pop()
+        yield f"{joint}{label(branch.promise, now)}"
+        last = branch.children[-1:]
+        for child in reversed(branch.children):
+            ends = child is last[0]
+            waiting.append((child, stem + ("   " if ends else "│  "), stem + ("└─ " if ends else "├─ ")))
+
+
+def encode(top: Branch) -> str:
+    """As JSON, indented unless it is too deep for that."""
+    parts: list[bytes] = []
+    waiting: list[Branch | bytes] = [top]
+    while waiting:
+        branch = waiting.pop()
+        if isinstance(branch, bytes):
+            parts.append(branch)
+            continue
+        parts.append(b'{"promise":%s,"children":[' % msgspec.json.encode(branch.promise))
+        waiting.append(b"]}")
+        for index, child in enumerate(reversed(branch.children)):
+            waiting += (b",", child) if index else (child,)
+    text = b"".join(parts)
+    with suppress(RecursionError):
+        text = msgspec.json.format(text, indent=2)
+    return text.decode()
 
 
 def label(promise: Promise, now: Millis) -> str:
