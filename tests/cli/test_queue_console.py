@@ -44,6 +44,19 @@ def test_a_task_that_runs_is_cancelled_only_by_force(run: Run, data: Data) -> No
     assert data("tasks", "cancel", "run-1", "--force")["task"]["job"]["code"] == "TASK_CANCELLED"
 
 
+def test_an_attempt_at_a_task_fails_by_hand(run: Run, data: Data) -> None:
+    data("tasks", "send", "--id", "hand-1", "--func", "f", "--queue", "hands")
+    data("tasks", "claim", "queue.hands", "--pid", "me")
+    data("tasks", "start", "hand-1", "--version", "1")
+    reason = ("--code", "SMTP_DOWN", "--message", "no route")
+    assert data("tasks", "fail", "hand-1", "--version", "1", *reason)["task"]["job"]["status"] == "FAILED"
+    shown = run("tasks", "info", "hand-1").out
+    assert "SMTP_DOWN" in shown
+    assert "no route" in shown
+    refused = run("tasks", "fail", "hand-1", "--version", "1", *reason)
+    assert (refused.code, "HF1201" in refused.err) == (1, True)
+
+
 def test_a_queue_is_limited_paused_resumed_and_shown(run: Run, data: Data) -> None:
     limits = ("--concurrency", "3", "--per-key", "1", "--rate", "10/s", "--per-key-rate", "5/10s")
     queue = data("queues", "set", "mail", *limits)["queue"]

@@ -1,4 +1,4 @@
-"""What `holdfast tasks list, info, cancel, rerun` and `send` do: background tasks, by their lifecycle."""
+"""What `holdfast tasks list, info, fail, cancel, rerun` and `send` do: background tasks and their life."""
 
 import argparse
 import time
@@ -19,6 +19,7 @@ from holdfast.cli.output import (
     print_more,
     print_promise,
     print_table,
+    print_task,
     shown_payload,
 )
 from holdfast.cli.session import Session
@@ -27,8 +28,11 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.jobs import JobSpec, JobStatus, queue_group
 from holdfast.protocol.records import TaskState, TaskView
 from holdfast.protocol.replies import PromiseReply, TaskReply, TasksReply
-from holdfast.protocol.requests import PromiseCreate, PromiseGet, TaskCancel, TaskGet, TaskSearch
+from holdfast.protocol.requests import PromiseCreate, PromiseGet, TaskCancel, TaskFail, TaskGet, TaskSearch
 from holdfast.tasks.order import RERUN_OF, SCOPE, TASK, again, fresh_end, new_id
+from holdfast.tasks.outcome import store_error
+from holdfast.tasks.result import TaskError
+from holdfast.worker.payload import Payloads
 
 STATUSES: tuple[JobStatus, ...] = (
     "PENDING",
@@ -131,6 +135,16 @@ async def info(session: Session, arguments: argparse.Namespace) -> None:
                 for each in job.attempts
             ],
         )
+
+
+async def fail(session: Session, arguments: argparse.Namespace) -> None:
+    verdict = store_error(TaskError(arguments.code, arguments.message), Payloads())
+    failed = TaskFail(arguments.id, arguments.version, arguments.code, verdict.value, arguments.retry_delay)
+    reply = await session.ask(failed, TaskReply)
+    if arguments.json:
+        print_json(reply)
+    else:
+        print_task(reply.task)
 
 
 async def cancel(session: Session, arguments: argparse.Namespace) -> None:

@@ -100,6 +100,14 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
         "id"
     )
 
+    fail = add_command(commands, "fail", "say that an attempt at a background task has failed", jobs.fail)
+    _add_ref(fail)
+    fail.add_argument("--code", required=True, help="what went wrong, like SMTP_DOWN")
+    fail.add_argument("--message", metavar="TEXT", help="the same for people")
+    fail.add_argument(
+        "--retry-delay", metavar="DURATION", type=duration, help="if it is tried again, then not before"
+    )
+
     cancel = add_command(commands, "cancel", "end a background task", jobs.cancel)
     cancel.add_argument("id")
     cancel.add_argument("--force", action="store_true", help="also while it runs")

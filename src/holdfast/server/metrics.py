@@ -107,7 +107,11 @@ def _node(page: "_Page", node: Node) -> None:
 
 async def _backlog(page: "_Page", node: Node, now_ms: int) -> None:
     backlog = await node.backlog()
-    page.family("holdfast_backlog", "gauge", "tasks by group and state")
+    page.family(
+        "holdfast_backlog",
+        "gauge",
+        "pending tasks by group; acquired and waiting ones of all groups together",
+    )
     for entry in backlog.groups:
         page.sample(entry.pending, group=entry.group, state="pending")
     page.sample(backlog.leases, group="", state="acquired")
