@@ -214,3 +214,13 @@ async def test_debug_is_refused_where_others_would_suffer() -> None:
             Settings(port=0, debug=True, store="memory:", host="0.0.0.0", allow_unauthenticated=True)
         ):
             pass
+    guarded = Settings(
+        port=0,
+        debug=True,
+        store="memory:",
+        host="0.0.0.0",
+        allow_unauthenticated=True,
+        tokens=("admin-secret",),
+    )
+    async with running(guarded):
+        pass  # who may come in has been said

@@ -23,6 +23,21 @@ def test_each_source_overrides_the_one_before(tmp_path: Path) -> None:
     assert settings.body_bytes_max == 4_194_304
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"), [("yes", True), ("On", True), ("1", True), ("no", False), ("OFF", False)]
+)
+def test_yes_and_no_are_understood_alike(text: str, meant: bool) -> None:
+    assert load_settings({}, {"HOLDFAST_METRICS": text}, os.devnull).metrics is meant
+
+
+@pytest.mark.parametrize("text", ["[sever]\nport = 1\n", "port = 1\n[server]\n"])
+def test_what_stands_in_no_table_that_is_known_is_not_ignored(tmp_path: Path, text: str) -> None:
+    toml = tmp_path / "holdfast.toml"
+    toml.write_text(text)
+    with pytest.raises(SettingsError, match=r"\[server\]"):
+        load_settings({}, {}, toml)
+
+
 def test_a_list_may_be_one_text_with_commas() -> None:
     settings = load_settings(
         {"push_ports": "80, 8080"}, {"HOLDFAST_PUSH_HOSTS": "a.example, *.b.example"}, os.devnull

@@ -111,7 +111,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
     """
     authenticator = Authenticator(settings)
     _refuse_to_be_open(settings, authenticator)
-    _refuse_to_debug(settings)
+    _refuse_to_debug(settings, authenticator)
     tls = _tls(settings)
     node = Node(
         store or open_store(settings.store),
@@ -259,13 +259,13 @@ def _refuse_to_be_open(settings: Settings, authenticator: Authenticator) -> None
         )
 
 
-def _refuse_to_debug(settings: Settings) -> None:
+def _refuse_to_debug(settings: Settings, authenticator: Authenticator) -> None:
     """debug.* sets the clock and forgets everything: on one node of a machine, never on what many share."""
     if settings.debug and settings.store.startswith(("postgresql://", "postgres://")):
         raise SettingsError(
             "debug needs a store of one node alone, not PostgreSQL. Use SQLite, or leave it off."
         )
-    if settings.debug and settings.allow_unauthenticated and not is_loopback(settings.host):
+    if settings.debug and authenticator.is_open and not is_loopback(settings.host):
         raise SettingsError("debug beyond this machine needs a token or a key. Set tokens, or leave it off.")
 
 

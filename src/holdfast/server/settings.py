@@ -220,10 +220,19 @@ def _read_toml(path: str | Path | None) -> dict[str, Any]:
         raise SettingsError(f"{file} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}.") from error
+    for name in document:
+        if name != toml_table:
+            raise SettingsError(f"{file}: nothing is known of {name!r}. Settings stand under [{toml_table}].")
     table = document.get(toml_table, {})
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: [{toml_table}] must be a table.")
     return cast("dict[str, Any]", table)
+
+
+_yes_or_no: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 def _split(setting: Setting, value: Any) -> Any:
@@ -231,9 +240,7 @@ def _split(setting: Setting, value: Any) -> Any:
     if setting.is_list and isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if setting.type is bool and isinstance(value, str):
-        return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False}.get(
-            value.strip().lower(), value
-        )
+        return _yes_or_no.get(value.strip().lower(), value)
     return value
 
 
