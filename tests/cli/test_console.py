@@ -221,6 +221,10 @@ def test_the_status_counts(run: Run, data: Data) -> None:
     assert group in run("status").out
 
 
+def test_the_status_is_that_of_the_first_node_that_answers(server: Server, data: Data) -> None:
+    assert data("status", "-S", f"http://127.0.0.1:1,{server.url}")["server"] == server.url
+
+
 def test_the_status_needs_no_metrics(tmp_path: Path) -> None:
     with Server(tmp_path, "--no-metrics") as server:
         assert "groups" not in server.console("status", "--json").json
@@ -347,3 +351,26 @@ def test_a_server_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         server.kill()
         server.start()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("queues", "set", "q", "--rate", "abc"), "--rate"),
+        (("serve", "--port", "0", "--store", "mysql://x"), "HF2004"),
+        (("gc", "--older-than", "1h", "-S", "mysql://x"), "HF2004"),
+        (("tasks", "fail", "t", "--version", "1", "--code", "no code"), "HF6005"),
+        (("promises", "search", "--page", "0"), "--page: '0'"),
+        (("tasks", "search", "--page", "1001"), "from 1 to 1000"),
+    ],
+)
+def test_a_command_that_makes_no_sense_leaves_with_2(run: Run, words: tuple[str, ...], said: str) -> None:
+    refused = holdfast(*words) if words[0] == "serve" else run(*words)
+    assert (refused.code, said in refused.err) == (2, True), refused.err
+
+
+def test_the_help_of_dev_shows_its_own_defaults(run: Run) -> None:
+    shown = " ".join(run("dev", "--help").out.split())
+    assert "or memory: (memory:)" in shown
+    assert "never in production (on)" in shown
+    assert "or memory: (sqlite:///holdfast.db)" in " ".join(run("serve", "--help").out.split())

@@ -4,12 +4,13 @@ import json
 import sys
 from typing import Any, Final
 
-from holdfast.client.errors import InvalidUrl, Refused
+from holdfast.client.errors import InvalidToken, InvalidUrl, Refused
 from holdfast.protocol.errors import HoldfastError
 
 REFUSED: Final = 1
 USAGE: Final = 2
 NO_ANSWER: Final = 3
+UNKNOWN_STORE: Final = "HF2004"  # its class would bring the stores along, which most commands do without
 
 
 class UsageError(ValueError):
@@ -20,10 +21,10 @@ def report(error: Exception, *, as_json: bool) -> int:
     """Write the error to stderr; the exit code. What is a defect of this program is raised again."""
     if isinstance(error, Refused):
         return _write(error.what, {"status": error.status}, REFUSED, as_json=as_json)
-    if isinstance(error, InvalidUrl):
-        return _write(str(error), {"code": error.code}, USAGE, as_json=as_json)
     if isinstance(error, HoldfastError):
-        return _write(str(error), {"code": error.code}, NO_ANSWER, as_json=as_json)
+        is_usage = isinstance(error, InvalidUrl | InvalidToken | ValueError) or error.code == UNKNOWN_STORE
+        exit_code = USAGE if is_usage else NO_ANSWER
+        return _write(str(error), {"code": error.code}, exit_code, as_json=as_json)
     if isinstance(error, ValueError):  # a request that could not be built: the protocol says why
         return _write(str(error), {}, USAGE, as_json=as_json)
     raise error

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from holdfast.cli.durations import parse_duration
 from holdfast.protocol import tags
-from holdfast.protocol.limits import instant_ms_max
+from holdfast.protocol.limits import instant_ms_max, page_size_max
 from holdfast.protocol.records import Millis
 
 default_url: Final = "http://127.0.0.1:8001"
@@ -36,7 +36,14 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _page_size(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= page_size_max:
+        raise ValueError(f"{text!r} is not a number from 1 to {page_size_max}")
+    return int(text)
+
+
 duration: Final = _reader(parse_duration)
+page_size: Final = _reader(_page_size)
 pair: Final = _reader(_pair)
 
 
@@ -109,7 +116,7 @@ def add_creation(parser: argparse.ArgumentParser, *, target: str | None = None) 
 def add_paging(parser: argparse.ArgumentParser) -> None:
     add_tags(parser, "only with this tag")
     parser.add_argument("--prefix", help="only ids that begin so")
-    parser.add_argument("--page", metavar="N", type=int, help="so many at a time (100)")
+    parser.add_argument("--page", metavar="N", type=page_size, help="so many at a time (100)")
     parser.add_argument("--cursor", help="go on after this id")
     parser.add_argument("--all", action="store_true", help="all pages")
 

@@ -10,7 +10,8 @@ from holdfast.server.errors import SettingsError
 from holdfast.server.settings import SETTINGS, Setting, load_settings
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: argparse.ArgumentParser, **instead: object) -> None:
+    """`instead`: what a command has as its default instead of the setting's own."""
     parser.set_defaults(run=_run)
     parser.usage = f"{parser.prog} [--host HOST] [--port PORT] [--store URL] [--debug] ..."
     parser.epilog = (
@@ -18,11 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", metavar="FILE", help="read this file instead of ./holdfast.toml")
     for setting in SETTINGS:
-        add_setting(parser, setting)
+        add_setting(parser, setting, instead.get(setting.name, setting.default))
 
 
-def add_setting(parser: argparse.ArgumentParser, setting: Setting) -> None:
-    text = f"{setting.help}{_default(setting)}".replace("%", "%%")
+def add_setting(parser: argparse.ArgumentParser, setting: Setting, default: object) -> None:
+    text = f"{setting.help}{_default(setting, default)}".replace("%", "%%")
     if setting.type is bool:
         parser.add_argument(
             setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=text
@@ -35,10 +36,9 @@ def add_setting(parser: argparse.ArgumentParser, setting: Setting) -> None:
         parser.add_argument(setting.flag, dest=setting.name, metavar="VALUE", default=None, help=text)
 
 
-def _default(setting: Setting) -> str:
-    default = setting.default
+def _default(setting: Setting, default: Any) -> str:
     if isinstance(default, bool) or default in ("", ()):
-        return ""
+        return " (on)" if default is True else ""
     shown = ",".join(map(str, default)) if setting.is_list else default
     return f" ({shown})"
 

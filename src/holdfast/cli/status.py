@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import re
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -54,12 +55,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    status = asyncio.run(_look(server_urls(arguments.server)[0], arguments))
+    status = asyncio.run(_look_around(arguments))
     if arguments.json:
         print_json(status)
     else:
         _print(status)
     return 0 if status.ready else NO_ANSWER
+
+
+async def _look_around(arguments: argparse.Namespace) -> Status:
+    """The first node that answers; if none does, why the last one did not."""
+    *others, last = server_urls(arguments.server)
+    for url in others:
+        with suppress(Unreachable):
+            return await _look(url, arguments)
+    return await _look(last, arguments)
 
 
 async def _look(url: str, arguments: argparse.Namespace) -> Status:
