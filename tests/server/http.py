@@ -60,6 +60,9 @@ class Connection:
         await self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         return await self.answer()
 
+    async def post(self, value: Any) -> Answer:
+        return await self.request("POST", "/", json.dumps(value).encode())
+
     async def head(self) -> tuple[int, dict[str, str]]:
         async with asyncio.timeout(patience_s):
             raw = await self.reader.readuntil(b"\r\n\r\n")
