@@ -323,7 +323,6 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, server: Server) -> 
         ("postgresql://u:geheim/c@127.0.0.1/db", "HF2010"),
         ("postgresql://u:geheim@127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/none", "HF2010"),
         ("sqlite:///FOLDER", "HF2003"),
-        ("sqlite:///FOLDER/none/x.db", "HF2003"),
     ],
 )
 def test_a_store_that_cannot_be_opened_is_one_sentence(
@@ -334,6 +333,11 @@ def test_a_store_that_cannot_be_opened_is_one_sentence(
     assert (refused.code, len(said)) == (3, 1), refused.err
     assert f"[{code}]" in said[0]
     assert "geheim" not in refused.err
+
+
+def test_a_file_that_cannot_be_created_is_one_sentence(tmp_path: Path) -> None:
+    refused = holdfast("serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/none/x.db")
+    assert (refused.code, "[HF2003]" in refused.err, "Traceback" in refused.err) == (3, True, False)
 
 
 def test_a_second_server_on_a_file_does_not_start(server: Server, tmp_path: Path) -> None:
