@@ -18,10 +18,9 @@ from holdfast.tasks.codes import ContractCode, OperationalCode
 from holdfast.tasks.outcome import Verdict, judge, judge_error, store_error
 from holdfast.tasks.registry import AnyTask
 from holdfast.tasks.result import TaskError
-from holdfast.worker.durations import parse_duration
+from holdfast.worker import fault
 from holdfast.worker.errors import (
     BadArguments,
-    BadDuration,
     StepExited,
     StepNotImportable,
     StepProcessDied,
@@ -29,7 +28,7 @@ from holdfast.worker.errors import (
     WorkerError,
 )
 from holdfast.worker.payload import Payloads
-from holdfast.worker.retry import GiveUp
+from holdfast.worker.retry import GiveUp, chosen_by, wish_of
 
 
 class Conclusion(Struct, frozen=True):
@@ -51,7 +50,7 @@ def conclude_error(task: AnyTask, error: BaseException, payloads: Payloads) -> C
     """It raised, or was stopped, or could not be called."""
     code = _our_code(error)
     if code is not None:
-        return ours(code, str(error), payloads)
+        return ours(code, fault.text_of(error), payloads)
     if isinstance(error, StepExited) and error.__cause__ is not None:
         error = error.__cause__
     verdict = judge_error(task, error, payloads)
@@ -96,15 +95,11 @@ def _our_code(error: BaseException) -> str | None:
 def _gives_up(error: BaseException) -> bool:
     if isinstance(error, WorkerError):
         return False  # `retryable` of these is about steps
-    return isinstance(error, GiveUp) or getattr(error, "retryable", True) is False
+    return isinstance(error, GiveUp) or wish_of(error, "retryable") is False
 
 
 def _wished_ms(error: BaseException) -> int | None:
-    wish = getattr(error, "retry_after", None)
-    if wish is None:
+    wished_s = chosen_by(error)
+    if wished_s is None:
         return None
-    try:
-        wished_ms = round(parse_duration(wish) * 1000)
-    except BadDuration:  # some library's own notion of retry_after, such as an HTTP date
-        return None
-    return min(max(wished_ms, limits.job_retry_ms_min), limits.job_retry_ms_max)
+    return min(max(round(wished_s * 1000), limits.job_retry_ms_min), limits.job_retry_ms_max)

@@ -62,7 +62,7 @@ def judge(task: AnyTask, returned: Any, payloads: Payloads) -> Verdict:
 
 def judge_error(task: AnyTask, error: BaseException, payloads: Payloads) -> Verdict:
     """What it raised, under the code that the task or the app gives to such an exception."""
-    return store_error(TaskError(task.code_of(error), str(error), None, error), payloads)
+    return store_error(TaskError(task.code_of(error), fault.text_of(error), None, error), payloads)
 
 
 def store_error(error: TaskError, payloads: Payloads) -> Verdict:

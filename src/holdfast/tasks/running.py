@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal
 
+from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply
 from holdfast.protocol.requests import PromiseSettle, RequestData, SettleAction, TaskFail, TaskFulfill
 from holdfast.runtime.signals import Signal
@@ -25,6 +26,7 @@ from holdfast.tasks import child
 from holdfast.tasks.codes import OperationalCode
 from holdfast.tasks.conclusion import Conclusion, conclude, conclude_error, ours
 from holdfast.tasks.outbox import Letter
+from holdfast.tasks.outcome import CODE
 from holdfast.tasks.registry import AnyTask, TaskRegistry
 from holdfast.worker.info import ExecutionInfo, never_ms, of_step
 from holdfast.worker.payload import Payloads
@@ -124,6 +126,12 @@ def unstorable(run: Run, why: str, payloads: Payloads) -> RequestData:
     """What is said when the node does not take the result."""
     what = f"The result of {run.task.name} cannot be stored: {why}"
     return _said(run, ours(OperationalCode.WORKER_SERIALIZATION_ERROR, what[:1_000], payloads))
+
+
+def wordless(run: Run) -> RequestData:
+    """What is said when nothing else can be: an end without a word is better than none."""
+    code = OperationalCode.UNHANDLED_EXCEPTION
+    return TaskFail(run.id, run.version, code, Value({CODE: code}))
 
 
 def _said(run: Run, conclusion: Conclusion) -> RequestData:

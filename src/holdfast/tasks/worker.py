@@ -34,8 +34,8 @@ from holdfast.tasks.errors import TaskLost
 from holdfast.tasks.lanes import Lane, TaskSettings, Wish, lanes_of
 from holdfast.tasks.outbox import Outbox
 from holdfast.tasks.registry import TaskRegistry
-from holdfast.tasks.running import Run, last_word, misfit, resolve, unstorable
-from holdfast.worker.errors import StepCalledOff, WorkerError
+from holdfast.tasks.running import Run, last_word, misfit, resolve, unstorable, wordless
+from holdfast.worker.errors import StepCalledOff
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.payload import Payloads
 from holdfast.worker.performance import Outcome
@@ -258,16 +258,16 @@ class TaskWorker:
             return
         try:
             run.begin(self._runner, self._payloads, partial(self._ended, lane))
-        except WorkerError as error:
+        except Exception as error:
             self._leave(run, lane)
-            self._tell(run, misfit(run, error, self._payloads))
+            self._tell(run, partial(misfit, run, error, self._payloads))
 
     def _ended(self, lane: Lane, run: Run, outcome: Outcome) -> None:
         self._leave(run, lane)
         if run.is_lost or isinstance(outcome.error, StepCalledOff):
             self._forget(run)
             return
-        self._tell(run, last_word(run, outcome, self._payloads))
+        self._tell(run, partial(last_word, run, outcome, self._payloads))
 
     def _leave(self, run: Run, lane: Lane) -> None:
         """Its slot is free."""
@@ -277,7 +277,12 @@ class TaskWorker:
             lane.may_have_work = True
         self._outbox.nudge()
 
-    def _tell(self, run: Run, word: RequestData) -> None:
+    def _tell(self, run: Run, put_into_words: Callable[[], RequestData]) -> None:
+        try:
+            word = put_into_words()
+        except Exception:  # the user's codec, say. Unless something is told, the task runs for ever
+            log.exception("what became of a task could not be stored", extra={"task": run.id})
+            word = wordless(run)
         run.letter = self._outbox.put(word, partial(self._told, run))
 
     def _told(self, run: Run, reply: Reply | None) -> None:
@@ -285,7 +290,7 @@ class TaskWorker:
         assert run.letter is not None
         if reply.status in (400, 413) and not run.is_refused:
             run.is_refused = True
-            self._tell(run, unstorable(run, str(reply.data), self._payloads))
+            self._tell(run, partial(unstorable, run, str(reply.data), self._payloads))
             return
         if reply.status >= 400:
             what = (

@@ -117,7 +117,7 @@ def perform(hello: Hello, order: Order) -> bytes:
     except Exception as error:
         return ERROR + dump(fault.describe(error))
     except BaseException as error:
-        exited = StepExited(f"The step {order.qualname} raised {error!r}")
+        exited = StepExited(f"The step {order.qualname} raised {fault.repr_of(error)}")
         exited.__cause__ = error
         return ERROR + dump(fault.describe(exited))
 

@@ -85,10 +85,18 @@ def describe(error: BaseException, depth: int = 0) -> dict[str, Any]:
     cls = type(error)
     described: dict[str, Any] = {
         "__type": "error",
-        "message": _text(error),
+        "message": text_of(error),
         "name": cls.__name__,
         "type": type_name(cls),
     }
+    try:
+        return _described(error, described, depth)
+    except Exception:  # a property of the class raised
+        return described
+
+
+def _described(error: BaseException, plain: dict[str, Any], depth: int) -> dict[str, Any]:
+    cls, described = type(error), {**plain}
     if isinstance(error, RemoteError) and error.type_name:
         # Passed on by somebody who does not know the class: the next one may.
         described |= {"message": error.message, "type": error.type_name}
@@ -96,7 +104,7 @@ def describe(error: BaseException, depth: int = 0) -> dict[str, Any]:
         described["traceback"] = error.remote_traceback
         return described
     if (group := _group(error)) is not None:
-        described["message"] = group.message
+        described["message"] = _storable(group.message)
         if depth < DEPTH_MAX:
             described["errors"] = [describe(each, depth + 1) for each in group.exceptions[:GROUP_MEMBERS_MAX]]
     elif (args := _plain(_arguments(error))) is not None:
@@ -205,11 +213,24 @@ def _plain(value: Any) -> Any:
         return None
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """What it says, whatever its `__str__` does."""
     try:
-        return str(error)
+        return _storable(str(error))
     except Exception as failure:
         return f"<its __str__ raised {type(failure).__name__}>"
+
+
+def repr_of(error: BaseException) -> str:
+    try:
+        return _storable(repr(error))
+    except Exception as failure:
+        return f"{type(error).__name__}(<its __repr__ raised {type(failure).__name__}>)"
+
+
+def _storable(text: str) -> str:
+    """Names of files may hold half a character, which JSON cannot carry."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _traceback(error: BaseException) -> str:
@@ -217,6 +238,7 @@ def _traceback(error: BaseException) -> str:
         text = "".join(traceback.format_exception(error))
     except Exception as failure:
         return f"<the traceback could not be formatted: {type(failure).__name__}>"
+    text = _storable(text)
     return text if len(text) <= TRACEBACK_CHARS_MAX else f"...\n{text[-TRACEBACK_CHARS_MAX:]}"
 
 

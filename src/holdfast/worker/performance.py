@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast, get_args
 from holdfast.runtime import step as step_module
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
-from holdfast.worker import performers, threads
+from holdfast.worker import fault, performers, threads
 from holdfast.worker.attempt import set_attempt
 from holdfast.worker.errors import StepCalledOff, StepExited, StepTimedOut
 from holdfast.worker.performers import Body, Performers
@@ -249,7 +249,7 @@ class Performance:
             return
         _begin_traceback_with_the_step(error)
         if not isinstance(error, Exception):
-            exited = StepExited(f"The step {self.call.step.name} raised {error!r}")
+            exited = StepExited(f"The step {self.call.step.name} raised {fault.repr_of(error)}")
             exited.__cause__ = error
             error = exited
         delay_s = None

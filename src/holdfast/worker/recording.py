@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
+from holdfast.worker import fault
 from holdfast.worker import journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, NotRecorded
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
@@ -83,7 +84,9 @@ class Recorder:
         value = self._payloads.encode_error(error)
         if value.data is None or len(value.data) <= limits.data_bytes_max:
             return value
-        return self._payloads.encode_error(NotRecorded(f"{type(error).__name__}: {str(error)[:1_000]} ..."))
+        return self._payloads.encode_error(
+            NotRecorded(f"{type(error).__name__}: {fault.text_of(error)[:1_000]} ...")
+        )
 
     def result(self, result: Any, headers: dict[str, str] | None = None) -> Value:
         """A result as a value, if it can be stored."""

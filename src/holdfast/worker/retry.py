@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.worker.durations import Duration, parse_duration
-from holdfast.worker.errors import BadDuration, BadRetry
+from holdfast.worker.errors import BadRetry
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 
@@ -111,7 +111,7 @@ def next_delay(
         return None
     if not _worth_it(policy, error):
         return None
-    chosen = _chosen_by(error)
+    chosen = chosen_by(error)
     delay = chosen if chosen is not None else _planned(policy, attempt) * (1.0 - policy.jitter * random())
     if policy.time_limit is not None and elapsed_s + delay > parse_duration(policy.time_limit):
         return None
@@ -130,18 +130,27 @@ def _is_error_class(given: object) -> bool:
 def _worth_it(policy: Retry, error: BaseException) -> bool:
     if isinstance(error, GiveUp) or not isinstance(error, Exception):
         return False
-    if getattr(error, "retryable", True) is False:
+    if wish_of(error, "retryable") is False:
         return False
     return isinstance(error, policy.retry_on) and not isinstance(error, policy.give_up_on)
 
 
-def _chosen_by(error: BaseException) -> float | None:
-    wish = getattr(error, "retry_after", None)
+def wish_of(error: BaseException, name: str) -> Any:
+    """An attribute by which an error has a say, or None. A property that raises wishes for nothing."""
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None
+
+
+def chosen_by(error: BaseException) -> float | None:
+    """The delay that the error asks for."""
+    wish = wish_of(error, "retry_after")
     if wish is None:
         return None
     try:
         return parse_duration(wish)
-    except BadDuration:  # some library's own notion of retry_after, such as an HTTP date
+    except Exception:  # some library's own notion of retry_after, such as an HTTP date
         return None
 
 

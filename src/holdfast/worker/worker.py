@@ -28,6 +28,7 @@ from holdfast.protocol.requests import (
     TaskHalt,
     TaskRelease,
 )
+from holdfast.worker import fault
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution import Ending, Execution
 from holdfast.worker.heartbeat import Heartbeat
@@ -229,7 +230,7 @@ class Worker:
             execution.close()
         failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
         delay = min(release_ms << min(failures - 1, 10), release_ms_max)
-        text = f"{type(error).__name__}: {error}"[:1_000]
+        text = f"{type(error).__name__}: {fault.text_of(error)}"[:1_000]
         await self._try("task.release", TaskRelease(task_id, claim.task.version, Retry(delay, text)))
 
     # --- asking ----------------------------------------------------------------------------------------
