@@ -2,7 +2,10 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from holdfast.protocol.requests import TaskClaim
 from holdfast.tasks.lanes import Lane, TaskSettings, lanes_of
@@ -87,6 +90,38 @@ def test_no_priority_starves_however_much_there_is_of_the_higher_ones() -> None:
     assert set(granted) == {9, 7, 5, 3, 1, -5}
     assert min(granted.values()) >= 100
     assert granted[9] >= 18_000
+
+
+def test_no_priority_starves_where_tasks_are_claimed_ahead() -> None:
+    """The one slot is always taken, so that every task is claimed ahead, and started from there."""
+    asking, granted = lane(slots=1, prefetch=1), Counter[int]()
+    asking.running = 1
+    for _ in range(20_000):
+        asking.may_have_work = True
+        for wish in asking.wishes("worker-1", 20_000):
+            assert not wish.claim.start
+            ceiling = wish.claim.ceiling
+            best = [p for p in (9, 5, 1) if ceiling is None or p <= ceiling][:1]
+            granted.update(best)
+            asking.answered(wish, best)
+    assert set(granted) == {9, 5, 1}
+    assert min(granted.values()) >= 100
+    assert granted[9] >= 18_000
+
+
+@pytest.mark.parametrize("priorities", [range(150, 0, -1), [10**6, *range(100, 0, -1)]])
+def test_no_priority_starves_where_there_are_more_than_are_remembered(priorities: Sequence[int]) -> None:
+    asking, granted = lane(slots=1), Counter[int]()
+    for _ in range(60_000):
+        asking.may_have_work = True
+        for wish in asking.wishes("worker-1", 20_000):
+            ceiling = wish.claim.ceiling
+            best = [next((p for p in priorities if ceiling is None or p <= ceiling), None)]
+            found = [p for p in best if p is not None]
+            granted.update(found)
+            asking.answered(wish, found)
+    assert set(granted) == set(priorities)
+    assert granted[max(priorities)] >= 50_000
 
 
 def test_one_claim_in_ten_has_a_ceiling_and_leaves_half_of_its_slots_to_the_best() -> None:

@@ -9,8 +9,8 @@ share the worker's concurrency. So nothing counts as running that only waits for
    the end of a task that a limited queue held others back for, when a rate limit allows more, and every
    `poll_s` (somewhat spread), whatever got lost.
 3. One claim in ten takes half of its tasks from below some priority that was seen. So every priority below
-   the highest gets a share, however much there is of the higher ones. Where there was nothing below, that is
-   remembered for a hundred claims.
+   the highest gets a share, however much there is of the higher ones, also of what is claimed ahead. Where
+   there was nothing below, that is remembered for a hundred claims.
 """
 
 import os
@@ -92,20 +92,22 @@ class Lane:
         if not to_start and not ahead:
             return []
         self.may_have_work = False
-        wishes: list[Wish] = []
-        if to_start:
-            ceiling = self._draw_ceiling()
-            below = 0 if ceiling is None else (to_start + 1) // 2
-            if below:
-                part = self._claim(below, pid, lease_ms, start=True, ceiling=ceiling)
-                wishes.append(Wish(part, False))
-            if to_start > below:
-                whole = self._claim(to_start - below, pid, lease_ms, start=True)
-                wishes.append(Wish(whole, True))
-        if ahead:
-            wishes.append(Wish(self._claim(ahead, pid, lease_ms, start=False), True))
         self.asked_to_start += to_start
         self.asked_ahead += ahead
+        wishes = self._divide(to_start, pid, lease_ms, start=True) if to_start else []
+        if ahead:
+            wishes += self._divide(ahead, pid, lease_ms, start=False)
+        return wishes
+
+    def _divide(self, count: int, pid: str, lease_ms: int, *, start: bool) -> list[Wish]:
+        """A claim for the best tasks; now and then half of it is for some below a priority."""
+        ceiling = self._draw_ceiling()
+        below = 0 if ceiling is None else (count + 1) // 2
+        wishes: list[Wish] = []
+        if below:
+            wishes.append(Wish(self._claim(below, pid, lease_ms, start=start, ceiling=ceiling), False))
+        if count > below:
+            wishes.append(Wish(self._claim(count - below, pid, lease_ms, start=start), True))
         return wishes
 
     def answered(self, wish: Wish, priorities: list[int] | None) -> None:
@@ -120,8 +122,13 @@ class Lane:
         if claim.ceiling is not None and priorities == []:
             self._nothing_below = claim.ceiling
         for priority in priorities or ():
-            if priority not in self._priorities and len(self._priorities) < priorities_max:
-                self._priorities.add(priority)
+            if priority not in self._priorities:
+                self._remember(priority)
+
+    def _remember(self, priority: int) -> None:
+        if len(self._priorities) == priorities_max:
+            self._priorities.remove(self._chance.choice(sorted(self._priorities)[1:-1]))
+        self._priorities.add(priority)
 
     def _draw_ceiling(self) -> int | None:
         self._claims += 1
@@ -131,7 +138,14 @@ class Lane:
             return None
         known = -limits.priority_max - 1 if self._nothing_below is None else self._nothing_below
         below = [priority - 1 for priority in self._priorities if priority - 1 > known]
-        return self._chance.choice(below) if below else None
+        if not below:
+            return None
+        if len(self._priorities) < priorities_max:
+            return self._chance.choice(below)
+        # There are more than are remembered: what waits may be further below, or anywhere between.
+        lowest, highest = min(below), max(below)
+        between = self._chance.randint(lowest, highest)
+        return self._chance.choice((lowest, between, self._chance.choice(below)))
 
     def poll_after_s(self) -> float:
         return (poll_limited_s if self.is_limited else poll_s) * self._chance.uniform(0.75, 1.25)
