@@ -120,13 +120,13 @@ def test_both_limits_hold_together(wire: JobWire) -> None:
 def test_a_rate_grants_no_more_than_its_count_in_any_stretch(wire: JobWire) -> None:
     wire.limit(rate={"count": 3, "perMs": 1000})
     fill(wire, 10)
-    assert len(wire.take(10)) == 3
+    assert len(wire.take(10, start=True)) == 3
     answer = wire.take_all(10)
     assert (answer.data["tasks"], answer.data["nextAt"]) == ([], T0 + 1000)
     wire.now = T0 + 999
     assert wire.take(10) == []
     wire.now = T0 + 1000
-    assert len(wire.take(10)) == 3
+    assert len(wire.take(10, start=True)) == 3
 
 
 def test_a_rate_per_key_holds_back_only_its_key(wire: JobWire) -> None:
@@ -134,7 +134,7 @@ def test_a_rate_per_key_holds_back_only_its_key(wire: JobWire) -> None:
     fill(wire, 3, "a", key="a")
     fill(wire, 3, "b", key="b")
     fill(wire, 3, "free")
-    answer = wire.take_all(10)
+    answer = wire.take_all(10, start=True)
     assert len(answer.data["tasks"]) == 5
     assert answer.data["nextAt"] == T0 + 1000
     wire.now = answer.data["nextAt"]
@@ -143,11 +143,79 @@ def test_a_rate_per_key_holds_back_only_its_key(wire: JobWire) -> None:
 
 def test_what_a_rate_has_granted_stays_granted_when_it_is_given_back(wire: JobWire) -> None:
     wire.limit(rate={"count": 1, "perMs": 1000})
-    wire.claimed()
+    wire.running()
     wire.release("j")
     assert wire.take() == []
     wire.now += 1000
     assert wire.take() == ["j"]
+
+
+def test_a_claim_that_does_not_start_takes_nothing_from_the_rate(wire: JobWire) -> None:
+    wire.limit(rate={"count": 2, "perMs": 1000})
+    fill(wire, 5)
+    assert wire.take(5) == ["j000", "j001"], "no more than may begin now"
+    wire.release("j000")
+    assert wire.take(5, start=True) == ["j000", "j002"]
+    assert wire.take(5) == []
+
+
+def test_a_claimed_task_begins_only_if_the_rate_has_room(wire: JobWire) -> None:
+    wire.limit(rate={"count": 2, "perMs": 1000})
+    fill(wire, 3)
+    assert wire.take(2) + wire.take(1) == ["j000", "j001", "j002"]
+    assert [wire.start(name).status for name in ("j000", "j001")] == [200, 200]
+    answer = wire.start("j002")
+    assert (answer.status, "HF1208" in answer.data) == (409, True)
+    assert (wire.status("j002"), wire.job("j002").get("claimedBy")) == ("PENDING", None)
+    assert "attempts" not in wire.job("j002")
+    assert wire.start("j000").status == 200, "again is the same"
+    wire.now += 1000
+    assert wire.take(5, start=True) == ["j002"]
+
+
+def test_a_claimed_task_begins_only_if_the_rate_of_its_key_has_room(wire: JobWire) -> None:
+    wire.limit(keyRate={"count": 1, "perMs": 1000})
+    fill(wire, 2, "a", key="a")
+    fill(wire, 2, "b", key="b")
+    assert wire.take(4) + wire.take(4) == ["a000", "b000", "a001", "b001"]
+    started = [wire.start(name).status for name in ("a000", "b000", "a001", "b001")]
+    assert started == [200, 200, 409, 409]
+
+
+def test_a_claimed_task_of_a_paused_queue_goes_back_when_it_would_begin(wire: JobWire) -> None:
+    fill(wire, 2)
+    assert wire.take(2) == ["j000", "j001"]
+    assert wire.start("j000").status == 200
+    wire.pause()
+    answer = wire.start("j001")
+    assert (answer.status, "paused" in answer.data, "HF1208" in answer.data) == (409, True, True)
+    assert (wire.status("j000"), wire.status("j001")) == ("RUNNING", "PENDING")
+    assert wire.start("j000").status == 200, "it has begun already"
+    assert wire.start("j001").status == 409
+    wire.pause(paused=False)
+    assert wire.take(2, start=True) == ["j001"]
+    assert wire.fulfill("j001", 2).status == 200
+
+
+@pytest.mark.parametrize("look", [("queue.get", {"name": "mail"}), ("queue.search", {})])
+def test_a_rate_counts_also_in_a_commit_that_looks_at_the_queue(
+    wire: JobWire, look: tuple[str, Json]
+) -> None:
+    wire.limit(rate={"count": 2, "perMs": 1000})
+    fill(wire, 3)
+    assert wire.take() == ["j000"]
+    claim = {"groups": ["queue.mail"], "count": 1, "pid": "w", "ttl": MINUTE, "start": True}
+    replies = wire.batch(look, ("task.start", {"id": "j000", "version": 1}), look, ("task.claim", claim))
+    assert [reply.status for reply in replies] == [200] * 4
+    assert wire.take(5) == []
+
+
+def test_a_pause_and_the_start_after_it_may_come_in_one_commit(wire: JobWire) -> None:
+    wire.claimed()
+    pause = ("queue.pause", {"name": "mail", "paused": True})
+    replies = wire.batch(pause, ("task.start", {"id": "j", "version": 1}))
+    assert [reply.status for reply in replies] == [200, 409]
+    assert wire.status() == "PENDING"
 
 
 @pytest.mark.parametrize(("count", "per_ms"), [(1, 1), (3, 10), (7, 100), (10, 1000), (50, 777), (2, 60_000)])
@@ -160,8 +228,11 @@ def test_in_any_stretch_of_time_no_more_than_the_count_is_granted(
     fill(wire, 200)
     grants: list[int] = []
     for _ in range(60):
-        answer = wire.take_all(rng.randint(1, count + 2)).data
-        grants += [wire.now] * len(answer["tasks"])
+        starts = rng.random() < 0.5
+        answer = wire.take_all(rng.randint(1, count + 2), start=starts).data
+        tasks = [item["task"] for item in answer["tasks"]]
+        begun = [task for task in tasks if starts or wire.start(task["id"], task["version"]).status == 200]
+        grants += [wire.now] * len(begun)
         wire.now += rng.choice([0, 1, max(1, per_ms // 7), per_ms])
         if rng.random() < 0.5 and "nextAt" in answer:
             wire.now = max(wire.now, answer["nextAt"])

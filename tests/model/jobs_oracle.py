@@ -226,17 +226,24 @@ class JobsOracle:
             and self.reaches(data, job)
         )  # fmt: skip
         granted: list[tuple[str, int]] = []
+        queue = self.queues.get(data["queue"], {"meters": {}})
+        before = {meter: [*untils] for meter, untils in queue["meters"].items()}
         for _, _, name in ready:
             job = self.jobs[name]
             if len(granted) < data["count"] and self.room(job, now):
                 self.grant(job, data["pid"], data["ttl"], data["start"], now)
                 granted.append((name, job["version"]))
+        if not data["start"]:  # only what begins counts
+            queue["meters"] = before
         return 200, granted
 
     def grant(self, job: Json, pid: str, ttl: int, start: bool, now: int) -> None:
         job.update(state="acquired", version=job["version"] + 1, pid=pid, ttl=ttl, acquired=now, parked=False)
         job.update(claimed_at=now, claimed_by=pid, started=now if start else None)
         job["due"] = self.cap(job, now + ttl)
+        self.count_begin(job, now)
+
+    def count_begin(self, job: Json, now: int) -> None:
         queue = self.queues.get(job["queue"], {})
         for name, meter in (("rate", ""), ("keyRate", job["key"])):
             rate = queue.get(name)
@@ -255,9 +262,17 @@ class JobsOracle:
         queue, key = self.queues.get(job["queue"]), job["key"]
         if queue is None:
             return True
-        if queue["paused"] or self.held(job["queue"]) >= queue.get("concurrency", 10**9):
+        if self.held(job["queue"]) >= queue.get("concurrency", 10**9):
             return False
         if key is not None and self.held(job["queue"], key) >= queue.get("keyConcurrency", 10**9):
+            return False
+        return self.may_begin(job, now)
+
+    def may_begin(self, job: Json, now: int) -> bool:
+        queue, key = self.queues.get(job["queue"]), job["key"]
+        if queue is None:
+            return True
+        if queue["paused"]:
             return False
         for name, meter in (("rate", ""), ("keyRate", key)):
             if name in queue and meter is not None:
@@ -282,8 +297,12 @@ class JobsOracle:
             return 404, None
         if self.driven(data, now) is None or (job["started"] is None and job["due"] <= now):
             return 409, None
+        if job["started"] is None and not self.may_begin(job, now):
+            self.back(job, now)
+            return 409, None
         if job["started"] is None:
             job.update(started=now, due=now + job["ttl"])
+            self.count_begin(job, now)
         return 200, self.see(job, now)
 
     def task_fulfill(self, data: Json, now: int) -> Seen:
@@ -297,6 +316,7 @@ class JobsOracle:
         if job is None:
             return 404, None
         if self.over(job, now):
+            self.write_end(job, now)  # a request that succeeds writes down what it has found
             return 200, self.see_promise(job, now)
         outcome = {"resolved": "COMPLETED", "rejected": "FAILED", "rejected_canceled": "CANCELLED"}[
             data["state"]

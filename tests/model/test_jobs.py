@@ -34,7 +34,7 @@ WANTED = [
     ("task.release", 200),
     *(("end", status) for status in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED")),
     *(("code", code) for code in ("WORKER_CRASHED", "TASK_EXPIRED", "TASK_TIMED_OUT", "BROKEN")),
-    ("retried", True), ("start", "EXPIRED"),
+    ("retried", True), ("start", "EXPIRED"), ("start", "sent back"),
 ]  # fmt: skip
 
 
@@ -44,7 +44,11 @@ class Difference(AssertionError):
 
 def is_ripe(job: Json) -> bool:
     """Claimed, not started, and its deadline may come before it is."""
-    return job["state"] == "acquired" and job["started"] is None and job["good"] is not None
+    return is_waiting(job) and job["good"] is not None
+
+
+def is_waiting(job: Json) -> bool:
+    return job["state"] == "acquired" and job["started"] is None
 
 
 class Dice:
@@ -64,6 +68,10 @@ class Dice:
         jobs = [*self._oracle.jobs.values()][-25:]
         if chance.random() < 0.1 and any(is_ripe(job) for job in jobs):
             kind = "task.start"
+        held_back = [job for job in jobs if is_waiting(job) and self._is_gated(job)]
+        if held_back and chance.random() < 0.3:
+            job = chance.choice(held_back)
+            return "task.start", {"id": job["id"], "version": job["version"]}
         if kind == "tick":
             edges = [job[name] for job in jobs for name in ("due", "good") if job[name] is not None]
             near = [edge + chance.choice([-1, 0, 0, 1]) for edge in edges if edge + 5 >= self.now]
@@ -82,6 +90,10 @@ class Dice:
         if kind == "queue.pause":
             return kind, {"name": chance.choice(QUEUES), "paused": chance.random() < 0.2}
         return kind, self._on_job(kind, jobs)
+
+    def _is_gated(self, job: Json) -> bool:
+        queue = self._oracle.queues.get(job["queue"], {})
+        return "rate" in queue or "keyRate" in queue or queue.get("paused", False)
 
     def _creation(self) -> Json:
         chance = self._chance
@@ -255,12 +267,15 @@ def run(stores: list[Store], seed: int, count: int, oracle: JobsOracle | None = 
                 if number % 5 == 0:
                     compare_everything(oracle, store, dice.now)
             continue
+        was_held = kind == "task.start" and oracle.jobs[data["id"]]["state"] == "acquired"
         expected = oracle.handle(kind, data, dice.now)
         for store in stores:
             compare(what, expected, store.handle(kind, data, dice.now))
         seen[kind, expected[0]] += 1
         if kind == "task.start" and oracle.jobs[data["id"]]["state"] == "acquired":
             seen["start", oracle.see(oracle.jobs[data["id"]], dice.now)["status"]] += 1
+        if was_held and oracle.jobs[data["id"]]["state"] == "pending":
+            seen["start", "sent back"] += 1
         if len(oracle.jobs) > 150:  # a new world: large ones only cost time
             count_ends(oracle, seen)
             oracle.jobs.clear()
@@ -346,10 +361,28 @@ class ForgetsTheRunThatCrashed(JobsOracle):
             super().failed(job, code, value, delay, now, crash)
 
 
+class BeginsWhatIsClaimedWhateverTheQueueSays(JobsOracle):
+    def task_start(self, data: Json, now: int) -> Seen:
+        queues, self.queues = self.queues, {}
+        try:
+            return super().task_start(data, now)
+        finally:
+            self.queues = queues
+
+
+class CountsAClaimAgainstTheRate(JobsOracle):
+    def task_claim(self, data: Json, now: int) -> Seen:
+        seen = super().task_claim(data, now)
+        if not data["start"]:
+            for name, _ in seen[1]:
+                self.count_begin(self.jobs[name], now)
+        return seen
+
+
 MUTANTS = [
     RetriesAtTheDeadline, ExpiresOneTooLate, CountsALapsedClaim, ForgetsWhoClaimedWhatExpired,
     LetsOneTooManyThrough, CancelsWhatRuns, KeepsTheKeyOfWhatItDebounced, RetriesEveryCode,
-    ForgetsTheRunThatCrashed,
+    ForgetsTheRunThatCrashed, BeginsWhatIsClaimedWhateverTheQueueSays, CountsAClaimAgainstTheRate,
 ]  # fmt: skip
 
 

@@ -3,6 +3,9 @@
 A queue without limits costs nothing here: one scan, and all that it finds. For a queue with limits the store
 has locked its record and counted what is held, so that what is decided here still holds at the commit. A scan
 may find many tasks of a key that has no room left; then that key is left out and the store is asked again.
+
+A rate counts what begins. A claim that does not start is given no more than could begin now, and takes
+nothing: the start does, if there is still room then.
 """
 
 from msgspec.structs import replace
@@ -36,8 +39,9 @@ def metered(meter: Meter, rate: Rate, now: Millis) -> Meter:
 class Gate:
     """What one queue still lets through."""
 
-    def __init__(self, queue: Queue, now: Millis) -> None:
+    def __init__(self, queue: Queue, now: Millis, *, starts: bool = True) -> None:
         self._now = now
+        self._starts = starts
         self.queue = queue
         self.meters: dict[str, Meter] = {
             key: live
@@ -62,6 +66,10 @@ class Gate:
                     self._check_key(key)
 
     @property
+    def changed_queue(self) -> Queue:
+        return replace(self.queue, meters=self.meters)
+
+    @property
     def is_shut(self) -> bool:
         """Is there no room for any task of the queue?"""
         queue = self.queue
@@ -79,13 +87,28 @@ class Gate:
         if self.is_shut or (key is not None and not self._check_key(key)):
             return False
         self.held[key] = self.held.get(key, 0) + 1
-        for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
-            if name is not None and rate is not None:
-                self.meters[name] = metered(self.meters.get(name, ()), rate, self._now)
-                self.is_metered = True
+        self._meter(key)
         if key is not None:
             self._check_key(key)
         return True
+
+    def lets_begin(self, task: Task) -> bool:
+        """May this task, which is held already, begin now? If so the rates count it."""
+        assert task.job is not None
+        if self.queue.paused:
+            return False
+        key = task.job.key
+        for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
+            if name is not None and rate is not None and self._is_spent(name, rate):
+                return False
+        self._meter(key)
+        return True
+
+    def _meter(self, key: str | None) -> None:
+        for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
+            if name is not None and rate is not None:
+                self.meters[name] = metered(self.meters.get(name, ()), rate, self._now)
+                self.is_metered = self._starts
 
     def _check_key(self, key: str | None) -> bool:
         """Has this key room? If not it is noted as saturated."""
@@ -136,7 +159,7 @@ class ClaimPlan:
             name = queue_of(group)
             queue = None if name is None else ws.queue(name)
             if queue is not None and queue.is_gated:
-                self.gates[group] = Gate(queue, now)
+                self.gates[group] = Gate(queue, now, starts=data.start)
 
     @property
     def held_scan(self) -> HeldScan | None:
@@ -197,7 +220,7 @@ class ClaimPlan:
 
     @property
     def changed_queues(self) -> list[Queue]:
-        return [replace(gate.queue, meters=gate.meters) for gate in self.gates.values() if gate.is_metered]
+        return [gate.changed_queue for gate in self.gates.values() if gate.is_metered]
 
     @property
     def next_at(self) -> Millis | None:

@@ -63,7 +63,7 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
 
 
 def apply(request: r.Request, ws: WorkingSet, now: Millis) -> Reply:
-    """Carry out one request. Whatever is not a success has changed nothing."""
+    """Carry out one request. Whatever is not a success has changed nothing, but for `MustWait`."""
     ws.begin()
     try:
         return HANDLERS[type(request.data)](request, request.data, ws, now)

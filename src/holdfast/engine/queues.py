@@ -5,6 +5,7 @@ Before these requests are applied, `ws.counts` holds how many tasks wait in each
 
 from msgspec.structs import replace
 
+from holdfast.engine.claims import Gate
 from holdfast.engine.job_state import queue_name
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import send_execute
@@ -23,9 +24,25 @@ def find_queue(name: str, ws: WorkingSet) -> Queue:
 
 
 def check_gate(task: Task, ws: WorkingSet) -> None:
-    """Limits are kept by task.claim alone, so nobody may go round them."""
+    """Limits are kept by task.claim and task.start alone, so nobody may go round them."""
     if task.job is not None and find_queue(queue_name(task.target), ws).is_gated:
         raise QueueGated(queue_name(task.target))
+
+
+def find_obstacle(task: Task, ws: WorkingSet, now: Millis) -> str | None:
+    """Why a task that is held may not begin now. If it may, the rates of its queue count it."""
+    name = queue_name(task.target)
+    queue = ws.gate(name)
+    if queue is None or not queue.is_gated:
+        return None
+    gate = Gate(queue, now)
+    if not gate.lets_begin(task):
+        return (
+            f"The queue {name!r} is paused" if queue.paused else f"The rate of the queue {name!r} is used up"
+        )
+    if gate.is_metered:
+        ws.put_queue(gate.changed_queue)
+    return None
 
 
 def get(request: Request, data: QueueGet, ws: WorkingSet, now: Millis) -> Reply:

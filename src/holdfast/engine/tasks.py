@@ -17,7 +17,7 @@ from holdfast.engine.promises import (
     settled_already,
     target_of,
 )
-from holdfast.engine.queues import check_gate
+from holdfast.engine.queues import check_gate, find_obstacle
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import before_deadline, grant, offer, settle
 from holdfast.engine.view import is_live, is_open, view_promise, view_task
@@ -27,6 +27,7 @@ from holdfast.protocol.errors import (
     CannotAwait,
     ClaimLost,
     InvalidField,
+    MustWait,
     NotAJob,
     NoTask,
     Refusal,
@@ -206,13 +207,19 @@ def start(request: Request, data: TaskStart, ws: WorkingSet, now: Millis) -> Rep
 
 
 def _start_job(task: Task, version: int, ws: WorkingSet, now: Millis) -> Reply:
-    """The one step from CLAIMED to RUNNING. Past its `good_until` it has ended, written down or not."""
+    """The one step from CLAIMED to RUNNING. Past its `good_until` it has ended, written down or not.
+
+    Where its queue is paused, or its rate used up, it goes back instead: it is pending, and nothing counts.
+    """
     task = held_task(task.id, version, ws, now)
     if task.started_at is None:
         assert task.due_at is not None
         assert task.ttl is not None
         if task.due_at <= now:
             raise ClaimLost(f"The lease of the task {task.id!r} has lapsed")
+        if (obstacle := find_obstacle(task, ws, now)) is not None:
+            jobs.go_back(task, ws, now)
+            return refuse(MustWait(f"{obstacle}, so the task {task.id!r} cannot begin now"))
         task = replace(task, started_at=now, due_at=now + task.ttl)
         ws.put_task(task)
     return Reply(200, TaskReply(view_task(task, now)))

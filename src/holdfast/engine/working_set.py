@@ -82,6 +82,7 @@ class WorkingSet:
         "schedules",
         "tasks",
         "uniques",
+        "viewed_queues",
         "waiting",
         "watched",
     )
@@ -97,6 +98,7 @@ class WorkingSet:
         self.branches: dict[str, dict[str, None]] = {}
         self.uniques: dict[str, str | None] = {}
         self.queues: dict[str, Queue | None] = {}
+        self.viewed_queues: set[str] = set()  # those of them that others may be changing
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
         self.changed_tasks: dict[str, None] = {}
@@ -142,6 +144,15 @@ class WorkingSet:
             return self.uniques[unique]
         except KeyError:
             raise Missing(Footprint(uniques={unique})) from None
+
+    def gate(self, name: str) -> Queue | None:
+        """A queue, if it is paused or has limits. What is decided by it still holds at the commit."""
+        if not self.holds_queue(name):
+            raise Missing(Footprint(gates={name}))
+        return self.queues[name]
+
+    def holds_queue(self, name: str) -> bool:
+        return name in self.queues and name not in self.viewed_queues
 
     def queue(self, name: str) -> Queue | None:
         try:
@@ -206,6 +217,7 @@ class WorkingSet:
     def put_queue(self, queue: Queue) -> None:
         self._set(self.queues, queue.name, queue)
         self._set(self.changed_queues, queue.name, None)
+        self.viewed_queues.discard(queue.name)
 
     def may_offer(self, target: str) -> bool:
         """May one more execute message go to this queue in this commit?"""
@@ -256,6 +268,7 @@ class WorkingSet:
         known = (self.promises, self.tasks, self.callbacks, self.listeners, self.schedules, self.branches)
         for records in (*known, self.uniques, self.queues, self.watched, self.offered, self.messages):
             records.clear()
+        self.viewed_queues.clear()
         self.saved()
         self._undo.clear()
         self.cleared = True
@@ -356,7 +369,12 @@ class WorkingSet:
     def fill_unique(self, unique: str, holder: str | None) -> None:
         self.uniques.setdefault(unique, holder)
 
-    def fill_queue(self, name: str, queue: Queue | None) -> None:
+    def fill_queue(self, name: str, queue: Queue | None, *, is_view: bool = False) -> None:
+        if is_view and name not in self.queues:
+            self.viewed_queues.add(name)
+        elif not is_view and name in self.viewed_queues:  # it was only looked at, so nothing is lost
+            self.viewed_queues.remove(name)
+            del self.queues[name]
         self.queues.setdefault(name, queue)
 
     def earliest_due(self) -> Millis | None:

@@ -182,7 +182,8 @@ class _Commit:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        unknown = {name for group in data.groups if (name := queue_of(group)) is not None} - ws.queues.keys()
+        named = {name for group in data.groups if (name := queue_of(group)) is not None}
+        unknown = {name for name in named if not ws.holds_queue(name)}
         if unknown:
             yield Load(ws, Footprint(gates=unknown))
         ws.plan = plan = ClaimPlan(data, scope, ws, now)

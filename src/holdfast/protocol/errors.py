@@ -143,6 +143,14 @@ class QueueGated(Refusal):
         )
 
 
+class MustWait(Refusal):
+    """The one refusal that leaves a trace: the task was claimed and is pending again."""
+
+    code = "HF1208"
+    status = 409
+    hint = "It has gone back to its queue; claim again when the queue lets tasks begin."
+
+
 class CannotAwait(Refusal):
     code = "HF1301"
     status = 422

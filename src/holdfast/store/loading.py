@@ -74,16 +74,16 @@ def _load_uniques(ws: WorkingSet, uniques: set[str]) -> Generator[Fetch, Sequenc
 def _load_queues(ws: WorkingSet, footprint: Footprint) -> Loading:
     """Of the gates, those that are open count as never set: no claim needs to know more about them."""
     for what, names, change in (
-        ("gates", footprint.gates - footprint.queues - footprint.queue_views, True),
+        ("gates", footprint.gates - footprint.queues, True),
         ("queues", footprint.queues, True),
         ("queues", footprint.queue_views, False),
     ):
-        wanted = names - ws.queues.keys()
+        wanted = {name for name in names if not ws.holds_queue(name) and (change or name not in ws.queues)}
         found = (yield Fetch(what, wanted, change)) if wanted else ()  # type: ignore[arg-type]
         for row in found:
-            ws.fill_queue(row[0], rows.read_queue(row))
-        for name in wanted:
-            ws.fill_queue(name, None)
+            ws.fill_queue(row[0], rows.read_queue(row), is_view=not change)
+        for name in wanted - {row[0] for row in found}:
+            ws.fill_queue(name, None, is_view=not change)
 
 
 def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: bool) -> Loading:

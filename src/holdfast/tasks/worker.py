@@ -245,7 +245,8 @@ class TaskWorker:
 
     def _started(self, run: Run, lane: Lane, reply: Reply | None) -> None:
         if run.is_lost or reply is None or reply.status != 200:
-            lane.running -= 1  # it was lost, cancelled, or has expired
+            lane.running -= 1  # it was lost, cancelled, has expired, or its queue does not let it begin
+            lane.may_have_work = True  # the next claim says when it may
             self._forget(run)
             self._outbox.nudge()
         else:
