@@ -492,3 +492,25 @@ def test_wrong_arguments_of_a_task_are_raised_in_the_workflow(shop: Shop) -> Non
 def test_options_that_name_the_task_make_no_sense_in_a_workflow(shop: Shop, options: dict[str, Any]) -> None:
     with pytest.raises(hf.BadOption):
         cast(Any, shop.double.with_options)(**options).as_call((1,), {}, waits=True)
+
+
+def test_a_task_that_a_workflow_calls_with_a_delay_begins_after_it(shop: Shop, world: World) -> None:
+    @shop.app.workflow
+    async def workflow() -> str:
+        return (await hf.call(shop.send_email.with_options(delay="10m"), "a")).ok_value
+
+    began = world.now
+    assert shop.app.start(workflow).result() == "sent 1 to a"
+    assert world.now - began == timedelta(minutes=10)
+
+
+def test_a_task_that_a_workflow_starts_with_a_delay_begins_after_it(shop: Shop, world: World) -> None:
+    @shop.app.workflow
+    async def workflow() -> str:
+        return await hf.start(shop.send_email.with_options(delay="10m"), "a")
+
+    began = world.now
+    handle = shop.app.task_handle(shop.app.start(workflow).result())
+    assert (shop.runs, world.now) == ([], began)
+    assert handle.get().ok_value == "sent 1 to a"
+    assert world.now - began == timedelta(minutes=10)

@@ -124,6 +124,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
             return read_result(promise, task.returns, task.error_type, payloads, known)
 
         timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
+        delay_s = None if options.delay_ms is None else options.delay_ms / 1000
         return Call(
             task.name,
             1,
@@ -133,7 +134,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
             group=None,
             timeout_s=timeout_s,
             waits=waits,
-            errand=Errand(target, entries, read),
+            errand=Errand(target, entries, read, delay_s),
         )
 
     def _one(self, sent: list[SendResult[T, E]]) -> SendResult[T, E]:

@@ -116,6 +116,7 @@ class Errand(Struct, frozen=True):
     target: str
     entries: dict[str, str]
     read: Callable[[Promise, Payloads, Mapping[str, type[Exception]]], Any]
+    delay_s: float | None = None
 
 
 class Call(Operation):

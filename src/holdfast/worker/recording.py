@@ -119,6 +119,10 @@ class Recorder:
         entries[tags.TARGET] = f"poll://any@{operation.group or self._around.group}"
         if operation.errand is not None:
             entries |= {**operation.errand.entries, tags.TARGET: operation.errand.target}
+            if operation.errand.delay_s:
+                entries[tags.DELAY] = str(
+                    min(self._after(operation.errand.delay_s), limits.instant_ms_max - 1)
+                )
         entries[tags.BRANCH] = promise_id  # it has steps of its own
         deadline = self._after(operation.timeout_s)
         if operation.waits:
