@@ -154,6 +154,23 @@ def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
     assert outcome.out.strip().endswith("14 to correct")
 
 
+def test_check_finds_a_class_of_errors_that_cannot_be_stored(tmp_path: Path) -> None:
+    source = """
+import socket
+import holdfast as hf
+app = hf.App()
+class Broken(hf.TaskError):
+    where: socket.socket | None = None
+@app.task
+def work() -> hf.TaskResult[int, Broken]:
+    return hf.TaskResult(ok=1)
+"""
+    outcome = check(tmp_path, source)
+    assert outcome.code == 1
+    assert "HF7002" in outcome.out
+    assert "'where' of Broken" in outcome.out
+
+
 @pytest.mark.parametrize(("source", "code"), [("app = 1 / 0", "HF7006"), ("import nonsense", "HF7006")])
 def test_check_finds_a_module_that_cannot_be_imported(tmp_path: Path, source: str, code: str) -> None:
     outcome = check(tmp_path, source)

@@ -16,13 +16,19 @@ from holdfast.worker.payload import Payloads
 PAYLOADS = Payloads()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Receipt:
     number: int
 
 
 class Reason(hf.TaskError, frozen=True):
     data: Receipt | None = None
+
+
+class Strict(hf.TaskError, frozen=True, kw_only=True):
+    data: Receipt = Receipt(0)
+    card: Receipt
+    tries: int = 1
 
 
 def task(function: Any, **options: Any) -> Task[..., Any, Any, Any]:
@@ -33,6 +39,12 @@ def pay(cents: int) -> hf.TaskResult[Receipt, Reason]: ...  # type: ignore[empty
 
 
 def plain(cents: int) -> Receipt: ...  # type: ignore[empty-body]
+
+
+def strict() -> hf.TaskResult[None, Strict]: ...  # type: ignore[empty-body]
+
+
+def nothing() -> None: ...
 
 
 def round_trip(
@@ -107,11 +119,71 @@ def test_an_error_comes_back_with_its_data_typed_and_its_exception() -> None:
 
 
 WRONG: AnyResult = hf.TaskResult(ok="no receipt")
+NUMBER: AnyResult = hf.TaskResult(ok=5)
+NONE: AnyResult = hf.TaskResult(ok=None)
 
 
 @pytest.mark.parametrize("returned", [WRONG, None, 7])
 def test_what_is_not_promised_is_a_mismatch(returned: Any) -> None:
     assert round_trip(pay, returned).err_value.error_code is hf.ContractCode.RETURN_TYPE_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("function", "returned"),
+    [(nothing, 5), (strict, NUMBER), (plain, None), (pay, NONE)],
+)
+def test_none_and_something_are_a_mismatch(function: Any, returned: Any) -> None:
+    assert round_trip(function, returned).err_value.error_code is hf.ContractCode.RETURN_TYPE_MISMATCH
+
+
+def test_what_promises_none_gives_none() -> None:
+    assert round_trip(nothing, None) == hf.TaskResult(ok=None)
+    assert round_trip(strict, hf.TaskResult(ok=None)) == hf.TaskResult(ok=None)
+
+
+def test_an_error_comes_back_with_the_fields_of_its_class() -> None:
+    error = Strict("DECLINED", "no", data=Receipt(1), card=Receipt(2), tries=3)
+    assert round_trip(strict, hf.TaskResult(err=error)).err_value == error
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (pay, hf.TaskError("DECLINED", "no", "a text")),
+        (strict, hf.TaskError("DECLINED", "no", Receipt(1))),
+        (strict, Strict("DECLINED", data=Receipt(1), card="text")),  # type: ignore[arg-type]
+        (strict, Strict("DECLINED", data=None, card=Receipt(1))),  # type: ignore[arg-type]
+    ],
+)
+def test_an_error_that_is_not_the_promised_one_is_a_mismatch_that_names_its_code(
+    function: Any, error: hf.TaskError
+) -> None:
+    found = round_trip(function, hf.TaskResult(err=error)).err_value
+    assert found.error_code is hf.ContractCode.RETURN_TYPE_MISMATCH
+    assert "DECLINED" in found.message
+
+
+def test_a_plain_error_counts_as_the_promised_one_where_it_fits() -> None:
+    found = round_trip(pay, hf.TaskResult(err=hf.TaskError("DECLINED", "no"))).err_value
+    assert found == Reason("DECLINED", "no")
+
+
+def test_an_error_whose_class_has_become_another_keeps_its_code_and_its_data() -> None:
+    verdict = judge(task(pay), hf.TaskResult(err=Reason("DECLINED", "no", Receipt(3))), PAYLOADS)
+    promise = Promise("p", "rejected", Value(), verdict.value, {}, 1, 1)
+    found = read_result(promise, None, Strict, PAYLOADS, {}).err_value
+    assert found == hf.TaskError("DECLINED", "no", {"number": 3})
+
+
+def test_a_raised_exception_has_its_code_also_where_a_class_of_errors_asks_for_more() -> None:
+    found = round_trip(strict, raised=ValueError("v")).err_value
+    assert (found.error_code, found.message) == (hf.OperationalCode.UNHANDLED_EXCEPTION, "v")
+    assert type(found) is hf.TaskError
+
+
+def test_what_was_stored_before_a_task_promised_none_is_no_error() -> None:
+    promise = Promise("p", "resolved", Value(), PAYLOADS.encode(5), {}, 1, 1)
+    assert read_result(promise, task(nothing).returns, hf.TaskError, PAYLOADS, {}).ok_value == 5
 
 
 def test_what_cannot_be_stored_says_where() -> None:

@@ -5,11 +5,12 @@ what is there afterwards, and would fail only later: at a send, on a worker, at 
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.tasks.errors import TasksError
 from holdfast.tasks.findings import Finding, finding, place_of
+from holdfast.tasks.outcome import stored_fields
 from holdfast.tasks.registry import AnyTask, TaskRegistry
 from holdfast.tasks.task import DEFAULT_QUEUE
 from holdfast.worker.errors import WorkerError
@@ -106,6 +107,7 @@ def _check_workflow(function: Callable[..., Any]) -> Iterator[TasksError]:
 
 def _check_task(task: AnyTask, tasks: TaskRegistry) -> Iterator[TasksError]:
     yield from _check_types(task.name, task.function, task.returns)
+    yield from _check_storable(task.name, stored_fields(task.error_type))
     if tasks.limits and task.queue != DEFAULT_QUEUE and task.queue not in tasks.limits:
         known = ", ".join(sorted(tasks.limits))
         yield UndeclaredQueue(f"{task.name} goes to the queue {task.queue!r}; declared are {known}")
@@ -127,7 +129,11 @@ def _check_types(name: str, function: Callable[..., Any], returns: Any = None) -
     missing = _missing(function)
     if missing:
         yield MissingAnnotation(f"{name} has no type for {', '.join(missing)}")
-    for what, type_ in _types(signature, returns):
+    yield from _check_storable(name, _types(signature, returns))
+
+
+def _check_storable(name: str, types: Iterable[tuple[str, Any]]) -> Iterator[TasksError]:
+    for what, type_ in types:
         try:
             decoder_of(type_)
             foreign = find_foreign_class(type_)

@@ -6,6 +6,8 @@ the engine can read it. What the engine decides on its own (expired, cancelled, 
 """
 
 from collections.abc import Mapping
+from functools import cache
+from types import NoneType
 from typing import Any, Final, cast
 
 import msgspec
@@ -18,7 +20,7 @@ from holdfast.tasks.result import TaskError, TaskResult
 from holdfast.tasks.task import Task
 from holdfast.worker import fault
 from holdfast.worker.errors import UndecodablePayload, UnencodablePayload
-from holdfast.worker.payload import Payloads, load
+from holdfast.worker.payload import Payloads, dump, load
 
 CODE: Final = "holdfast-code"
 WORKER: Final = "holdfast-worker"
@@ -38,6 +40,7 @@ class _Stored(Struct, frozen=True):
     code: str = OperationalCode.UNHANDLED_EXCEPTION
     message: str | None = None
     data: Raw = Raw(b"null")
+    fields: dict[str, Raw] = {}  # what its class has beyond those of TaskError
     exception: Any = None
 
 
@@ -46,12 +49,14 @@ def judge(task: AnyTask, returned: Any, payloads: Payloads) -> Verdict:
     if isinstance(returned, TaskResult):
         result = cast(AnyResult, returned)
         if result.is_err:
-            return store_error(result.err_value, payloads)
+            return _judge_err(task, result.err_value, payloads)
         returned = result.ok_value
     elif task.gives_result:
         what = f"{task.name} is annotated to return a TaskResult and returned {type(returned).__name__}"
         return store_error(TaskError(ContractCode.RETURN_TYPE_MISMATCH, what), payloads)
     try:
+        if returned is None and task.returns is not NoneType:
+            load(b"null", task.returns)
         return Verdict(payloads.round_trip(returned, task.returns)[0])
     except UndecodablePayload as error:
         code: str = ContractCode.RETURN_TYPE_MISMATCH
@@ -60,20 +65,27 @@ def judge(task: AnyTask, returned: Any, payloads: Payloads) -> Verdict:
         return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, error.what), payloads)
 
 
+def _judge_err(task: AnyTask, error: TaskError, payloads: Payloads) -> Verdict:
+    """An error that the function returned is one of the class that it promises."""
+    if task.error_type is not TaskError:
+        try:
+            _as_promised(load(dump(_described(error)), _Stored), task.error_type, None)
+        except UnencodablePayload:
+            pass  # storing it says so
+        except Exception as problem:
+            what = problem.what if isinstance(problem, UndecodablePayload) else str(problem)
+            text = f"{task.name} returned {error.error_code}, which is no {task.error_type.__name__}: {what}"
+            return store_error(TaskError(ContractCode.RETURN_TYPE_MISMATCH, text), payloads)
+    return store_error(error, payloads)
+
+
 def judge_error(task: AnyTask, error: BaseException, payloads: Payloads) -> Verdict:
     """What it raised, under the code that the task or the app gives to such an exception."""
     return store_error(TaskError(task.code_of(error), fault.text_of(error), None, error), payloads)
 
 
 def store_error(error: TaskError, payloads: Payloads) -> Verdict:
-    stored: dict[str, Any] = {
-        "__type": "error",
-        "name": type(error).__name__,
-        "message": error.message or "",
-        "code": str(error.error_code),
-    }
-    if error.data is not None:
-        stored["data"] = error.data
+    stored = _described(error)
     if error.exception is not None:
         stored["exception"] = fault.describe(error.exception)
     try:
@@ -81,6 +93,20 @@ def store_error(error: TaskError, payloads: Payloads) -> Verdict:
     except UnencodablePayload as problem:
         what = f"The data of {error.error_code} cannot be stored: {problem.what}"
         return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, what), payloads)
+
+
+def _described(error: TaskError) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "__type": "error",
+        "name": type(error).__name__,
+        "message": error.message or "",
+        "code": str(error.error_code),
+    }
+    if error.data is not None:
+        described["data"] = error.data
+    if own := {name: getattr(error, name) for name in _own_fields(type(error))}:
+        described["fields"] = own
+    return described
 
 
 def read_result(
@@ -93,7 +119,7 @@ def read_result(
     """What a promise of a task says became of it."""
     try:
         if promise.state == "resolved":
-            return TaskResult(ok=payloads.decode(promise.value, returns))
+            return TaskResult(ok=payloads.decode(promise.value, Any if returns is NoneType else returns))
         if promise.state == "rejected" and promise.value.data:
             return TaskResult(err=_stored_error(promise.value, error_type, payloads, known))
         if promise.state == "pending":
@@ -112,12 +138,38 @@ def _stored_error(
 ) -> TaskError:
     stored = payloads.decode(value, _Stored)
     exception = None if stored.exception is None else fault.restore(stored.exception, known)
-    data = load(stored.data, _data_type(error_type))
-    return error_type(as_code(stored.code), stored.message or None, data, exception)
+    try:
+        return _as_promised(stored, error_type, exception)
+    except Exception:  # the code matters more than the class, which may ask for what is not there
+        return TaskError(as_code(stored.code), stored.message or None, load(stored.data), exception)
 
 
-def _data_type(error_type: type[TaskError]) -> Any:
-    return next(field.type for field in msgspec.structs.fields(error_type) if field.name == "data")
+def _as_promised(stored: _Stored, error_type: type[TaskError], exception: BaseException | None) -> TaskError:
+    data = load(stored.data, _types_of(error_type)["data"])
+    own = {
+        name: load(stored.fields[name], type_)
+        for name, type_ in _own_fields(error_type).items()
+        if name in stored.fields
+    }
+    code, message = as_code(stored.code), stored.message or None
+    return error_type(error_code=code, message=message, data=data, exception=exception, **own)
+
+
+def stored_fields(error_type: type[TaskError]) -> list[tuple[str, Any]]:
+    """The fields of an error that are stored as their types say, for whoever checks these."""
+    named = {"data": _types_of(error_type)["data"], **_own_fields(error_type)}
+    whose = error_type.__name__
+    return [(f"{name!r} of {whose}", type_) for name, type_ in named.items() if type_ is not Any]
+
+
+def _own_fields(error_type: type[TaskError]) -> dict[str, Any]:
+    common = TaskError.__struct_fields__
+    return {name: type_ for name, type_ in _types_of(error_type).items() if name not in common}
+
+
+@cache
+def _types_of(error_type: type[TaskError]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(error_type)}
 
 
 _said: Final = {

@@ -71,11 +71,11 @@ class Task(Generic[P, R, T, E]):
         self.function = function
         self.name = name
         self.options = options
-        hint = self.signature.returns
+        hint = type(None) if self.signature.gives_none else self.signature.returns
         self.gives_result = hint is TaskResult or get_origin(hint) is TaskResult
         inside: list[Any] = [*get_args(hint)] if self.gives_result else [hint, TaskError]
         returns, error_type = inside or [Any, TaskError]
-        self.returns: Any = Any if returns in (None, type(None)) else returns
+        self.returns: Any = type(None) if returns is None else returns
         is_error = isinstance(error_type, type) and issubclass(error_type, TaskError)
         self.error_type: type[TaskError] = error_type if is_error else TaskError
         self.__name__ = name

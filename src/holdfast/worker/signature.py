@@ -50,12 +50,14 @@ class Parameter(NamedTuple):
 class Signature:
     """The parameters of a function and the type of its value."""
 
-    __slots__ = ("__weakref__", "function", "keywords", "parameters", "returns")
+    __slots__ = ("__weakref__", "function", "gives_none", "keywords", "parameters", "returns")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = _name(function)
         hints = _hints(function)
-        self.returns: Any = _value_type(_return_hint(function, hints))
+        hint = _return_hint(function, hints)
+        self.returns: Any = _value_type(hint)
+        self.gives_none = hint in (None, type(None))  # as it says; `returns` is Any then
         self.parameters: tuple[Parameter, ...] | None = _parameters(function, hints)
         self.keywords = _keywords(function, self.parameters or ())
 
