@@ -11,11 +11,26 @@ from holdfast.node import Node
 from holdfast.node import node as limits
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.protocol.ids import root_of
+from holdfast.protocol.records import Value
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request
+from holdfast.protocol.requests import (
+    CreateAction,
+    PromiseCreate,
+    PromiseSettle,
+    Request,
+    RequestData,
+    ScheduleCreate,
+    Settle,
+    SettleAction,
+    TaskCreate,
+    TaskFail,
+    TaskFence,
+    TaskFulfill,
+)
+from holdfast.protocol.requests.weight import weight_of
 from holdfast.store.interface import Result, Work
 from holdfast.store.memory import MemoryStore
-from tests.requests import create, get, settle
+from tests.requests import FAR, create, get, settle
 
 
 def submission(*requests: Request) -> Submission:
@@ -65,6 +80,45 @@ async def test_the_bound_of_a_group_holds(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("holdfast.node.queue.group_requests_max", 3)
     queue = queue_of(*(submission(create(f"p{index}"), create(f"q{index}")) for index in range(3)))
     assert [len(queue.take_group_beside(set())) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def take_beside(queue: RequestQueue) -> list[Submission]:
+    return queue.take_group_beside(set())
+
+
+@pytest.mark.parametrize("take", [RequestQueue.take_group, take_beside])
+async def test_a_group_carries_only_so_much_and_what_is_larger_goes_alone(
+    take: Callable[[RequestQueue], list[Submission]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.node.queue.group_weight_max", 100)
+    queue = queue_of(
+        submission(create("a", data="-" * 60)),
+        submission(settle("b", data="-" * 40)),
+        submission(create("c", data="-")),
+        submission(create("d", data="-" * 60), create("e", data="-" * 60)),
+        submission(get("f")),
+        submission(create("g", data="-" * 50, note="-" * 60)),
+        submission(create("h")),
+    )
+    assert [ids(take(queue)) for _ in range(5)] == [["a", "b"], ["c"], ["d", "e"], ["f"], ["g"]]
+    assert (ids(take(queue)), queue.request_count) == (["h"], 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PromiseCreate("a", FAR, Value({"ab": "cd"}, "1234"), {"tag": "t"}),
+        PromiseCreate("a", FAR, settle=Settle("resolved", Value(data="123456789012"))),
+        PromiseSettle("a", "resolved", Value({"ab": "cd"}, "12345678")),
+        TaskCreate("p", 1, CreateAction(PromiseCreate("a", FAR, Value(data="123456789012")))),
+        TaskFulfill("a", 1, SettleAction(PromiseSettle("a", "resolved", Value(data="123456789012")))),
+        TaskFence("a", 1, CreateAction(PromiseCreate("b", FAR, Value(data="123456789012")))),
+        TaskFail("a", 1, "code", Value(data="123456789012")),
+        ScheduleCreate("s", "* * * * *", "x", 1, Value(data="1234"), {"tags": "what"}),
+    ],
+)
+def test_a_request_weighs_what_it_carries(data: RequestData) -> None:
+    assert weight_of(data) == 12
 
 
 class SlowStore(MemoryStore):

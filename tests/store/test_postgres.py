@@ -104,6 +104,17 @@ async def test_a_node_of_the_last_version_goes_on_while_the_schema_is_upgraded(u
         assert {reply.status for reply in replies} == {200}
 
 
+async def test_a_large_submission_has_the_time_it_takes_to_send_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sql.SETTINGS, "idle_in_transaction_session_timeout", "150")
+    async with Node(PostgresStore(url)) as node:
+        replies = await node.request([create(f"p{index}", data='"' * 1_048_576) for index in range(8)])
+        assert {reply.status for reply in replies} == {200}
+        [reply] = await node.request([settle("p0")])
+        assert reply.status == 200
+
+
 async def test_a_role_that_may_not_change_the_schema_is_enough() -> None:
     owner = database_url()
     await (await opened(owner)).close()

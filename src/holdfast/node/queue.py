@@ -14,19 +14,24 @@ from holdfast.engine import footprint
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+from holdfast.protocol.requests.weight import weight_of
 
 group_requests_max: Final = 512
+# Characters of payloads. While a group is written to a database that other nodes share, it holds its locks,
+# and the time in which the database lets it do so is short.
+group_weight_max: Final = 2_097_152
 look_ahead_max: Final = 1_024
 
 
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_roots", "future", "requests")
+    __slots__ = ("_roots", "future", "requests", "weight")
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
+        self.weight = sum([weight_of(request.data) for request in requests])
         self._roots: set[str] | None = None
 
     @property
@@ -39,6 +44,26 @@ class Submission:
             self._roots.update(":" + key for key in needed.schedules)
             self._roots.update(":queue:" + name for name in needed.queues)
         return self._roots
+
+
+class _Group:
+    """What goes together, within the bounds. The first submission always fits, whatever it carries."""
+
+    def __init__(self) -> None:
+        self.submissions: list[Submission] = []
+        self.requests = 0
+        self._weight = 0
+
+    def has_room(self, submission: Submission) -> bool:
+        return not self.submissions or (
+            self.requests + len(submission.requests) <= group_requests_max
+            and self._weight + submission.weight <= group_weight_max
+        )
+
+    def add(self, submission: Submission) -> None:
+        self.submissions.append(submission)
+        self.requests += len(submission.requests)
+        self._weight += submission.weight
 
 
 class RequestQueue:
@@ -54,32 +79,27 @@ class RequestQueue:
         self.request_count += len(submission.requests)
 
     def take_group(self) -> list[Submission]:
-        """Whatever waits, up to the bound."""
-        group: list[Submission] = []
-        size = 0
-        while self._waiting and (not group or size + len(self._waiting[0].requests) <= group_requests_max):
-            submission = self._waiting.popleft()
-            size += len(submission.requests)
-            group.append(submission)
-        self.request_count -= size
-        return group
+        """Whatever waits, up to the bounds."""
+        group = _Group()
+        while self._waiting and group.has_room(self._waiting[0]):
+            group.add(self._waiting.popleft())
+        self.request_count -= group.requests
+        return group.submissions
 
     def take_group_beside(self, busy: set[str]) -> list[Submission]:
-        """What waits and meets none of these roots, up to the bound; what it leaves keeps its place."""
-        group: list[Submission] = []
+        """What waits and meets none of these roots, up to the bounds; what it leaves keeps its place."""
+        group = _Group()
         left: list[Submission] = []
         blocked = set(busy)
-        size = 0
-        while self._waiting and len(group) + len(left) < look_ahead_max:
-            if group and size + len(self._waiting[0].requests) > group_requests_max:
+        while self._waiting and len(group.submissions) + len(left) < look_ahead_max:
+            if not group.has_room(self._waiting[0]):
                 break
             submission = self._waiting.popleft()
             if submission.roots.isdisjoint(blocked):
-                size += len(submission.requests)
-                group.append(submission)
+                group.add(submission)
             else:
                 blocked |= submission.roots
                 left.append(submission)
         self._waiting.extendleft(reversed(left))
-        self.request_count -= size
-        return group
+        self.request_count -= group.requests
+        return group.submissions

@@ -13,6 +13,7 @@ from holdfast.store import rows
 from holdfast.store.scan_sql import POSTGRES, WITHIN, count_query
 
 idle_transaction_ms: Final = 2_000
+idle_transaction_ms_max: Final = 10_000  # while much is being sent: for the database that is idling, too
 lock_wait_ms: Final = 5_000
 
 SETTINGS: Final = {
@@ -40,6 +41,7 @@ BEGIN_POOLED: Final = "; ".join(
         INSIST_ON_SYNC.format(local="true"),
     ]
 )
+HAVE_PATIENCE: Final = f"SET LOCAL idle_in_transaction_session_timeout = {idle_transaction_ms_max}"
 
 _BOOLEAN: Final = frozenset({"watched", "timer", "parked", "gated"})
 _BIGINT: Final = frozenset(

@@ -45,6 +45,7 @@ from holdfast.store.loading import Fetch, Loading, fill_record, load, load_oblig
 from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
 from holdfast.store.scan_sql import POSTGRES, find_query, within
 
+heavy_save_chars: Final = 1_048_576
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
 
@@ -71,6 +72,7 @@ class Transaction:
     ) -> None:
         self._connection = connection
         self._begin = begin
+        self._is_ours = begin is not None
         self.latest = floor  # no instant before it is used any more
         self._store_clock_from = store_clock_from
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
@@ -247,6 +249,8 @@ class Transaction:
             self._held.clear()
             self._held_schedules.clear()
             self._held_queues.clear()
+        if self._is_ours and _payload_chars(ws) > heavy_save_chars:
+            await self._connection.execute(sql.HAVE_PATIENCE)
         parts = Parts()
         await self._release_uniques(ws)
         self._save_records(ws, parts)
@@ -400,6 +404,11 @@ class Transaction:
 def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
     without = list(scan.without.get(group, ()))
     return group, scan.now, scan.limit, scan.ceiling, without, *within(scan.scope)
+
+
+def _payload_chars(ws: WorkingSet) -> int:
+    changed = [promise for key in ws.changed_promises if (promise := ws.promises[key]) is not None]
+    return sum([len(promise.param.data or "") + len(promise.value.data or "") for promise in changed])
 
 
 def _holds_nothing(task: Task) -> bool:
