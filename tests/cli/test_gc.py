@@ -115,6 +115,9 @@ async def test_an_order_that_makes_no_sense_is_refused_and_changes_nothing(body:
         ([], "--older-than"),
         (["--older-than", "soon"], "not a duration"),
         (["--older-than", "1d", "-S", "mysql://db"], "names no store"),
+        (["--older-than", "1d", "--most", "0"], "0 is less than 1"),
+        (["--older-than", "1d", "--most=-3"], "-3 is less than 1"),
+        (["--older-than", "1d", "--most", "few"], "not a whole number"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(words: list[str], says: str, run: Run) -> None:

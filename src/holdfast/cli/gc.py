@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.cli.durations import format_duration
-from holdfast.cli.options import add_connection, duration
+from holdfast.cli.options import add_connection, count, duration
 from holdfast.cli.output import now_ms, print_json, print_line
 from holdfast.cli.session import is_server, open_kept, server_urls, tls_of
 from holdfast.client.connection import Connection
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="forget executions that ended longer ago, like 30d",
     )
     parser.add_argument("--dry-run", action="store_true", help="only count what would be forgotten")
-    parser.add_argument("--most", metavar="N", type=int, help="stop after about so many promises")
+    parser.add_argument("--most", metavar="N", type=count, help="stop after about so many promises")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     add_connection(parser)
 
@@ -70,10 +70,11 @@ async def _collect(arguments: argparse.Namespace) -> Collected:
     through_server = is_server(arguments.server)
     opened = _through_server(arguments) if through_server else _on_store(arguments.server)
     shown = not arguments.quiet and sys.stderr.isatty()
+    most: int | None = arguments.most
     progress = Progress()
     async with opened as collect:
         shown_at = time.monotonic()
-        while progress.after is not None and not (arguments.most and progress.forgotten >= arguments.most):
+        while progress.after is not None and (most is None or progress.forgotten < most):
             progress = await collect(CollectOrder(arguments.older_than_ms, progress, arguments.dry_run))
             if shown and time.monotonic() > shown_at + shown_every_s:
                 shown_at = time.monotonic()

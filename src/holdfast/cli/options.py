@@ -36,6 +36,16 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _count(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if count < 1:
+        raise ValueError(f"{count} is less than 1")
+    return count
+
+
 def _page_size(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= page_size_max:
         raise ValueError(f"{text!r} is not a number from 1 to {page_size_max}")
@@ -43,6 +53,7 @@ def _page_size(text: str) -> int:
 
 
 duration: Final = _reader(parse_duration)
+count: Final = _reader(_count)
 page_size: Final = _reader(_page_size)
 pair: Final = _reader(_pair)
 
