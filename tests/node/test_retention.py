@@ -13,7 +13,8 @@ import pytest
 from holdfast.node import Node, janitor, retention
 from holdfast.node.retention import Progress, collect_page
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.requests import PromiseCreate, TaskSuspend
+from holdfast.protocol.replies import TaskReply
+from holdfast.protocol.requests import PromiseCreate, TaskGet, TaskSuspend
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
 from holdfast.store import urls as stores
 from holdfast.store.interface import Store
@@ -100,10 +101,33 @@ async def test_what_a_running_execution_started_elsewhere_stays_with_it(node: No
 async def test_what_is_awaited_stays(node: Node) -> None:
     await node.request([create("a", target="poll://any@g"), create("b")])
     await node.request([acquire("a")])
-    register = RegisterAction("promise.register_callback", PromiseRegisterCallback("b", "a"))
-    await node.request([ask(TaskSuspend("a", 1, [register]))])
+    await node.request([ask(TaskSuspend("a", 1, [register("b", "a")]))])
     assert await node.collect_garbage(ANY_AGE) == 0
     assert await statuses(node, "a", "b") == [200, 200]
+
+
+@pytest.mark.parametrize("awaited", ["ext", "ab", "a-1"])
+async def test_what_is_forgotten_waits_for_nothing_any_more(node: Node, awaited: str) -> None:
+    """A new execution with its id is not woken by what the old one waited for."""
+    wait = [register(awaited, "a"), register("b", "a")]
+    await node.request([create("a", target="poll://any@g"), create(awaited), create("b")])
+    await node.request([acquire("a"), ask(TaskSuspend("a", 1, wait)), settle("b"), settle("a")])
+    assert await node.collect_garbage(ANY_AGE) == 2
+    await node.request([create("a", target="poll://any@g"), create("c"), acquire("a")])
+    await node.request([ask(TaskSuspend("a", 1, [register("c", "a")])), settle(awaited)])
+    assert await task_state(node, "a") == "suspended"
+    await node.request([settle("c")])
+    assert await task_state(node, "a") == "pending"
+
+
+async def task_state(node: Node, task_id: str) -> str:
+    [reply] = await node.request([ask(TaskGet(task_id))])
+    assert isinstance(reply.data, TaskReply)
+    return reply.data.task.state
+
+
+def register(awaited: str, awaiter: str) -> RegisterAction:
+    return RegisterAction("promise.register_callback", PromiseRegisterCallback(awaited, awaiter))
 
 
 async def test_a_name_that_only_begins_alike_is_another_tree(node: Node) -> None:
@@ -233,8 +257,7 @@ async def test_whoever_waits_for_a_lapsed_promise_is_told_before_it_goes(kind: s
         [reply] = await node.request([create("a", target="poll://any@g")])
         lapses_at = promise_of(reply).created_at + 500
         await node.request([create("b", lapses_at), acquire("a")])
-        register = RegisterAction("promise.register_callback", PromiseRegisterCallback("b", "a"))
-        await node.request([ask(TaskSuspend("a", 1, [register]))])
+        await node.request([ask(TaskSuspend("a", 1, [register("b", "a")]))])
     store = stores.open_store(url)
     await store.open()
     while (now := time.time_ns() // 1_000_000) <= lapses_at + 1:  # noqa: ASYNC110

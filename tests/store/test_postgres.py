@@ -243,6 +243,7 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.DUE_TASKS, [1, 100]),
         (sql.DUE_SCHEDULES, [1, 100]),
         (sql.FIRST, []),
+        (sql.save_statement(("drop_waits",)), [ids]),
     ]
 
 
@@ -260,6 +261,7 @@ async def test_every_statement_walks_an_index(store: PostgresStore, url: str, st
         for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
             assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
         assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
+        assert "DELETE" not in statement or "callbacks_outside" in plan, f"{statement}\n{plan}"
 
 
 async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) -> None:

@@ -246,6 +246,7 @@ def plan(path: Path, statement: str) -> str:
         (sql.UNIQUES, "tasks_unique"),
         (sql.RECORDS_BY_BRANCH, "promises_branch"),
         (sql.RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
+        (sql.DROP_WAITS, "callbacks_outside"),
     ],
 )
 def test_what_runs_often_goes_by_an_index_and_sorts_nothing(path: Path, statement: str, index: str) -> None:

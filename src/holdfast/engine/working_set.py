@@ -254,7 +254,8 @@ class WorkingSet:
             self._set(self.discharged, promise_id, None)
 
     def forget(self, promise_id: str) -> None:
-        """The promise and its task go, as if they had never been. Nobody may be waiting for it."""
+        """The promise, its task and all it waits for go, as if they had never been. Nobody may be waiting
+        for it."""
         self._set(self.promises, promise_id, None)
         self._set(self.tasks, promise_id, None)
         self._set(self.forgotten, promise_id, None)

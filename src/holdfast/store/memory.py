@@ -157,6 +157,10 @@ class MemoryStore:
                 self.branches[branch].pop(promise_id, None)
             self.tasks.pop(promise_id, None)
             self.watched.discard(promise_id)
+        if ws.forgotten:
+            for awaiters in self.callbacks.values():
+                for awaiter in awaiters.keys() & ws.forgotten.keys():
+                    del awaiters[awaiter]
         for promise_id in (*ws.discharged, *ws.forgotten):
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)

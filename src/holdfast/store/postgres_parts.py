@@ -70,3 +70,5 @@ class Parts:
         if gone:
             self.add("drop_callbacks", list(gone))
             self.add("drop_listeners", list(gone))
+        if ws.forgotten:
+            self.add("drop_waits", list(ws.forgotten))

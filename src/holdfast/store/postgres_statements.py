@@ -215,6 +215,11 @@ PARTS: Final = {
         "ON CONFLICT DO NOTHING"
     ),
     "drop_callbacks": "DELETE FROM callbacks WHERE awaited = ANY(?::text[])",
+    # The second condition is that of the index, so that it is used.
+    "drop_waits": (
+        "DELETE FROM callbacks WHERE awaiter = ANY(?::text[]) "
+        "AND left(awaited, length(awaiter) + 1) NOT IN (awaiter || ':', awaiter || '.')"
+    ),
     "drop_listeners": "DELETE FROM listeners WHERE promise = ANY(?::text[])",
     "insert_schedules": _insert("schedules", rows.SCHEDULE_COLUMNS),
     "update_schedules": _update("schedules", rows.SCHEDULE_COLUMNS),

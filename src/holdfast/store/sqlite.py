@@ -257,7 +257,7 @@ class SqliteTransaction:
             self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.forgotten:
-            for statement in (sql.DROP_PROMISES, sql.DROP_TASKS, sql.DROP_CALLBACKS, sql.DROP_LISTENERS):
+            for statement in sql.FORGET:
                 self._by_ids(statement, ws.forgotten)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]

@@ -107,9 +107,15 @@ UNIQUES: Final = (
 QUEUES: Final = "SELECT name, gated, record FROM queues WHERE name IN (SELECT value FROM json_each(?))"
 GATES: Final = f"{QUEUES} AND gated = 1"
 DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
+# The condition is that of the index, so that it is used.
+DROP_WAITS: Final = (
+    "DELETE FROM callbacks WHERE awaiter IN (SELECT value FROM json_each(?)) "
+    "AND substr(awaited, 1, length(awaiter) + 1) NOT IN (awaiter || ':', awaiter || '.')"
+)
 DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
 DROP_PROMISES: Final = "DELETE FROM promises WHERE id IN (SELECT value FROM json_each(?))"
 DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
+FORGET: Final = (DROP_PROMISES, DROP_TASKS, DROP_CALLBACKS, DROP_WAITS, DROP_LISTENERS)
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
