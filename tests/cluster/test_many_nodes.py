@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from holdfast import App
 from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
 from holdfast.node import Node, cluster
@@ -21,9 +22,11 @@ from holdfast.protocol.errors import ClaimLost, TaskMissing
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import Task
 from holdfast.protocol.requests import TaskClaim
+from holdfast.server import Settings, running
 from holdfast.store import postgres_statements as sql
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import PostgresStore
+from holdfast.tasks import lanes
 from tests.cluster.clients import Asked, play
 from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
@@ -285,22 +288,41 @@ async def test_nodes_that_start_at_once_make_one_schema(url: str) -> None:
     assert execute(url, "SELECT version FROM schema_version; SELECT count(*) FROM clock") == f"{LATEST}\n1"
 
 
-async def test_an_idle_cluster_asks_the_database_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three nodes and ten workers, whose looks come twenty times as often as usual."""
+@pytest.mark.parametrize("kind", ["workflows", "tasks", "limited tasks"])
+async def test_an_idle_cluster_asks_the_database_next_to_nothing(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three nodes and ten workers that have been idle for a while, twenty times as fast as usual."""
     monkeypatch.setattr(cluster, "look_s", cluster.look_s / 20)
+    monkeypatch.setattr(lanes, "poll_idle_s", lanes.poll_idle_s / 20)
+    monkeypatch.setattr(lanes, "poll_s", lanes.poll_idle_s)
     server = PostgresServer(log_statement="all").create()
     try:
         async with AsyncExitStack() as stack:
-            nodes = [await stack.enter_async_context(Node(PostgresStore(server.url()))) for _ in range(3)]
+            settings = Settings(port=0, store=server.url())
+            nodes = [await stack.enter_async_context(running(settings)) for _ in range(3)]
             for index in range(10):
-                nodes[index % 3].connect("g", f"w{index}")
-            await nodes[0].request([create("done", target="poll://any@g"), settle("done")])
+                await stack.enter_async_context(idle_worker(nodes[index % 3].url, kind))
             await asyncio.sleep(1)
             before = server.log.read_text()
-            await asyncio.sleep(6)
+            await asyncio.sleep(9)
             asked = len(re.findall("LOG:  (?:statement|execute)", server.log.read_text()[len(before) :]))
     finally:
         server.remove()
-    in_a_minute = asked / (6 * 20) * 60
+    in_a_minute = asked / (9 * 20) * 60
     print(f"{in_a_minute:.0f} statements a minute")
     assert 3 < in_a_minute < 60
+
+
+def idle_worker(url: str, kind: str) -> App:
+    app = App(url)
+
+    async def work() -> None: ...
+
+    if kind == "workflows":
+        app.workflow(work)
+    else:
+        app.task(work)
+    if kind == "limited tasks":
+        app.queue("default", concurrency=10)
+    return app

@@ -13,6 +13,7 @@ import pytest
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.reads import read_offers
 from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
 from holdfast.store import postgres, postgres_bus, postgres_transaction
 from holdfast.store import postgres_statements as sql
@@ -204,6 +205,10 @@ async def test_a_group_takes_a_handful_of_statements_whatever_its_size(
     asked.clear()
     await commit(store, *(get(f"p{index}") for index in range(size)))
     assert len(asked) == 1, asked  # not even a transaction
+    asked.clear()
+    await commit(store, ask(PromiseSearch(limit=size)))
+    await store.transact(lambda: read_offers("g", 1, 10))
+    assert not any("BEGIN" in query for query in asked), asked
     asked.clear()
     await commit(store, ask(TaskClaim(["g"], size, "p", 1_000)))
     assert len(asked) <= 5, asked

@@ -150,8 +150,28 @@ def test_where_only_one_priority_is_used_hardly_any_claim_looks_below_it() -> No
 def test_a_poll_comes_somewhat_spread_and_sooner_where_a_limit_held_something_back() -> None:
     asking = lane()
     assert all(7.5 <= asking.poll_after_s() <= 12.5 for _ in range(100))
+    polls(asking, 4, [])
+    assert all(67.5 <= asking.poll_after_s() <= 112.5 for _ in range(100))
     asking.is_limited = True
     assert all(0.75 <= asking.poll_after_s() <= 1.25 for _ in range(100))
+
+
+@pytest.mark.parametrize("got", [[0], None])
+def test_polls_become_rare_while_there_is_nothing_and_often_when_there_was(got: list[int] | None) -> None:
+    asking = lane(slots=10)
+    assert polls(asking, 4, []) == [20, 40, 80, 90]
+    assert polls(asking, 1, got) == [10], "work was found, or nobody knows"
+
+
+def polls(asking: Lane, count: int, got: list[int] | None) -> list[float]:
+    """When the lane would look again after each of so many claims, but for the spread."""
+    found: list[float] = []
+    for _ in range(count):
+        asking.may_have_work = True
+        for wish in asking.wishes("worker-1", 20_000):
+            asking.answered(wish, got)
+        found.append(asking.poll_s)
+    return found
 
 
 def nothing() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from holdfast.engine import Footprint, Scan, WorkingSet
+from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.records import Millis
 
@@ -86,6 +87,8 @@ def only_looks(step: Step) -> bool:
     """Whether nothing that it reads must stay as it is."""
     if isinstance(step, Load):
         return step.footprint == Footprint(views=step.footprint.views)
+    if isinstance(step, Find):
+        return not isinstance(step.scan, ClaimScan) or step.scan.view
     return isinstance(step, Now)
 
 

@@ -6,8 +6,8 @@ share the worker's concurrency. So nothing counts as running that only waits for
 1. A lane asks for as many tasks as it has free slots, and for `prefetch` more that it only claims. Slots are
    refilled as they become free, never batch by batch.
 2. It asks when there may be work: at first, after a message, after a claim that got all it asked for, after
-   the end of a task that a limited queue held others back for, when a rate limit allows more, and every
-   `poll_s` (somewhat spread), whatever got lost.
+   the end of a task that a limited queue held others back for, when a rate limit allows more, and now and
+   then (somewhat spread), whatever got lost: ever more rarely while there is nothing.
 3. One claim in ten takes half of its tasks from below some priority that was seen. So every priority below
    the highest gets a share, however much there is of the higher ones, also of what is claimed ahead. Where
    there was nothing below, that is remembered for a hundred claims.
@@ -31,6 +31,7 @@ ceiling_every: Final = 10
 ceiling_memory: Final = 100
 priorities_max: Final = 64
 poll_s: Final = 10.0
+poll_idle_s: Final = 90.0  # every look is a transaction: a cluster with nothing to do should be quiet
 poll_limited_s: Final = 1.0
 claim_count_max: Final = 250
 
@@ -73,6 +74,7 @@ class Lane:
         self.asked_ahead = 0
         self.may_have_work = True
         self.is_limited = False
+        self.poll_s = poll_s
         self._left_behind = left_behind
         self._claims = 0
         self._priorities: set[int] = set()
@@ -119,6 +121,8 @@ class Lane:
             self.asked_ahead -= claim.count
         if priorities is None or not wish.is_complete or len(priorities) == claim.count:
             self.may_have_work = True
+        if wish.is_complete:
+            self.poll_s = min(2 * self.poll_s, poll_idle_s) if priorities == [] else poll_s
         if claim.ceiling is not None and priorities == []:
             self._nothing_below = claim.ceiling
         for priority in priorities or ():
@@ -148,7 +152,7 @@ class Lane:
         return self._chance.choice((lowest, between, self._chance.choice(below)))
 
     def poll_after_s(self) -> float:
-        return (poll_limited_s if self.is_limited else poll_s) * self._chance.uniform(0.75, 1.25)
+        return (poll_limited_s if self.is_limited else self.poll_s) * self._chance.uniform(0.75, 1.25)
 
     def _claim(
         self, count: int, pid: str, lease_ms: int, *, start: bool, ceiling: int | None = None
