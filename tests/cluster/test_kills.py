@@ -22,7 +22,7 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import play
 from tests.cluster.linearizability import check as check_history
 from tests.postgres import PostgresServer, execute
-from tests.requests import create, get, promise_of
+from tests.requests import create, get, settle
 from tests.seeds import chosen_seed
 
 NODE_KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
@@ -138,30 +138,24 @@ async def test_a_node_that_stands_still_in_a_transaction_does_not_stop_the_other
     server: PostgresServer,
 ) -> None:
     """SIGSTOP in mid-commit: what it holds is taken from it after a while, and it finds out."""
-    url = server.url(idle_in_transaction_session_timeout="300")
-    async with Node(PostgresStore(url)) as node:
-        await node.request([create("a")])
-        held = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _HOLDER, url, stdout=asyncio.subprocess.PIPE
-        )
-        assert held.stdout is not None
-        await held.stdout.readline()
-        [reply] = await asyncio.wait_for(node.request([create("a", data="second")]), 10)
-        assert promise_of(reply).id == "a"
-        held.kill()
-        await held.wait()
-
-
-_HOLDER = """
-import asyncio, sys, asyncpg
-async def main(url):
-    connection = await asyncpg.connect(url)
-    await connection.execute("BEGIN")
-    await connection.execute("SELECT id FROM promises WHERE id = 'a' FOR UPDATE")
-    print("held", flush=True)
-    await asyncio.sleep(60)
-asyncio.run(main(sys.argv[1]))
-"""
+    async with Node(PostgresStore(server.url())) as node:
+        await node.request([create("a"), create("b")])
+        command = [sys.executable, "-m", "tests.cluster.standing_child", server.url(), "a", "b"]
+        child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert child.stdout is not None
+        try:
+            assert await child.stdout.readline() == b"held\n"
+            began = time.monotonic()
+            [reply] = await node.request([settle("a")])
+            assert reply.status == 200
+            assert 0.2 < time.monotonic() - began < 8, "it waited, but not until it was refused"
+            child.send_signal(signal.SIGCONT)
+            found = await asyncio.wait_for(child.stdout.read(), 20)
+            assert found == b"awake\nfound resolved\n"
+        finally:
+            if child.returncode is None:
+                child.kill()
+            await child.wait()
 
 
 def test_nothing_acknowledged_is_lost_when_the_primary_dies_and_its_standby_takes_over() -> None:

@@ -216,6 +216,22 @@ STORE = (
         "            case Now():\n                return step.reading",
         "tests/cluster/test_many_nodes.py -k skewed",
     ),
+    Mutant(
+        "a node may stand still in a transaction for ever",
+        "a node that stands still does not stop the others",
+        "store/postgres_statements.py",
+        '    "idle_in_transaction_session_timeout": str(idle_transaction_ms),',
+        '    "idle_in_transaction_session_timeout": "0",',
+        "tests/cluster/test_kills.py -k stands_still",
+    ),
+    Mutant(
+        "what was forgotten still waits",
+        "who has the id of a forgotten execution is not woken by what that one waited for",
+        "store/postgres_parts.py",
+        '            self.add("drop_waits", list(ws.forgotten))',
+        "            pass",
+        "tests/node/test_retention.py",
+    ),
 )
 
 NODE = (
