@@ -8,8 +8,9 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ from holdfast import App
 from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
 from holdfast.node import Node, cluster
+from holdfast.node.post_office import Mailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import Task
-from holdfast.protocol.requests import TaskClaim
+from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, TaskClaim
 from holdfast.server import Settings, running
 from holdfast.store import postgres_statements as sql
 from holdfast.store.migrations import migrations
@@ -279,6 +281,38 @@ async def test_skewed_node_clocks_change_nothing(url: str) -> None:
         began = time.monotonic()
         await asyncio.wait_for(mailbox.receive(), 5)
         assert 0.2 < time.monotonic() - began < 1.5
+
+
+async def test_each_occurrence_of_a_schedule_is_one_promise_whichever_nodes_are_there(
+    url: str, nodes: list[Node]
+) -> None:
+    """All three nodes are due at the same instants; one of them leaves on the way."""
+    mailboxes = [node.connect("g", f"w{index}") for index, node in enumerate(nodes)]
+    tags = {"resonate:target": "poll://any@g"}
+    every = ScheduleCreate("s", "@every 1s", "{{.id}}-{{.timestamp}}", 60_000, promise_tags=tags)
+    [reply] = await nodes[0].request([ask(every)])
+    assert reply.status == 200
+    heard: set[str] = set()  # an invitation may reach several workers
+
+    async def listen_for(count: int, listening: Sequence[Mailbox]) -> None:
+        async with asyncio.timeout(30):
+            while len(heard) < count:
+                await asyncio.sleep(0.02)
+                heard.update(
+                    message.task.id
+                    for mailbox in listening
+                    for message in mailbox.take()
+                    if isinstance(message, Execute)
+                )
+
+    await listen_for(3, mailboxes)
+    await nodes[0].stop()
+    await listen_for(6, mailboxes[1:])
+    await nodes[1].request([ask(ScheduleDelete("s"))])
+    stored = execute(url, "SELECT id FROM promises ORDER BY id").split()
+    instants = [int(name.removeprefix("s-")) for name in stored]
+    assert [after - before for before, after in pairwise(instants)] == [1_000] * (len(stored) - 1)
+    assert heard <= set(stored)
 
 
 async def test_nodes_that_start_at_once_make_one_schema(url: str) -> None:
