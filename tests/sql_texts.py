@@ -30,7 +30,7 @@ PUT_IN: dict[str, set[str]] = {
         "'NULL' if value is None else _quoted(value)",
         "*(f'SET LOCAL {name} = {value}' for name, value in SETTINGS.items())",
         "PARTS[part]",
-        "VIEW_OFFERS.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)",
+        "WITHIN.format(id='t.id', size='$6::int', prefix='$7::text', edge='$8::int')",
         "_array(name)",
         "_columns(columns)",
         "_columns(rows.PROMISE_COLUMNS, 'p')",
@@ -53,6 +53,8 @@ PUT_IN: dict[str, set[str]] = {
         "text.replace(_separator, '\",\"')",
         "value",
         "values",
+        "view",
+        "view.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)",
     },
     "rows.py": {
         "sha256(value.encode()).hexdigest()",
@@ -90,6 +92,8 @@ PUT_IN: dict[str, set[str]] = {
         "'?' * len(varying)",
         "'?' * statement.width",
         "[row] * count",
+        "_WITHIN * within",
+        "_WITHOUT * without",
         "_columns(columns)",
         "_columns(rows.PROMISE_COLUMNS, 'p')",
         "_columns(rows.SCHEDULE_COLUMNS)",
@@ -107,6 +111,7 @@ PUT_IN: dict[str, set[str]] = {
         "values",
     },
 }
+ERRORS = {"CannotOpen", "NotAStore"}  # those that are made in one place and raised in another
 EXECUTING = {"execute", "executemany", "executescript", "fetchrow", "fetchval"}
 
 
@@ -176,12 +181,16 @@ def outside(source: str) -> list[str]:
 
 
 def _tells(node: ast.AST) -> bool:
-    """Is it a sentence for people?"""
-    return isinstance(node, ast.Raise | ast.Assert) or (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("debug", "info", "warning", "error", "exception")
-    )
+    """Is it a sentence for people: in the log, or of an error?"""
+    if isinstance(node, ast.Raise | ast.Assert):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in ERRORS
+    return isinstance(node.func, ast.Attribute) and node.func.attr in (
+        "debug", "info", "warning", "error", "exception"
+    )  # fmt: skip
 
 
 def _named_text(node: ast.AST) -> Iterator[str]:
