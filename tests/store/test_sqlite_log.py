@@ -122,6 +122,15 @@ def test_two_that_write_to_one_file_leave_each_others_commits_alone(path: Path, 
         file.close()
 
 
+def test_the_log_of_two_that_write_in_turn_grows_no_faster_than_that_of_one(path: Path) -> None:
+    files = [opened(path), opened(path)]
+    for number in range(20):
+        commit(files[number % 2], create(f"p{number}"))
+    assert log_size(path) < 3 * stretch_bytes
+    for file in files:
+        file.close()
+
+
 def test_a_disk_that_has_no_room_for_zeros_still_takes_commits(path: Path) -> None:
     file = opened(path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 stretch_bytes: Final = 1024 * 1024
+tail_bytes: Final = 64 * 1024  # more than a frame, which is never all zeros
 
 Write = Callable[[int, bytes, int], int]
 
@@ -24,7 +25,7 @@ class SqliteLog:
     """The log of an open file. `write` is `os.pwrite`; tests pass one that remembers."""
 
     def __init__(self, path: str, *, stretch: int = stretch_bytes, write: Write = os.pwrite) -> None:
-        self._file = os.open(f"{path}-wal", os.O_WRONLY)
+        self._file = os.open(f"{path}-wal", os.O_RDWR)
         self._size = 0
         self._stretch = stretch
         self._write = write
@@ -34,8 +35,14 @@ class SqliteLog:
         size = os.fstat(self._file).st_size
         if size != self._size:
             with suppress(OSError):  # a full disk, say
-                self._write(self._file, bytes(self._stretch), size)
+                if not self._has_room(size):
+                    self._write(self._file, bytes(self._stretch), size)
             self._size = os.fstat(self._file).st_size
+
+    def _has_room(self, size: int) -> bool:
+        """Has another process put its zeros there? Two that each answered the other's would never end."""
+        tail = os.pread(self._file, tail_bytes, max(0, size - tail_bytes))
+        return tail.count(0) == tail_bytes
 
     def close(self) -> None:
         os.close(self._file)
