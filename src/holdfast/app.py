@@ -18,7 +18,7 @@ from holdfast.client.tls import find_certificate
 from holdfast.handle import Handle as Handle
 from holdfast.node.clock import wall_clock
 from holdfast.session import Session
-from holdfast.settings import SessionSettings
+from holdfast.settings import SessionSettings, settings_here
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
 from holdfast.tasks.findings import note
@@ -74,8 +74,10 @@ class App(Declaring):
         super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.providers = Providers()
+        url = url or os.environ.get("HOLDFAST_URL") or default_url
         self.settings = SessionSettings(
-            url=url or os.environ.get("HOLDFAST_URL") or default_url,
+            url=url,
+            declared_url=url,
             group=group,
             worker=worker,
             concurrency=concurrency,
@@ -283,8 +285,8 @@ class App(Declaring):
         return self._session
 
     async def __aenter__(self) -> Self:
+        self._session = Session(settings_here(self.settings), self.registry, self.providers, tasks=self.tasks)
         self._loop = asyncio.get_running_loop()
-        self._session = Session(self.settings, self.registry, self.providers, tasks=self.tasks)
         try:
             await self._session.open()
         except BaseException:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.client.asking import ask
 from holdfast.client.inside import request_inside, request_inside_async
@@ -35,7 +36,7 @@ from holdfast.protocol.requests import (
     RequestData,
 )
 from holdfast.runtime import Report
-from holdfast.settings import SessionSettings
+from holdfast.settings import SessionSettings, way_back
 from holdfast.store.interface import CannotJoin
 from holdfast.store.urls import file_of, open_store
 from holdfast.tasks.desk import Desk, answer
@@ -46,6 +47,7 @@ from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.storing import Declarations
 from holdfast.tasks.worker import TaskWorker
 from holdfast.worker.cancellation import cancel_requests
+from holdfast.worker.child import WayBack
 from holdfast.worker.errors import NoStoreHere
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut
 from holdfast.worker.fault import KnownErrors
@@ -61,6 +63,7 @@ from holdfast.worker.worker import Worker
 log = logging.getLogger("holdfast.app")
 
 listen_again_s: Final = 30.0  # a lost message costs at most this
+ask_again_s: Final = 0.5  # in a child on SQLite, where the parent's node has no way to tell
 refused_rest_s: Final = 2.0
 
 
@@ -69,7 +72,7 @@ class Seams(Struct, frozen=True):
 
     client: Client | None = None
     now: Clock | None = None  # else the node's, as the client knows it
-    runner: Callable[[], StepRunner] = StepRunner
+    runner: Callable[[], StepRunner] | None = None
     choose: Callable[[str, Note], Any] = choose_now
     fresh: Callable[[], str] = fresh_end  # the ends of ids that nobody chose
     listen_again_s: float = listen_again_s
@@ -116,6 +119,9 @@ class Session:
         self._declaring: asyncio.Task[None] | None = None
         self._streams: list[asyncio.Task[None]] = []
         self._count = 0
+        self._listen_again_s = self._seams.listen_again_s
+        if settings.is_in_child and file_of(settings.url) is not None:
+            self._listen_again_s = ask_again_s
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -125,7 +131,7 @@ class Session:
         self.desk = Desk(
             self._client, self._payloads, self._tasks, self._errors, self.now, self.fresh, self.settled
         )
-        self._runner = self._seams.runner()
+        self._runner = self._make_runner()
         try:
             if self._settings.worker:
                 await self._provided.open()
@@ -134,6 +140,14 @@ class Session:
         except BaseException:
             await self.close()
             raise
+
+    def _make_runner(self) -> StepRunner:
+        make = self._seams.runner
+        return StepRunner(way_back=self._way_back()) if make is None else make()
+
+    def _way_back(self) -> WayBack:
+        way = way_back(self._settings)
+        return way if self._seams.client is None else replace(way, url=None)
 
     async def _start_workers(self) -> None:
         declarations = Declarations(self._tasks, self._client, self._payloads, self._settings.group)
@@ -166,9 +180,10 @@ class Session:
             settings=self._settings.tasks,
             lease_s=self._settings.lease_s,
             now=self.now,
-            runner=None if self._seams.client is None else self._seams.runner(),
+            runner=None if self._seams.client is None else self._make_runner(),
             polls=self._seams.client is None or self._seams.loses_messages,
             chance=self._seams.chance,
+            way_back=self._way_back(),
         )
         for group in worker.groups:
             self._streams.append(asyncio.create_task(self._listen_for_tasks(group, worker)))
@@ -241,7 +256,7 @@ class Session:
         from holdfast.client.embedded import EmbeddedClient
 
         retention_ms = None if retention_s is None else round(retention_s * 1000)
-        self._node = Node(open_store(url), retention_ms=retention_ms)
+        self._node = Node(open_store(url), retention_ms=retention_ms, sweeps=not self._settings.is_in_child)
         await self._node.start()
         self._node.watch_outsiders(partial(self._inbox.look, self._node.find_promises))
         return EmbeddedClient(self._node), self._node.now
@@ -350,7 +365,7 @@ class Session:
                 promise = await self._ask("promise.register_listener", listen)
                 if promise.state != "pending":
                     hear(promise)
-                await asyncio.wait([settled], timeout=self._seams.listen_again_s)
+                await asyncio.wait([settled], timeout=self._listen_again_s)
             return settled.result()
         finally:
             withdraw()

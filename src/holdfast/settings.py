@@ -1,16 +1,31 @@
-"""The settings of a session: what an app is given, and the console may change before it is opened."""
+"""The settings of a session: what an app is given, the console may change, and a child process is told.
 
+A function in a process of its own may send and start, with the app that its module declares. There the app
+does not become a second worker, which would claim what it cannot finish: it asks the node that the parent
+works with, wherever the parent was told to find it, and keeps no timers for it.
+
+An app is known again by the URL that its code gives. One with another URL is another app, and keeps it.
+"""
+
+from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.client.tls import Certificate
 from holdfast.protocol import limits
 from holdfast.protocol.address import parse_address
+from holdfast.protocol.text import hide_password
+from holdfast.store.urls import file_of
 from holdfast.tasks.lanes import TaskSettings
-from holdfast.worker.errors import BadSetting
+from holdfast.worker import child
+from holdfast.worker.child import WayBack
+from holdfast.worker.errors import BadSetting, OutOfReach
 from holdfast.worker.payload import Codec
 
+far_schemes: Final = ("http://", "https://", "postgresql://", "postgres://")
 lease_s_min: Final = 0.1  # with less, it is over before a heartbeat can be answered
 
 
@@ -26,6 +41,8 @@ class SessionSettings(Struct, frozen=True):
     grace_s: float = 10.0  # for running steps, when it is closed
     tasks: TaskSettings = TaskSettings()
     retention_s: float | None = None
+    declared_url: str = ""  # what the code says, whatever a console said after that
+    is_in_child: bool = False
 
     def __post_init__(self) -> None:
         if type(self.concurrency) is not int or self.concurrency < 1:
@@ -43,3 +60,34 @@ def _is_group(given: object) -> bool:
     except ValueError:
         return False
     return isinstance(given, str) and "/" not in given
+
+
+def way_back(settings: SessionSettings) -> WayBack:
+    """For the children of a session that works with these settings."""
+    url: str | None = settings.url
+    file = file_of(settings.url)
+    if file is not None:
+        url = f"sqlite:///{quote(str(file.absolute()))}"
+    elif not settings.url.startswith(far_schemes):
+        url = None
+    return WayBack(settings.declared_url, url, settings.token)
+
+
+def settings_here(settings: SessionSettings) -> SessionSettings:
+    """The settings of an app that opens in this process. Raises OutOfReach."""
+    if not child.is_child():
+        return settings
+    way = child.way_back()
+    if way is None or way.declared_url != settings.declared_url:
+        way = way_back(settings)
+        if _is_missing(settings.url):
+            raise OutOfReach(f"Nobody works with {hide_password(settings.url)}")
+    if way.url is None:
+        raise OutOfReach("The app keeps everything in the memory of another process")
+    return replace(settings, url=way.url, token=way.token, worker=False, retention_s=None, is_in_child=True)
+
+
+def _is_missing(url: str) -> bool:
+    """Such as a file in a new folder for each process: what is written there is never found again."""
+    file = file_of(url)
+    return file is not None and not Path(file).exists()

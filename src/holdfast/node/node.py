@@ -61,6 +61,7 @@ class Node:
         debug: bool = False,
         chance: Random | None = None,
         retention_ms: int | None = None,
+        sweeps: bool = True,
     ) -> None:
         self.office = PostOffice()
         self.stats = NodeStats()
@@ -85,6 +86,7 @@ class Node:
         self._next_due: Millis | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_wanted = False
+        self._sweeps = sweeps  # False: beside a node that does
         self.timer_sleep_s_max = timer_sleep_s_max  # a clock that nobody sets needs no second look
 
     async def __aenter__(self) -> Self:
@@ -376,5 +378,5 @@ class Node:
         """Look at once for what is due."""
         if not self._stopping:
             self._next_due = None
-            self._sweep_wanted = True
+            self._sweep_wanted = self._sweeps
             self._wake()

@@ -35,6 +35,7 @@ from holdfast.tasks.lanes import Lane, TaskSettings, Wish, lanes_of
 from holdfast.tasks.outbox import Outbox
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.running import Run, last_word, misfit, resolve, unstorable, wordless
+from holdfast.worker.child import WayBack
 from holdfast.worker.errors import StepCalledOff
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.payload import Payloads
@@ -61,6 +62,7 @@ class TaskWorker:
         runner: StepRunner | None = None,
         polls: bool = True,
         chance: Random | None = None,
+        way_back: WayBack | None = None,
     ) -> None:
         self._client = client
         self._payloads = payloads
@@ -74,6 +76,7 @@ class TaskWorker:
         self._runner = runner or StepRunner(
             threads_max=settings.concurrency,
             processes_max=max(1, min(settings.processes, settings.concurrency)),
+            way_back=way_back,
         )
         self._outbox = Outbox(client, self._compose)
         self._lanes = lanes_of(registry, settings, lambda: self._runner.left_behind, chance)

@@ -42,12 +42,21 @@ ERROR: Final = b"-"
 MAIN_ALIAS: Final = "__holdfast_main__"
 
 
+class WayBack(Struct, frozen=True):
+    """Where the node is that the parent works with, for what the child sends and starts."""
+
+    declared_url: str  # by which the parent's app is known again
+    url: str | None  # None: in the parent's memory
+    token: str | None = None
+
+
 class Hello(Struct):
-    """The first frame: how to find what the parent can find."""
+    """The first frame: how to find what the parent can find. It may hold a secret, so it is no argument."""
 
     path: list[str]
     main_name: str | None = None
     main_file: str | None = None
+    way_back: WayBack | None = None
 
 
 class _Parent:
@@ -120,6 +129,14 @@ def perform(hello: Hello, order: Order) -> bytes:
         exited = StepExited(f"The step {order.qualname} raised {fault.repr_of(error)}")
         exited.__cause__ = error
         return ERROR + dump(fault.describe(exited))
+
+
+def is_child() -> bool:
+    return _parent.hello is not None
+
+
+def way_back() -> WayBack | None:
+    return None if _parent.hello is None else _parent.hello.way_back
 
 
 def find_here(module_name: str, qualname: str) -> Any:

@@ -132,6 +132,13 @@ class RemoteError(HoldfastError):
         return f"{self.type_name}: {self.message}" if self.type_name else self.message
 
 
+class OutOfReach(WorkerError, RuntimeError):
+    """In a child process, what the app keeps cannot be reached: nothing was sent or started."""
+
+    code = "HF5220"
+    hint = 'Use a store that other processes can open, send from the workflow, or leave out mode="process".'
+
+
 class NoStoreHere(WorkerError):
     """A setting of the store was given to an app that has none: it talks to a server."""
 

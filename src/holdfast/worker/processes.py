@@ -24,7 +24,7 @@ from typing import Any, Final, NoReturn, cast
 
 from holdfast.runtime.step import Step
 from holdfast.worker import fault
-from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello
+from holdfast.worker.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, Hello, WayBack
 from holdfast.worker.errors import StepNotImportable, StepProcessDied, UnencodablePayload
 from holdfast.worker.info import of_step
 from holdfast.worker.payload import dump, load
@@ -37,7 +37,8 @@ BOOT: Final = "from holdfast.worker.child import main; main()"
 class Processes:
     """A pool that belongs to one event loop."""
 
-    def __init__(self, processes_max: int) -> None:
+    def __init__(self, processes_max: int, way_back: WayBack | None = None) -> None:
+        self._way_back = way_back
         self._slots = asyncio.Semaphore(processes_max)
         self._idle: list[_Child] = []
         self._reaping: set[asyncio.Task[None]] = set()
@@ -88,7 +89,7 @@ class Processes:
         return None
 
     async def _spawn(self) -> _Child:
-        spawning = asyncio.create_task(_Child.spawn())
+        spawning = asyncio.create_task(_Child.spawn(self._way_back))
         try:
             return await asyncio.shield(spawning)
         except asyncio.CancelledError:
@@ -117,12 +118,12 @@ class _Child:
         return self._process.returncode is None
 
     @staticmethod
-    async def spawn() -> _Child:
+    async def spawn(way_back: WayBack | None) -> _Child:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", BOOT, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
         child = _Child(process)
-        child._write(dump(_hello()))
+        child._write(dump(_hello(way_back)))
         return child
 
     async def ask(self, order: bytes, step_name: str, begins: Callable[[], None]) -> bytes:
@@ -160,11 +161,11 @@ class _Child:
         self._stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
 
 
-def _hello() -> Hello:
+def _hello(way_back: WayBack | None = None) -> Hello:
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     file = getattr(main, "__file__", None)
-    return Hello(list(sys.path), spec.name if spec is not None else None, file)
+    return Hello(list(sys.path), spec.name if spec is not None else None, file, way_back)
 
 
 def _unfolded(

@@ -27,6 +27,7 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.worker.attempt import current_attempt
+from holdfast.worker.child import WayBack
 from holdfast.worker.errors import StepsClosed
 from holdfast.worker.performance import (
     CANCEL_GRACE_S,
@@ -55,12 +56,13 @@ class StepRunner:
         *,
         threads_max: int = THREADS_MAX,
         processes_max: int = PROCESSES_MAX,
+        way_back: WayBack | None = None,
         random: Callable[[], float] = random.random,
     ) -> None:
         self.loop = loop or asyncio.get_running_loop()
         self.context = copy_context()
         self.threads = Threads(self.loop, threads_max)
-        self.processes = Processes(processes_max)
+        self.processes = Processes(processes_max, way_back)
         self.performers = Performers(self.loop, self.context)
         self.tasks_left_behind: set[asyncio.Task[Any]] = set()
         self.random = random
