@@ -58,8 +58,9 @@ class Handle(Generic[T]):
         """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
 
         It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
-        with `hf.call` is asked too. In a script the request is durable when this returns. Crash: it is not
-        forgotten. `now=True` ends it at once; its code is told nothing and stops at its next write.
+        with `hf.call` is asked too; a task that it called is cancelled unless it has begun. In a script the
+        request is durable when this returns. Crash: it is not forgotten. `now=True` ends it at once; its code
+        is told nothing and stops at its next write.
         """
         return self._app.do(f"the cancelling of {self.id}", self._cancel(now))
 

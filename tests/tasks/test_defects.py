@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.tasks.status import TaskStatus
-from tests.processes import Server, eventually
+from tests.processes import Server, eventually, holdfast
 from tests.tasks import yard
 from tests.tasks.yard import Ledger, Line, Worker
 
@@ -147,6 +147,63 @@ def test_d4_what_waits_in_a_paused_queue_runs_once_after_it_is_resumed(here: Yar
     assert handle.get(timeout=within_s).is_ok
     assert len(here.ledger.lines("begin", handle.id)) == 1
     assert attempts_of(handle) == [(1, None)]
+
+
+def test_d4_the_task_of_a_halted_workflow_runs_once_and_its_result_is_kept(here: Yard) -> None:
+    queue = yard.app.queue("quick")
+    queue.pause()
+    worker = here.worker("--queues", "quick")
+    handle = yard.app.start(yard.delegate, 0.0)
+    task = yard.app.task_handle(f"{handle.id}:1")
+    eventually(lambda: is_there(task), within_s)
+    assert holdfast("tasks", "halt", handle.id, "-S", here.url).code == 0
+    queue.resume()
+    assert task.get(timeout=within_s).ok_value == worker.pid
+    with pytest.raises(TimeoutError):
+        handle.result("500ms")
+    assert holdfast("tasks", "continue", handle.id, "-S", here.url).code == 0
+    assert handle.result(within_s) == worker.pid
+    assert len(here.ledger.lines("begin", task.id)) == 1
+    assert attempts_of(task) == [(1, None)]
+
+
+def is_there(task: Any) -> bool:
+    try:
+        task.info()
+    except hf.TaskNotFound:
+        return False
+    return True
+
+
+def test_d5_a_cancelled_workflow_stays_cancelled_when_its_running_task_finishes(here: Yard) -> None:
+    here.worker("--queues", "quick")
+    handle = yard.app.start(yard.delegate, 1.5)
+    task = yard.app.task_handle(f"{handle.id}:1")
+    here.wait_for("begin", task)
+    handle.cancel()
+    with pytest.raises(hf.CallCanceled):
+        handle.result(within_s)
+    assert task.info().status is TaskStatus.RUNNING
+    assert task.get(timeout=within_s).is_ok
+    assert attempts_of(task) == [(1, None)]
+    with pytest.raises(hf.CallCanceled):
+        handle.result(within_s)
+
+
+def test_d5_the_queued_task_of_a_cancelled_workflow_never_runs(here: Yard) -> None:
+    queue = yard.app.queue("quick")
+    queue.pause()
+    here.worker("--queues", "quick")
+    handle = yard.app.start(yard.delegate, 0.0)
+    task = yard.app.task_handle(f"{handle.id}:1")
+    eventually(lambda: is_there(task), within_s)
+    handle.cancel()
+    with pytest.raises(hf.CallCanceled):
+        handle.result(within_s)
+    queue.resume()
+    assert send(yard.work, 0.0).get(timeout=within_s).is_ok  # it is at work again
+    assert task.info().status is TaskStatus.CANCELLED
+    assert here.ledger.lines(task=task.id) == []
 
 
 def test_d5_a_cancelled_task_stays_cancelled_when_its_run_finishes(here: Yard) -> None:

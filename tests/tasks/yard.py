@@ -109,6 +109,12 @@ async def wait(seconds: float) -> int:
     return os.getpid()
 
 
+@app.workflow
+async def delegate(seconds: float) -> int:
+    """Who did the work."""
+    return (await hf.call(work, seconds)).ok_value
+
+
 @app.task(queue="heavy", mode="process", retry=patient)
 def crunch(seconds: float) -> int:
     """In a child."""

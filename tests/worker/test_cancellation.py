@@ -56,6 +56,18 @@ async def family(count: int, detached: int = 0) -> int:
     return len(await hf.gather(*(hf.call(trip) for _ in range(count))))
 
 
+@app.task(queue="rides")
+async def ride(hours: float) -> float:
+    await asyncio.sleep(hours * 3600)
+    ledger.enter("arrived")
+    return hours
+
+
+@app.workflow
+async def passenger() -> float:
+    return (await hf.call(ride, 2)).ok_value
+
+
 @app.workflow
 async def stubborn() -> str:
     with suppress(hf.Cancelled):
@@ -220,6 +232,37 @@ def test_what_was_called_is_cancelled_too_and_what_was_started_is_not() -> None:
         assert ledger.entries.count("gave back car") == 2
         world.elapse("2d")
         assert state(world, "x:1") == "resolved"
+
+
+def test_a_task_that_was_called_and_has_not_begun_is_cancelled_too() -> None:
+    rides = app.queue("rides")
+    with World(app) as world:
+        rides.pause()
+        handle = app.start(passenger, id="x")
+        world.elapse("1h")
+        handle.cancel()
+        with pytest.raises(hf.CallCanceled):
+            handle.result()
+        assert app.task_handle("x:1").info().status is hf.TaskStatus.CANCELLED
+        rides.resume()
+        world.elapse("3h")
+        assert ledger.entries == []
+        assert not [key for key, promise in world.store.promises.items() if promise.state == "pending"]
+
+
+def test_a_task_that_was_called_and_runs_may_finish() -> None:
+    with World(app) as world:
+        handle = app.start(passenger, id="x")
+        world.elapse("1h")
+        handle.cancel()
+        with pytest.raises(hf.CallCanceled):
+            handle.result()
+        assert app.task_handle("x:1").info().status is hf.TaskStatus.RUNNING
+        world.elapse("3h")
+        assert app.task_handle("x:1").get(timeout=0).ok_value == 2
+        assert ledger.entries == ["arrived"]
+        assert state(world, "x") == "rejected_canceled"
+        assert not [key for key, promise in world.store.promises.items() if promise.state == "pending"]
 
 
 def test_code_that_goes_on_after_a_cancellation_ends_as_it_ends() -> None:

@@ -15,6 +15,7 @@ from holdfast.protocol.requests import (
     PromiseRegisterCallback,
     PromiseSettle,
     RequestData,
+    TaskCancel,
 )
 from holdfast.worker.journal import LABEL, cancel_id
 
@@ -50,6 +51,13 @@ def cancel_requests(promise: Promise, *, now: bool) -> list[tuple[str, RequestDa
     if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
         return [("promise.settle", PromiseSettle(promise.id, "rejected_canceled"))]
     return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
+
+
+def cancel_called(called: Promise, origin: str) -> list[tuple[str, RequestData]]:
+    """What a cancelled execution sends for what it had called: a task that has begun refuses it."""
+    if tags.JOB in called.tags:
+        return [("task.cancel", TaskCancel(called.id))]
+    return ask_to_cancel(called.id, origin)
 
 
 def ask_to_cancel(

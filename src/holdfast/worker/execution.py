@@ -10,7 +10,7 @@ left to do here, suspend and let go.
 3. What a fiber sees live is what it would see on replay: values go through their recorded form.
 4. After the claim is lost nothing more is recorded; the signal of every running step is set.
 5. A request to cancel is seen when nothing else can be, as an event between two completions; that it was, and
-   after how many, is written before anything follows. What it called is asked to cancel itself too.
+   after how many, is written before anything follows. What it called is cancelled too.
 6. What cannot be written down has not happened: the code is told at that operation, and that is recorded.
 """
 
@@ -34,7 +34,7 @@ from holdfast.protocol.requests import (
     TaskSuspend,
 )
 from holdfast.runtime import Cancelled, ExecutionClosed, Report, Scheduler
-from holdfast.worker.cancellation import ask_to_cancel, origin_of
+from holdfast.worker.cancellation import ask_to_cancel, cancel_called, origin_of
 from holdfast.worker.errors import WorkerError
 from holdfast.worker.execution_errors import ClaimGone, NotRecorded, ReplayMismatch
 from holdfast.worker.info import ExecutionInfo, describe
@@ -409,8 +409,9 @@ class Execution:
         return "fulfilled"
 
     def _cancel_called(self) -> None:
-        """Ask what was called to cancel itself, once it is there."""
+        """Cancel what was called, once it is there."""
         for promise_id in self._progress.called:
-            if promise_id in self._progress.journal.records:
-                self._pen.ask_to_cancel(ask_to_cancel(promise_id, origin_of(self.promise)))
+            record = self._progress.journal.records.get(promise_id)
+            if record is not None:
+                self._pen.ask_to_cancel(cancel_called(record, origin_of(self.promise)))
         self._progress.called.clear()
