@@ -7,7 +7,6 @@ The work is asynchronous and lives in one `Session` on one event loop: the calle
 import asyncio
 import atexit
 import concurrent.futures
-import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,19 +17,18 @@ from holdfast.client.tls import find_certificate
 from holdfast.handle import Handle as Handle
 from holdfast.node.clock import wall_clock
 from holdfast.session import Session
-from holdfast.settings import SessionSettings, settings_here
+from holdfast.settings import declare_settings, settings_here
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
-from holdfast.tasks.findings import note
+from holdfast.tasks.findings import named_options, note, read_options
 from holdfast.tasks.home import Sent
-from holdfast.tasks.lanes import TaskSettings
 from holdfast.tasks.order import Order, fresh_end
 from holdfast.unawaited import Done, Unawaited
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration
 from holdfast.worker.execution_errors import DuplicateWorkflow
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
-from holdfast.worker.registry import Registry, Workflow, check_workflow
+from holdfast.worker.registry import Registry, Workflow, check_workflow, workflow_options
 from holdfast.worker.signature import signature_of
 from holdfast.worker.user_ids import check_id
 from holdfast.worker.user_tags import check_user_tags
@@ -40,8 +38,6 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 Tags = Mapping[str, str]
-
-default_url = "sqlite:///holdfast.db"
 
 
 class App(Declaring):
@@ -55,6 +51,7 @@ class App(Declaring):
     HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
     """
 
+    @named_options("an App")
     def __init__(
         self,
         url: str | None = None,
@@ -74,19 +71,16 @@ class App(Declaring):
         super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.providers = Providers()
-        url = url or os.environ.get("HOLDFAST_URL") or default_url
-        self.settings = SessionSettings(
+        self.settings = declare_settings(
             url=url,
-            declared_url=url,
             group=group,
             worker=worker,
             concurrency=concurrency,
-            lease_s=parse_duration(lease),
-            token=token or os.environ.get("HOLDFAST_TOKEN"),
+            lease=lease,
+            token=token,
             certificate=find_certificate(client_cert, client_key),
             codec=codec,
-            tasks=TaskSettings(concurrency=concurrency),
-            retention_s=None if retention is None else parse_duration(retention),
+            retention=retention,
         )
         self.unawaited = Unawaited()
         self._session: Session | None = None
@@ -110,6 +104,7 @@ class App(Declaring):
         timeout: Duration | None = None,
         tags: Tags | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
+    @named_options("a workflow")
     def workflow(
         self,
         function: Callable[..., Any] | None = None,
@@ -127,8 +122,10 @@ class App(Declaring):
         """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
-            limit = None if timeout is None else parse_duration(timeout)
-            workflow = Workflow(function, name or function.__name__, version, group, limit, tags)
+            given = {"timeout": timeout, "tags": tags}
+            read = read_options("a workflow", given, workflow_options, function)
+            limit, own_tags = read.get("timeout"), read.get("tags")
+            workflow = Workflow(function, name or function.__name__, version, group, limit, own_tags)
             try:
                 self.registry.add(workflow)
             except DuplicateWorkflow as error:

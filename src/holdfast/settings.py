@@ -7,8 +7,11 @@ works with, wherever the parent was told to find it, and keeps no timers for it.
 An app is known again by the URL that its code gives. One with another URL is another app, and keeps it.
 """
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -19,12 +22,17 @@ from holdfast.protocol import limits
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.text import hide_password
 from holdfast.store.urls import file_of
+from holdfast.tasks.findings import read_options
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.worker import child
 from holdfast.worker.child import WayBack
+from holdfast.worker.durations import Duration, seconds
 from holdfast.worker.errors import BadSetting, OutOfReach
 from holdfast.worker.payload import Codec
 
+default_url: Final = "sqlite:///holdfast.db"
+default_lease_s: Final = 20.0
+default_concurrency: Final = 100
 far_schemes: Final = ("http://", "https://", "postgresql://", "postgres://")
 lease_s_min: Final = 0.1  # with less, it is over before a heartbeat can be answered
 
@@ -45,21 +53,72 @@ class SessionSettings(Struct, frozen=True):
     is_in_child: bool = False
 
     def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or self.concurrency < 1:
-            raise BadSetting(f"concurrency is a number of at least 1, not {self.concurrency!r}")
-        lease_s_max = limits.ttl_ms_max / 1000
-        if not lease_s_min <= self.lease_s <= lease_s_max:
-            raise BadSetting(f"lease lasts {lease_s_min:g} to {lease_s_max:g} seconds, not {self.lease_s:g}")
-        if not _is_group(self.group):
-            raise BadSetting(f"group is a text without '/' and '@', not {self.group!r}")
+        _concurrency(self.concurrency)
+        _lease_s(self.lease_s)
+        _group(self.group)
 
 
-def _is_group(given: object) -> bool:
+def _concurrency(given: Any) -> int:
+    if type(given) is not int or given < 1:
+        raise BadSetting(f"concurrency is a number of at least 1, not {given!r}")
+    return given
+
+
+def _lease_s(lease: Duration | None) -> float:
+    lease_s, lease_s_max = seconds("lease", lease), limits.ttl_ms_max / 1000
+    if lease_s is None or not lease_s_min <= lease_s <= lease_s_max:
+        raise BadSetting(f"lease lasts {lease_s_min:g} to {lease_s_max:g} seconds, not {lease!r}")
+    return lease_s
+
+
+def _group(given: Any) -> str:
     try:
         parse_address(f"poll://any@{given}")
-    except ValueError:
-        return False
-    return isinstance(given, str) and "/" not in given
+    except ValueError as error:
+        raise BadSetting(f"group is a text without '/' and '@', not {given!r}") from error
+    if not isinstance(given, str) or "/" in given:
+        raise BadSetting(f"group is a text without '/' and '@', not {given!r}")
+    return given
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "concurrency": _concurrency,
+    "lease": _lease_s,
+    "group": _group,
+    "retention": partial(seconds, "retention"),
+}
+
+
+def declare_settings(
+    *,
+    url: str | None,
+    group: str,
+    worker: bool,
+    concurrency: int,
+    lease: Duration,
+    token: str | None,
+    certificate: Certificate,
+    codec: Codec | None,
+    retention: Duration | None,
+) -> SessionSettings:
+    """As an App is given them; what is not comes from the environment."""
+    url = url or os.environ.get("HOLDFAST_URL") or default_url
+    given = {"concurrency": concurrency, "lease": lease, "group": group, "retention": retention}
+    read = read_options("an App", given, _readers)
+    concurrency = read.get("concurrency", default_concurrency)
+    return SessionSettings(
+        url=url,
+        declared_url=url,
+        group=read.get("group", "default"),
+        worker=worker,
+        concurrency=concurrency,
+        lease_s=read.get("lease", default_lease_s),
+        token=token or os.environ.get("HOLDFAST_TOKEN"),
+        certificate=certificate,
+        codec=codec,
+        tasks=TaskSettings(concurrency=concurrency),
+        retention_s=read.get("retention"),
+    )
 
 
 def way_back(settings: SessionSettings) -> WayBack:

@@ -171,6 +171,58 @@ def work() -> hf.TaskResult[int, Broken]:
     assert "'where' of Broken" in outcome.out
 
 
+CARELESS = """
+from datetime import datetime
+import holdfast as hf
+
+app = hf.App("memory:", lease="soon", retention="later", exception_codes={ValueError: "lower"}, retries=3)
+app.queue("q", concurrency=0, rate="x", speed=3)
+
+@app.task(retries=3, queue="no/good", time_limit="soon", priority="high", mode="fork")
+def one() -> int:
+    return 1
+
+@app.task(time_limit=0, exception_codes={ValueError: "lower", 3: "FINE"}, default_error_code="low")
+def two() -> int:
+    return 1
+
+policy = hf.RetryPolicy.exponential(factor="2", attempts=0, base="x", retry_for="A", tries=3)
+
+@app.workflow(timeout="nonsense", tags={"holdfast:x": "y"}, retry=3)
+async def three() -> int:
+    return 3
+
+@app.schedule(cron="99 * * * *", timezone="Mars/X", overlap="never", catch_up=0, good_for="x", at=3)
+@app.task
+def four() -> int:
+    return 4
+
+late = four.with_options(good_until=datetime.now(), delay="x")
+"""
+
+
+def test_check_tells_of_every_option_and_none_hides_what_comes_after_it(tmp_path: Path) -> None:
+    outcome = check(tmp_path, CARELESS, "--json")
+    assert outcome.code == 1, outcome.err
+    found = [(each["code"], each["line"], each["what"]) for each in json.loads(outcome.out)]
+    lines = {line: number for number, line in enumerate(CARELESS.splitlines(), 1)}
+    starts = {number: line.partition("(")[0] for line, number in lines.items()}
+    told = sorted((starts[line], code) for code, line, _ in found)
+    assert told == sorted(
+        [("app = hf.App", code) for code in ("HF5010", "HF5010", "HF6005", "HF6001")]
+        + [("app.queue", "HF6001")] * 3
+        + [("@app.task", "HF6001")] * 7
+        + [("@app.task", "HF6005")] * 2
+        + [("policy = hf.RetryPolicy.exponential", "HF6006")] * 4
+        + [("policy = hf.RetryPolicy.exponential", "HF6001")]
+        + [("@app.workflow", code) for code in ("HF5010", "HF5013", "HF6001")]
+        + [("@app.schedule", "HF6001")] * 6
+        + [("late = four.with_options", "HF6001")] * 2
+    ), found
+    assert "retries is no option of a task; the nearest is retry" in outcome.out
+    assert all(each["help"] for each in json.loads(outcome.out))
+
+
 @pytest.mark.parametrize(("source", "code"), [("app = 1 / 0", "HF7006"), ("import nonsense", "HF7006")])
 def test_check_finds_a_module_that_cannot_be_imported(tmp_path: Path, source: str, code: str) -> None:
     outcome = check(tmp_path, source)

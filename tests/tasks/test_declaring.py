@@ -100,6 +100,7 @@ def test_a_queue_keeps_its_pause_when_workers_start_again(tmp_path: Path) -> Non
         {"rate": 5},
         {"per_key_rate": "5/"},
         {"priority": "x"},
+        {"speed": 3},
     ],
 )
 def test_a_limit_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
@@ -223,6 +224,7 @@ def test_a_run_that_begins_too_late_expires() -> None:
         {"every": 5, "overlap": "maybe"},
         {"every": 5, "catch_up": 0},
         {"every": 5, "good_for": "never"},
+        {"every": 5, "at": "noon"},
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
@@ -260,6 +262,10 @@ def test_a_schedule_is_for_tasks_and_workflows_each_under_its_own_id() -> None:
         {"queue": "a@b"},
         {"priority": 1.5},
         {"time_limit": "long"},
+        {"time_limit": 0},
+        {"time_limit": "0s"},
+        {"retries": 3},
+        {"exception_codes": ["ValueError"]},
         {"exception_codes": {"ValueError": "X"}},
         {"exception_codes": {ValueError: "lower"}},
         {"exception_codes": {ValueError: "TASK_EXPIRED"}},

@@ -51,6 +51,7 @@ def test_one_attempt_is_no_retry() -> None:
         lambda: exponential(base=0),
         lambda: exponential(factor=0.5),
         lambda: exponential(factor=11),
+        lambda: exponential(factor=cast(Any, "2")),
         lambda: exponential(retry_for=[]),
         lambda: exponential(retry_for="SMTP_DOWN"),
         lambda: exponential(retry_for=["smtp"]),

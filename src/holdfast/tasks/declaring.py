@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.protocol.records import Overlap
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.desk import Desk
 from holdfast.tasks.errors import BadOption, TasksError
-from holdfast.tasks.findings import note
+from holdfast.tasks.findings import named_options, note, read_options
 from holdfast.tasks.handle import TaskHandle
 from holdfast.tasks.home import Sent
-from holdfast.tasks.options import check_priority, check_queue_name, millis
+from holdfast.tasks.options import check_priority, check_queue_name, time_limit_s
 from holdfast.tasks.order import Order
 from holdfast.tasks.policy import RetryPolicy
-from holdfast.tasks.queues import QueueLimits, declare_queue
+from holdfast.tasks.queues import declare_queue
 from holdfast.tasks.registry import TaskRegistry
 from holdfast.tasks.result import TaskError, TaskResult
 from holdfast.tasks.schedules import declare_recurrence
@@ -62,7 +62,7 @@ class Declaring:
     ) -> None:
         self.payloads = Payloads(codec)
         self.tasks = TaskRegistry()
-        self._codes = _exception_codes(exception_codes, default_error_code, None)
+        self._codes = _exception_codes(exception_codes, default_error_code)
 
     # --- the ways to a session, which App provides -----------------------------------------------------
 
@@ -131,13 +131,10 @@ class Declaring:
         """
 
         def register(function: Callable[..., Any]) -> Any:
-            name = str(given.get("name") or getattr(function, "__name__", ""))
-            options = TaskOptions()
-            try:
-                options = self._task_options(**{key: value for key, value in given.items() if key != "name"})
-            except TasksError as error:
-                note(error, function)
-            task: BackgroundTask[..., Any, Any, Any] = BackgroundTask(self, function, name, options)
+            options = {**given}
+            name = str(options.pop("name", None) or getattr(function, "__name__", ""))
+            read = self._task_options(function, options)
+            task: BackgroundTask[..., Any, Any, Any] = BackgroundTask(self, function, name, read)
             try:
                 self.tasks.add(task)
             except TasksError as error:
@@ -146,28 +143,12 @@ class Declaring:
 
         return register if function is None else register(function)
 
-    def _task_options(
-        self,
-        queue: str = DEFAULT_QUEUE,
-        retry: Any = None,
-        priority: int | None = None,
-        time_limit: Duration | None = None,
-        mode: Any = "auto",
-        exception_codes: Mapping[type[BaseException], str] | None = None,
-        default_error_code: str | None = None,
-    ) -> TaskOptions:
-        if retry is not None and not isinstance(retry, RetryPolicy):
-            raise BadOption(f"retry is a RetryPolicy, not {type(retry).__name__}")
-        if mode not in MODES:
-            raise BadOption(f"mode is one of {', '.join(MODES)}, not {mode!r}")
-        return TaskOptions(
-            queue=check_queue_name(queue),
-            retry=retry,
-            priority=None if priority is None else check_priority(priority),
-            time_limit_s=None if time_limit is None else millis("time_limit", time_limit) / 1000,
-            mode=mode,
-            codes=_exception_codes(exception_codes, default_error_code, self._codes),
-        )
+    def _task_options(self, function: Any, given: dict[str, Any]) -> TaskOptions:
+        read = read_options("a task", given, _readers, function)
+        codes, default = read.pop("exception_codes", None), read.pop("default_error_code", None)
+        if "time_limit" in read:
+            read["time_limit_s"] = read.pop("time_limit")
+        return TaskOptions(**read, codes=_exception_codes(codes, default, self._codes, function))
 
     def task_handle(self, id: str) -> TaskHandle[Any, TaskError]:  # noqa: A002
         """The handle of a task that was sent elsewhere. Its result is typed if the task is known here."""
@@ -182,6 +163,7 @@ class Declaring:
 
     # --- queues and schedules --------------------------------------------------------------------------
 
+    @named_options("a queue")
     def queue(
         self,
         name: str,
@@ -196,14 +178,14 @@ class Declaring:
         same `limit_key` (`per_key`), and how many begin in any stretch of time (`rate="10/s"`,
         `per_key_rate`).
         """
-        limits = QueueLimits(name=str(name))
+        limits = declare_queue(name, priority, concurrency, per_key, rate, per_key_rate)
         try:
-            limits = declare_queue(name, priority, concurrency, per_key, rate, per_key_rate)
             self.tasks.add_queue(limits)
         except TasksError as error:
             note(error)
         return TaskQueue(self, limits)
 
+    @named_options("a schedule")
     def schedule(
         self,
         *,
@@ -226,20 +208,20 @@ class Declaring:
 
         def declare(work: W) -> W:
             try:
-                self.tasks.add_recurrence(
-                    declare_recurrence(
-                        work,
-                        cron=cron,
-                        every=every,
-                        timezone=timezone,
-                        overlap=overlap,
-                        catch_up=catch_up,
-                        good_for=good_for,
-                        id=id,
-                        args=tuple(args),
-                        kwargs=dict(kwargs or {}),
-                    )
+                recurrence = declare_recurrence(
+                    work,
+                    cron=cron,
+                    every=every,
+                    timezone=timezone,
+                    overlap=overlap,
+                    catch_up=catch_up,
+                    good_for=good_for,
+                    id=id,
+                    args=tuple(args),
+                    kwargs=dict(kwargs or {}),
                 )
+                if recurrence is not None:
+                    self.tasks.add_recurrence(recurrence)
             except TasksError as error:
                 note(error, getattr(work, "function", work))
             return work
@@ -248,13 +230,63 @@ class Declaring:
 
 
 def _exception_codes(
-    codes: Mapping[type[BaseException], str] | None, default: str | None, behind: ExceptionCodes | None
+    codes: Mapping[type[BaseException], str] | None,
+    default: str | None,
+    behind: ExceptionCodes | None = None,
+    function: Any = None,
 ) -> ExceptionCodes:
-    known: dict[Any, Any] = dict(codes or {})
-    for cls, code in known.items():
-        if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-            raise BadOption(f"exception_codes maps classes of exceptions to codes, and {cls!r} is none")
-        check_code(code, own=True)
-    if default is not None:
-        check_code(default, own=True)
+    """Each is checked by itself: those that are refused are left out."""
+    known: dict[Any, Any] = {}
+    for cls, code in _code_items(codes, function):
+        try:
+            if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+                raise BadOption(f"exception_codes maps classes of exceptions to codes, and {cls!r} is none")
+            known[cls] = check_code(code, own=True)
+        except TasksError as error:
+            note(error, function)
+    try:
+        default = None if default is None else check_code(default, own=True)
+    except TasksError as error:
+        note(error, function)
+        default = None
     return ExceptionCodes(known, default, behind)
+
+
+def _code_items(codes: Any, function: Any) -> list[tuple[Any, Any]]:
+    try:
+        return [*dict[Any, Any](codes or {}).items()]
+    except (TypeError, ValueError):
+        note(BadOption(f"exception_codes maps classes to codes, and {codes!r} does not"), function)
+        return []
+
+
+def _retry(retry: Any) -> RetryPolicy | None:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise BadOption(f"retry is a RetryPolicy, not {type(retry).__name__}")
+    return retry
+
+
+def _mode(mode: Any) -> Mode:
+    if mode not in MODES:
+        raise BadOption(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    known: Mode = mode
+    return known
+
+
+def _priority(priority: Any) -> int | None:
+    return None if priority is None else check_priority(priority)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "queue": check_queue_name,
+    "retry": _retry,
+    "priority": _priority,
+    "time_limit": time_limit_s,
+    "mode": _mode,
+    "exception_codes": _as_it_is,
+    "default_error_code": _as_it_is,
+}

@@ -12,6 +12,7 @@ from holdfast.protocol import limits
 from holdfast.protocol.jobs import OnUnique, check_queue
 from holdfast.protocol.text import check_text
 from holdfast.tasks.errors import BadOption
+from holdfast.tasks.findings import read_options
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.errors import BadDuration
 
@@ -39,7 +40,8 @@ PLAIN: Final = SendOptions()
 
 def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     """These options with others on top; raises BadOption for what makes no sense."""
-    read = {name: _readers[name](value) for name, value in given.items() if value is not None}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    read = read_options("a send", wanted, _readers)
     debounce_ms = read.pop("debounce", None)
     changes: dict[str, Any] = {_fields.get(name, name): value for name, value in read.items()}
     if debounce_ms is not None:
@@ -72,6 +74,15 @@ def millis(name: str, duration: Duration) -> int:
         return round(parse_duration(duration) * 1000)
     except BadDuration as error:
         raise BadOption(f"{name}: {error.what}") from None
+
+
+def time_limit_s(limit: Duration | None) -> float | None:
+    if limit is None:
+        return None
+    span_ms = millis("time_limit", limit)
+    if not span_ms:
+        raise BadOption(f"time_limit={limit!r} leaves no time at all; leave it out for no limit")
+    return span_ms / 1000
 
 
 def instant(name: str, moment: Any) -> int:

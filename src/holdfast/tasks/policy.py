@@ -7,15 +7,16 @@
    `good_until` is not made.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from holdfast.protocol import limits
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.errors import BadPolicy, TasksError
-from holdfast.tasks.findings import note
+from holdfast.tasks.findings import named_options, read_options
 from holdfast.worker.durations import Duration, parse_duration
 from holdfast.worker.errors import BadDuration
 
@@ -34,24 +35,19 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     retry_for: tuple[str, ...] | None = None
 
     @staticmethod
+    @named_options("a fixed retry policy")
     def fixed(
         delays: Sequence[Duration], *, retry_for: Iterable[str] | None = None, jitter: bool = True
     ) -> "RetryPolicy":
         """One try, then one after each of these waits: `fixed([1, 5, "1m"])` is four tries at most."""
-        try:
-            if isinstance(delays, str) or not delays:
-                raise BadPolicy("The delays of a fixed policy are a list with at least one length of time")
-            return RetryPolicy(
-                retries=_retries(len(delays) + 1),
-                delays_ms=tuple(_millis(delay) for delay in delays),
-                jitter=jitter,
-                retry_for=_codes(retry_for),
-            )
-        except BadPolicy as error:
-            note(error)
-            return RetryPolicy(retries=0)
+        read = read_options(_policy, {"delays": delays, "retry_for": retry_for}, _readers)
+        delays_ms = read.get("delays", ())
+        return RetryPolicy(
+            retries=len(delays_ms), delays_ms=delays_ms, jitter=jitter, retry_for=read.get("retry_for")
+        )
 
     @staticmethod
+    @named_options("an exponential retry policy")
     def exponential(
         base: Duration = 1,
         attempts: int = 5,
@@ -62,25 +58,40 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         jitter: bool = True,
     ) -> "RetryPolicy":
         """Waits of `base`, `base * factor`, ... up to `longest`. Without `retry_for` every failure counts."""
-        try:
-            if not 1 <= factor <= limits.job_retry_factor_max:
-                most = f"{limits.job_retry_factor_max:g}"
-                raise BadPolicy(f"factor is a number from 1 to {most}, not {factor}")
-            return RetryPolicy(
-                retries=_retries(attempts),
-                base_ms=_millis(base),
-                factor=float(factor),
-                longest_ms=_millis(longest),
-                jitter=jitter,
-                retry_for=_codes(retry_for),
-            )
-        except BadPolicy as error:
-            note(error)
-            return RetryPolicy(retries=0)
+        given = {
+            "attempts": attempts,
+            "base": base,
+            "factor": factor,
+            "longest": longest,
+            "retry_for": retry_for,
+        }
+        read = read_options(_policy, given, _readers)
+        return RetryPolicy(
+            retries=read.get("attempts", 0),
+            base_ms=read.get("base", limits.job_retry_ms_min),
+            factor=read.get("factor", 2.0),
+            longest_ms=read.get("longest", limits.job_retry_ms_max),
+            jitter=jitter,
+            retry_for=read.get("retry_for"),
+        )
 
     def covers(self, code: str) -> bool:
         """Does a failure with this code count?"""
         return self.retry_for is None or code in self.retry_for
+
+
+def _delays(delays: Sequence[Duration]) -> tuple[int, ...]:
+    if isinstance(delays, str) or not delays:
+        raise BadPolicy("The delays of a fixed policy are a list with at least one length of time")
+    _retries(len(delays) + 1)
+    return tuple(_millis("delays", delay) for delay in delays)
+
+
+def _factor(factor: float) -> float:
+    most = limits.job_retry_factor_max
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 <= factor <= most:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BadPolicy(f"factor is a number from 1 to {most:g}, not {factor!r}")
+    return float(factor)
 
 
 def _retries(attempts: int) -> int:
@@ -89,13 +100,13 @@ def _retries(attempts: int) -> int:
     return attempts - 1
 
 
-def _millis(delay: Duration) -> int:
+def _millis(name: str, delay: Duration) -> int:
     try:
         span_ms = round(parse_duration(delay) * 1000)
     except BadDuration as error:
-        raise BadPolicy(error.what) from error
+        raise BadPolicy(f"{name}: {error.what}") from error
     if not limits.job_retry_ms_min <= span_ms <= limits.job_retry_ms_max:
-        raise BadPolicy(f"{delay!r} is no time to wait for a retry: that is from 1 ms to 30 days")
+        raise BadPolicy(f"{name}: {delay!r} is no time to wait for a retry: that is from 1 ms to 30 days")
     return span_ms
 
 
@@ -117,3 +128,14 @@ def _codes(codes: Iterable[str] | None) -> tuple[str, ...] | None:
     if not found:
         raise BadPolicy("retry_for names no code, so nothing would be retried; leave the policy out instead")
     return tuple(found)
+
+
+_policy: Final = "a retry policy"
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "delays": _delays,
+    "attempts": _retries,
+    "base": partial(_millis, "base"),
+    "factor": _factor,
+    "longest": partial(_millis, "longest"),
+    "retry_for": _codes,
+}

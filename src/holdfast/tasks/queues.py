@@ -5,6 +5,8 @@ declared has none.
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -13,6 +15,7 @@ from holdfast.protocol import limits
 from holdfast.protocol.jobs import Rate
 from holdfast.protocol.requests import QueueSet
 from holdfast.tasks.errors import BadOption
+from holdfast.tasks.findings import read_options
 from holdfast.tasks.options import check_priority, check_queue_name
 from holdfast.worker.durations import parse_duration
 from holdfast.worker.errors import BadDuration
@@ -42,14 +45,16 @@ def declare_queue(
     rate: str | None,
     per_key_rate: str | None,
 ) -> QueueLimits:
-    return QueueLimits(
-        name=check_queue_name(name),
-        priority=check_priority(priority),
-        concurrency=_count("concurrency", concurrency),
-        per_key=_count("per_key", per_key),
-        rate=parse_rate("rate", rate),
-        per_key_rate=parse_rate("per_key_rate", per_key_rate),
-    )
+    given = {
+        "name": name,
+        "priority": priority,
+        "concurrency": concurrency,
+        "per_key": per_key,
+        "rate": rate,
+        "per_key_rate": per_key_rate,
+    }
+    read: dict[str, Any] = {"name": str(name)} | read_options("a queue", given, _readers)
+    return QueueLimits(**read)
 
 
 def parse_rate(name: str, text: Any) -> Rate | None:
@@ -74,3 +79,13 @@ def _count(name: str, count: Any) -> int | None:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
         raise BadOption(f"{name} is a whole number from 1 to {most}, not {count!r}")
     return count
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "name": check_queue_name,
+    "priority": check_priority,
+    "concurrency": partial(_count, "concurrency"),
+    "per_key": partial(_count, "per_key"),
+    "rate": partial(parse_rate, "rate"),
+    "per_key_rate": partial(parse_rate, "per_key_rate"),
+}

@@ -10,6 +10,7 @@ policy, its queue, its priority.
 3. What is no longer declared goes on until somebody deletes it: `holdfast schedules delete ID`.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from holdfast.protocol.cron import check_cron, check_timezone
 from holdfast.protocol.records import Overlap, Schedule
 from holdfast.protocol.requests import ScheduleCreate
 from holdfast.tasks.errors import BadOption
+from holdfast.tasks.findings import read_options
 from holdfast.tasks.options import PLAIN, millis
 from holdfast.tasks.order import FINGERPRINT, SCOPE, job_tags
 from holdfast.tasks.task import Task
@@ -87,45 +89,93 @@ def declare_recurrence(
     id: str | None,  # noqa: A002
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Recurrence:
-    """Raises BadOption for what makes no sense."""
+) -> Recurrence | None:
+    """Raises BadOption for what makes no sense; None if that was noted and there is nothing to go by."""
     if not isinstance(work, Task | Workflow):
         raise BadOption("@app.schedule goes above @app.task or @app.workflow")
-    if overlap is not None and overlap not in OVERLAPS:
-        raise BadOption(f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
-    if catch_up is not None and not (isinstance(catch_up, int) and 1 <= catch_up <= limits.catch_up_max):
-        raise BadOption(f"catch_up is a whole number from 1 to {limits.catch_up_max}, not {catch_up!r}")
-    if good_for is not None and isinstance(work, Workflow):
-        raise BadOption("good_for is for tasks; give the workflow a timeout")
-    expression = _expression(cron, every, timezone)
+    if (cron is None) == (every is None):
+        raise BadOption("A schedule has either cron= or every=")
+    given: dict[str, Any] = {
+        "cron": cron,
+        "every": every,
+        "timezone": (timezone, every),
+        "overlap": overlap,
+        "catch_up": catch_up,
+        "good_for": (good_for, work),
+    }
+    wanted = {name: value for name, value in given.items() if value is not None}
+    read = read_options("a schedule", wanted, _readers, work.function)
+    expression = read.get("cron", read.get("every"))
+    if expression is None:
+        return None
     return Recurrence(
         id=id or f"{work.name.translate(str.maketrans(':.', '__'))}-schedule",
         work=cast(Any, work),
         cron=expression,
-        timezone=timezone,
-        overlap=overlap,
-        catch_up=catch_up,
-        good_for_ms=None if good_for is None else millis("good_for", good_for),
+        timezone=read.get("timezone"),
+        overlap=read.get("overlap"),
+        catch_up=read.get("catch_up"),
+        good_for_ms=read.get("good_for"),
         args=args,
         kwargs=kwargs,
     )
 
 
-def _expression(cron: str | None, every: Duration | None, timezone: str | None) -> str:
-    if (cron is None) == (every is None):
-        raise BadOption("A schedule has either cron= or every=")
-    if every is not None:
-        span_ms = millis("every", every)
-        if span_ms < limits.every_ms_min or span_ms % 1000:
-            raise BadOption(f"every={every!r} must be whole seconds, at least one")
-        if timezone is not None:
-            raise BadOption("A time zone makes no sense with every=, which counts seconds")
-        return f"@every {span_ms // 1000}s"
-    assert cron is not None
+def _cron(cron: str) -> str:
     try:
         check_cron(cron)
-        if timezone is not None:
-            check_timezone(timezone)
     except ValueError as error:
         raise BadOption(str(error)) from None
     return cron
+
+
+def _every(every: Duration) -> str:
+    span_ms = millis("every", every)
+    if span_ms < limits.every_ms_min or span_ms % 1000:
+        raise BadOption(f"every={every!r} must be whole seconds, at least one")
+    return f"@every {span_ms // 1000}s"
+
+
+def _timezone(given: tuple[str | None, Duration | None]) -> str | None:
+    timezone, every = given
+    if timezone is None:
+        return None
+    if every is not None:
+        raise BadOption("A time zone makes no sense with every=, which counts seconds")
+    try:
+        check_timezone(timezone)
+    except ValueError as error:
+        raise BadOption(str(error)) from None
+    return timezone
+
+
+def _overlap(overlap: Any) -> Overlap:
+    if overlap not in OVERLAPS:
+        raise BadOption(f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
+    known: Overlap = overlap
+    return known
+
+
+def _catch_up(catch_up: Any) -> int:
+    if not (isinstance(catch_up, int) and 1 <= catch_up <= limits.catch_up_max):
+        raise BadOption(f"catch_up is a whole number from 1 to {limits.catch_up_max}, not {catch_up!r}")
+    return catch_up
+
+
+def _good_for(given: tuple[Duration | None, Any]) -> int | None:
+    good_for, work = given
+    if good_for is None:
+        return None
+    if isinstance(work, Workflow):
+        raise BadOption("good_for is for tasks; give the workflow a timeout")
+    return millis("good_for", good_for)
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "cron": _cron,
+    "every": _every,
+    "timezone": _timezone,
+    "overlap": _overlap,
+    "catch_up": _catch_up,
+    "good_for": _good_for,
+}

@@ -31,6 +31,14 @@ def parse_duration(duration: Duration) -> float:
     return seconds
 
 
+def seconds(name: str, duration: Duration | None) -> float | None:
+    """The same for an option that may be left out, whose name is told."""
+    try:
+        return None if duration is None else parse_duration(duration)
+    except BadDuration as error:
+        raise BadDuration(f"{name}: {error.what}") from None
+
+
 def _as_float(number: float) -> float:
     try:
         return float(number)

@@ -1,9 +1,11 @@
 """Workflows by name and version: what a task asks for, and what this process can run."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from holdfast.runtime.slot import slot
+from holdfast.worker.durations import seconds
 from holdfast.worker.execution_errors import DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
 from holdfast.worker.operations import Call
 from holdfast.worker.user_tags import check_user_tags
@@ -50,6 +52,13 @@ class Workflow(Generic[P, T_co]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
+
+
+# How the options of a workflow that can be wrong are read.
+workflow_options: Final[dict[str, Callable[[Any], Any]]] = {
+    "timeout": partial(seconds, "timeout"),
+    "tags": check_user_tags,
+}
 
 
 def check_workflow(given: object) -> None:
