@@ -154,7 +154,7 @@ def test_a_workflow_recurs_by_cron_in_its_time_zone() -> None:
     assert runs == ["2030-01-01 08:00:00+00:00", "2030-01-02 08:00:00+00:00"]
 
 
-def test_what_still_runs_is_skipped_or_replaced_if_the_schedule_says_so() -> None:
+def test_the_next_run_is_skipped_while_the_last_goes_on_if_the_schedule_says_so() -> None:
     app = hf.App()
     done: list[str] = []
 
@@ -168,6 +168,31 @@ def test_what_still_runs_is_skipped_or_replaced_if_the_schedule_says_so() -> Non
         world.elapse(60)
         assert len(world.store.tasks) == 3
     assert done == ["slow", "slow"]
+
+
+def test_the_next_run_replaces_the_last_which_is_stopped_if_the_schedule_says_so() -> None:
+    app = hf.App()
+    told: list[str] = []
+
+    @app.schedule(every="60s", overlap="replace")
+    @app.task(retry=hf.RetryPolicy.fixed(["5s"]))
+    async def slow() -> None:
+        told.append("begins")
+        try:
+            await asyncio.sleep(90)
+        except asyncio.CancelledError:
+            told.append("is stopped")
+            raise
+        told.append("ends")
+
+    with World(app) as world:
+        world.elapse("190s")
+        runs = [app.task_handle(each) for each in world.store.tasks]
+        statuses = sorted(run.info().status.value for run in runs)
+        assert statuses == ["CANCELLED", "CANCELLED", "RUNNING"]
+        replaced = [run for run in runs if run.info().status is hf.TaskStatus.CANCELLED]
+        assert [run.get(timeout=0).err_value.error_code for run in replaced] == ["TASK_CANCELLED"] * 2
+        assert told == ["begins", "is stopped", "begins", "is stopped", "begins"]
 
 
 def test_declaring_again_changes_nothing_and_another_way_replaces_it(tmp_path: Path) -> None:
