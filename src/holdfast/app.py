@@ -25,7 +25,8 @@ from holdfast.tasks.home import Sent
 from holdfast.tasks.order import Order, fresh_end
 from holdfast.unawaited import Done, Unawaited
 from holdfast.worker.durations import Duration
-from holdfast.worker.execution_errors import DuplicateWorkflow
+from holdfast.worker.execution_errors import DuplicateWorkflow, NoAsyncioHere
+from holdfast.worker.no_loop import is_in_workflow
 from holdfast.worker.payload import Codec
 from holdfast.worker.providers import Providers
 from holdfast.worker.registry import Registry, Workflow, check_workflow, workflow_options
@@ -223,10 +224,11 @@ class App(Declaring):
         async def create() -> None:
             await self.session.start(promise_id, param, group, timeout_s, tags)
 
-        if self._is_here():
-            created = self.unawaited.begin(f"the start of {promise_id[:80]}", create())
+        work = create()
+        if self._is_here(work):
+            created = self.unawaited.begin(f"the start of {promise_id[:80]}", work)
             return Handle(self, promise_id, returns, created)
-        self.block(create())
+        self.block(work)
         return Handle(self, promise_id, returns)
 
     def handle(self, id: str, returns: Any = Any) -> Handle[Any]:  # noqa: A002
@@ -346,7 +348,7 @@ class App(Declaring):
 
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Wait for work of the session from a thread that is not its own."""
-        if self._is_here():
+        if self._is_here(work):
             work.close()
             raise RuntimeError("This would block the event loop that has to do the work: `await` it instead.")
         if self._lent is not None:
@@ -363,7 +365,7 @@ class App(Declaring):
 
     def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
-        if self._is_here():
+        if self._is_here(work):
             return self.unawaited.begin(what, work)
         try:
             asyncio.get_running_loop()
@@ -374,13 +376,17 @@ class App(Declaring):
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await work of the session from any event loop."""
-        if self._is_here():
+        if self._is_here(work):
             return work
         self._open_for(work)
         assert self._loop is not None
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    def _is_here(self) -> bool:
+    def _is_here(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Is this the loop that has to do the work? Code of a workflow may not ask for any."""
+        if is_in_workflow():
+            work.close()
+            raise NoAsyncioHere("In a workflow an app can do nothing: there it is hf.start, hf.call")
         try:
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:

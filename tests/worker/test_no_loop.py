@@ -101,3 +101,28 @@ def test_the_cleanup_of_a_workflow_that_is_taken_down_has_no_loop_either() -> No
         app.start(waiting)
         world.settle_down()
     assert set(seen) == {NoAsyncioHere}
+
+
+@pytest.mark.parametrize("how", ["start", "resolve", "result", "send"])
+def test_the_app_itself_is_not_for_the_code_of_a_workflow(how: str) -> None:
+    app = hf.App("memory:")
+
+    @app.task
+    def chore() -> None: ...
+
+    @app.workflow
+    async def careless() -> str:
+        uses: dict[str, Callable[[], Any]] = {
+            "start": lambda: app.start("careless"),
+            "resolve": lambda: app.resolve("x"),
+            "result": lambda: app.handle("x").result(),
+            "send": chore.send,
+        }
+        try:
+            uses[how]()
+        except NoAsyncioHere as error:
+            return str(error)
+        return "nothing was said"
+
+    with World(app):
+        assert "hf.start, hf.call" in app.start(careless).result()

@@ -26,6 +26,11 @@ class _NoLoop:
 _no_loop: Any = _NoLoop()
 
 
+def is_in_workflow() -> bool:
+    """Does code of a workflow run on this thread?"""
+    return _get_running_loop() is _no_loop
+
+
 def without_loop(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call what drives fibers."""
     loop = _get_running_loop()
