@@ -21,7 +21,7 @@ from holdfast.node.post_office import PostOffice
 from holdfast.node.rpc import answer, answer_all, reply_to
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import DebugReset, Request
-from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply
+from holdfast.protocol.wire import RefusedRequest, decode_body, encode_replies, encode_reply
 from holdfast.store.interface import Result, Store, SyncStore, Work
 from holdfast.store.memory import MemoryStore
 from holdfast.store.postgres import PostgresStore
@@ -130,7 +130,7 @@ class DirectBackend:
     def handle(self, body: Body) -> Any:
         return self._answer(decode_body(msgspec.json.encode(body)))
 
-    def _answer(self, decoded: Request | Refused | list[Request | Refused]) -> Any:
+    def _answer(self, decoded: Request | RefusedRequest | list[Request | RefusedRequest]) -> Any:
         items = decoded if isinstance(decoded, list) else [decoded]
         requests = [item for item in items if isinstance(item, Request)]
         moment = Moment(0, Rules(), debug=True, waiting=self._office.waiting)
@@ -149,7 +149,7 @@ class DirectBackend:
         self._folder.cleanup()
 
 
-def with_scope(item: Request | Refused | list[Request | Refused], scope: str) -> Request:
+def with_scope(item: Request | RefusedRequest | list[Request | RefusedRequest], scope: str) -> Request:
     assert isinstance(item, Request)
     return replace(item, scope=scope)
 

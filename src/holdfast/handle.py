@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from holdfast.session import Session
 from holdfast.unawaited import Begun
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Handle(Generic[T]):
 
     def result(self, timeout: Duration | None = None) -> T:
         """Wait for the result; raise the error it ended with. `TimeoutError` leaves the execution running."""
-        limit = None if timeout is None else parse_duration(timeout)
+        limit = None if timeout is None else duration_s(timeout)
         return self._app.block(self._outcome(), limit)
 
     async def started(self) -> Self:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.asking import ask
+from holdfast.client.errors import Refused
 from holdfast.client.inside import request_inside, request_inside_async
 from holdfast.client.interface import Client
 from holdfast.client.tls import client_context
@@ -80,16 +81,6 @@ class Seams(Struct, frozen=True):
     chance: Random | None = None
     loses_messages: bool = False  # on the way from `client`
     provide: Mapping[Key, Any] = {}  # instead of what the app provides
-
-
-class Refused(HoldfastError):
-    """The node did not do what was asked."""
-
-    code = "HF5201"
-
-    def __init__(self, sentence: str, status: int = 0) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class Session:
@@ -406,7 +397,7 @@ class Session:
                 return promises
             refused = [reply for reply in replies if not isinstance(reply.data, PromiseReply)]
             if not any(reply.status in (429, 503) for reply in refused):
-                raise Refused(str(refused[0].data), refused[0].status)
+                raise Refused(refused[0].status, str(refused[0].data))
             await asyncio.sleep(0.1)
 
 

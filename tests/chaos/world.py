@@ -16,7 +16,6 @@ from msgspec import Struct
 
 import holdfast as hf
 from holdfast.client.errors import ClientError
-from holdfast.session import Refused
 from tests.chaos.grounds import Ground
 from tests.chaos.processes import Node, Process, start_worker
 from tests.chaos.proxy import FaultProxy
@@ -296,7 +295,7 @@ class Roots(threading.Thread):
             try:
                 await self.app.resolve(f"{root}:2", approves(number))
                 return
-            except (Refused, ClientError):
+            except ClientError:
                 await asyncio.sleep(0.05)
 
     def finish(self, within_s: float) -> None:

@@ -1,8 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from holdfast.cli.durations import format_duration, parse_duration
+from holdfast.cli.durations import format_duration
+from holdfast.protocol.durations import duration_ms
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from holdfast.cli.durations import format_duration, parse_duration
     ],
 )
 def test_durations_are_read(text: str, milliseconds: int) -> None:
-    assert parse_duration(text) == milliseconds
+    assert duration_ms(text) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_durations_are_read(text: str, milliseconds: int) -> None:
 )
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="1h30m"):
-        parse_duration(text)
+        duration_ms(text)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_durations_are_written_short(milliseconds: int, text: str) -> None:
 
 @given(st.integers(60_000, 10**14))
 def test_what_is_written_can_be_read(milliseconds: int) -> None:
-    assert abs(parse_duration(format_duration(milliseconds)) - milliseconds) <= milliseconds * 0.05
+    assert abs(duration_ms(format_duration(milliseconds)) - milliseconds) <= milliseconds * 0.05

@@ -32,7 +32,7 @@ from holdfast.server.auth import Authenticator
 from holdfast.server.errors import SettingsError
 from holdfast.server.grants import Grant
 from holdfast.server.settings import Settings, load_settings
-from holdfast.worker.durations import parse_duration
+from holdfast.worker.durations import duration_s
 from holdfast.worker.errors import BadDuration
 from holdfast.worker.fault import KnownErrors
 from holdfast.worker.payload import Payloads
@@ -261,7 +261,7 @@ def all_targets(backend: NodeBackend, folder: Path) -> list[Target]:
         tokens(folder),
         Target("payloads", _make_payload, _swallow_payload, (HoldfastError,)),
         settings(folder),
-        Target("durations", _texts(*_DURATIONS), lambda text: _ignore(parse_duration(text)), (BadDuration,)),
+        Target("durations", _texts(*_DURATIONS), lambda text: _ignore(duration_s(text)), (BadDuration,)),
         Target("urls", _texts(*_URLS), lambda text: _ignore(parse_endpoint(text)), (ClientError,)),
         Target(
             "replies",

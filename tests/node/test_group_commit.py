@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import law
-from holdfast.node import Node, queue
-from holdfast.node import node as limits
+from holdfast.node import Node, node as limits, queue
 from holdfast.protocol.requests import PromiseGet
 from holdfast.store.interface import Load, Result, Save, Work
 from holdfast.store.memory import MemoryStore

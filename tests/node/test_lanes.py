@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.node import Node
-from holdfast.node import node as limits
+from holdfast.node import Node, node as limits
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Value

@@ -12,11 +12,10 @@ from random import Random
 from typing import Any
 
 import holdfast as hf
-from holdfast.client.errors import OutcomeUnknown
+from holdfast.client.errors import OutcomeUnknown, Refused
 from holdfast.protocol import tags
 from holdfast.protocol.replies import ScheduleReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet
-from holdfast.session import Refused
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
 from holdfast.worker.attempt import current_attempt

@@ -15,8 +15,7 @@ from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.reads import read_offers
 from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
-from holdfast.store import postgres, postgres_bus, postgres_transaction
-from holdfast.store import postgres_statements as sql
+from holdfast.store import postgres, postgres_bus, postgres_statements as sql, postgres_transaction
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import PostgresStore, TooManyConflicts

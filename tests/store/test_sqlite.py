@@ -13,8 +13,7 @@ from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group
 from holdfast.protocol.requests import Request, TaskClaim
-from holdfast.store import sqlite
-from holdfast.store import sqlite_statements as sql
+from holdfast.store import sqlite, sqlite_statements as sql
 from holdfast.store.interface import CorruptRecord, NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore

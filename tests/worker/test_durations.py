@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.worker.durations import parse_duration
+from holdfast.worker.durations import duration_s
 from holdfast.worker.errors import BadDuration
 
 
@@ -27,7 +27,7 @@ from holdfast.worker.errors import BadDuration
     ],
 )
 def test_a_length_of_time_is_read(written: Any, seconds: float) -> None:
-    assert parse_duration(written) == pytest.approx(seconds)
+    assert duration_s(written) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_length_of_time_is_read(written: Any, seconds: float) -> None:
 )
 def test_a_text_that_is_not_a_length_of_time_is_refused_by_name(written: str) -> None:
     with pytest.raises(BadDuration) as caught:
-        parse_duration(written)
+        duration_s(written)
     assert repr(written) in str(caught.value)
     assert "HF5010" in str(caught.value)
 
@@ -46,4 +46,4 @@ def test_a_text_that_is_not_a_length_of_time_is_refused_by_name(written: str) ->
 )
 def test_what_cannot_be_waited_for_is_refused(written: Any) -> None:
     with pytest.raises(BadDuration):
-        parse_duration(written)
+        duration_s(written)

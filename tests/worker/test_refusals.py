@@ -11,8 +11,7 @@ from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, Request, TaskFence
 from holdfast.testing import World, crash_everywhere
 from holdfast.worker import functions
-from tests.worker.world import World as Hands
-from tests.worker.world import virtual
+from tests.worker.world import World as Hands, virtual
 
 TOO_MUCH = "x" * 1_100_000
 

@@ -51,7 +51,7 @@ async def test_a_promise_that_was_resolved_is_so_when_the_app_has_closed_though_
 
 async def refuse(*args: object) -> None:
     await asyncio.sleep(0)
-    raise hf.Refused("no [HF3102]", 403)
+    raise hf.Refused(403, "no [HF3102]")
 
 
 async def is_there(app: hf.App, promise_id: str) -> bool:

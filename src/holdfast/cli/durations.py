@@ -1,9 +1,7 @@
-"""Spans of time for people: read as `1h30m`, `100ms`, `2d`, shown as the two largest units that matter."""
+"""Spans of time for people: the two largest units that matter."""
 
-from holdfast.protocol.durations import UNITS, parse_duration
+from holdfast.protocol.durations import UNITS
 from holdfast.protocol.records import Millis
-
-__all__ = ["UNITS", "format_duration", "parse_duration"]
 
 
 def format_duration(span: Millis) -> str:

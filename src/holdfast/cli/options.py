@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from holdfast.cli.durations import parse_duration
 from holdfast.protocol import tags
+from holdfast.protocol.durations import duration_ms
 from holdfast.protocol.limits import instant_ms_max, page_size_max
 from holdfast.protocol.records import Millis
 
@@ -52,7 +52,7 @@ def _page_size(text: str) -> int:
     return int(text)
 
 
-duration: Final = _reader(parse_duration)
+duration: Final = _reader(duration_ms)
 count: Final = _reader(_count)
 page_size: Final = _reader(_page_size)
 pair: Final = _reader(_pair)

@@ -2,8 +2,7 @@
 
 import argparse
 
-from holdfast.cli import job_actions as jobs
-from holdfast.cli import task_actions as actions
+from holdfast.cli import job_actions as jobs, task_actions as actions
 from holdfast.cli.calls import add_call
 from holdfast.cli.options import (
     Subparsers,

@@ -18,8 +18,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.app import App
-from holdfast.cli.durations import parse_duration
 from holdfast.cli.failures import UsageError
+from holdfast.protocol.durations import duration_ms
 from holdfast.protocol.text import hide_password
 from holdfast.server.serve import run_on_fast_loop
 from holdfast.tasks.lanes import TaskSettings
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         url=arguments.url or app.settings.url,
         concurrency=_at_least(1, "concurrency", arguments.concurrency, app.settings.concurrency),
         group=arguments.group or app.settings.group,
-        grace_s=parse_duration(arguments.grace) / 1000,
+        grace_s=duration_ms(arguments.grace) / 1000,
         tasks=_task_settings(arguments, app.settings.tasks),
     )
     return run(app)
@@ -92,7 +92,7 @@ def _task_settings(arguments: argparse.Namespace, own: TaskSettings) -> TaskSett
         concurrency=_at_least(1, "concurrency", arguments.concurrency, own.concurrency),
         processes=_at_least(1, "processes", arguments.processes, own.processes),
         prefetch=_at_least(0, "prefetch", arguments.prefetch, own.prefetch),
-        drain_s=own.drain_s if arguments.drain is None else parse_duration(arguments.drain) / 1000,
+        drain_s=own.drain_s if arguments.drain is None else duration_ms(arguments.drain) / 1000,
     )
 
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 from holdfast.engine import debug, job_requests, promises, queues, schedules, sweep, tasks
 from holdfast.engine.job_state import unique_name
 from holdfast.engine.working_set import Footprint, WorkingSet
-from holdfast.protocol import requests as r
-from holdfast.protocol import tags
+from holdfast.protocol import requests as r, tags
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Millis

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.node.node import Node
 from holdfast.protocol.replies import Envelope, Reply
 from holdfast.protocol.requests import Request
-from holdfast.protocol.wire import Refused, decode_body, encode_replies, encode_reply, refuse, to_reply
+from holdfast.protocol.wire import RefusedRequest, decode_body, encode_replies, encode_reply, refuse, to_reply
 
 
 async def answer(node: Node, body: bytes) -> bytes:
@@ -17,14 +17,14 @@ async def answer(node: Node, body: bytes) -> bytes:
     return encode_reply(envelope)
 
 
-async def answer_all(node: Node, items: list[Request | Refused]) -> list[Envelope]:
+async def answer_all(node: Node, items: list[Request | RefusedRequest]) -> list[Envelope]:
     """What could not be read is refused in its place; the rest is applied in one commit."""
     requests = [item for item in items if isinstance(item, Request)]
     replies = iter(await node.request(requests) if requests else ())
     return [reply_to(item, replies) for item in items]
 
 
-def reply_to(item: Request | Refused, replies: Iterator[Reply]) -> Envelope:
+def reply_to(item: Request | RefusedRequest, replies: Iterator[Reply]) -> Envelope:
     """The reply to one item: its refusal, or the next of the node's replies."""
-    reply = refuse(item.refusal) if isinstance(item, Refused) else next(replies)
+    reply = refuse(item.refusal) if isinstance(item, RefusedRequest) else next(replies)
     return to_reply(item.kind, item.corr_id, item.version, reply)

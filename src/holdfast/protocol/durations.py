@@ -30,7 +30,7 @@ def read_duration(text: str) -> float:
     return total
 
 
-def parse_duration(text: str) -> Millis:
+def duration_ms(text: str) -> Millis:
     """Whole milliseconds, or a ValueError for whoever typed it."""
     try:
         return round(read_duration(text))

@@ -1,6 +1,6 @@
 """JSON in, requests out; replies in, JSON out.
 
-Decoding never raises for anything a client can send: what is not a request becomes a `Refused`, which
+Decoding never raises for anything a client can send: what is not a request becomes a `RefusedRequest`, which
 already knows its reply. Both dialects are read here; what is written differs only in dialect B, whose
 records always carry headers and data.
 """
@@ -20,7 +20,7 @@ from holdfast.protocol.requests import KINDS, Request, RequestData
 from holdfast.protocol.text import check_text
 
 
-class Refused(Struct, frozen=True):
+class RefusedRequest(Struct, frozen=True):
     """A request that could not be read, with what is known about it."""
 
     kind: str
@@ -49,24 +49,24 @@ _data_decoders: Final = {kind: msgspec.json.Decoder(data) for kind, data in KIND
 _encoder: Final = msgspec.json.Encoder()
 
 
-def decode(body: bytes) -> Request | Refused:
+def decode(body: bytes) -> Request | RefusedRequest:
     """One envelope."""
     return _decode(body)
 
 
-def decode_body(body: bytes) -> Request | Refused | list[Request | Refused]:
+def decode_body(body: bytes) -> Request | RefusedRequest | list[Request | RefusedRequest]:
     """What a POST carries: one envelope, or an array of them."""
     if not body.lstrip(b" \t\r\n").startswith(b"["):
         return _decode(body)
     try:
         items = _decode_items(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Refused("unknown", "0", CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
+        return RefusedRequest("unknown", "0", CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
     if not 0 < len(items) <= limits.batch_envelopes_max:
         refusal = InvalidField(
             f"an array holds 1 to {limits.batch_envelopes_max} envelopes, not {len(items)}"
         )
-        return Refused("unknown", "0", CURRENT_VERSION, refusal)
+        return RefusedRequest("unknown", "0", CURRENT_VERSION, refusal)
     return [_open(item) if isinstance(item, _Envelope) else _decode(item) for item in items]
 
 
@@ -78,25 +78,25 @@ def _decode_items(body: bytes) -> Sequence[_Envelope | Raw]:
         return _items_decoder.decode(body)
 
 
-def _decode(body: bytes | Raw) -> Request | Refused:
+def _decode(body: bytes | Raw) -> Request | RefusedRequest:
     try:
         envelope = _envelope_decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         kind, corr_id = _salvage(body)
-        return Refused(kind, corr_id, CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
+        return RefusedRequest(kind, corr_id, CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
     return _open(envelope)
 
 
-def _open(envelope: _Envelope) -> Request | Refused:
+def _open(envelope: _Envelope) -> Request | RefusedRequest:
     head = envelope.head
     try:
         dialect, decoder = _check_envelope(envelope)
     except Refusal as refusal:
-        return Refused(envelope.kind, head.corr_id, head.version, refusal)
+        return RefusedRequest(envelope.kind, head.corr_id, head.version, refusal)
     try:
         data = decoder.decode(envelope.data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Refused(envelope.kind, head.corr_id, head.version, InvalidField(_sentence(error)))
+        return RefusedRequest(envelope.kind, head.corr_id, head.version, InvalidField(_sentence(error)))
     return Request(envelope.kind, head.corr_id, head.version, dialect, data, head.debug_time, head.auth)
 
 

@@ -34,25 +34,25 @@ from holdfast.protocol.requests import (
     TaskSearch,
     TaskSuspend,
 )
-from holdfast.protocol.wire import Refused
+from holdfast.protocol.wire import RefusedRequest
 from holdfast.server.errors import Forbidden
 from holdfast.server.grants import Grant
 
 target_tags: Final = (tags.TARGET, tags.INVOKE)
 
 
-def restrict(item: Request | Refused, grant: Grant | Refusal) -> Request | Refused:
+def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request | RefusedRequest:
     """The request as this caller may make it, or its refusal."""
-    if isinstance(item, Refused):
+    if isinstance(item, RefusedRequest):
         return item
     if isinstance(grant, Refusal):
-        return Refused(item.kind, item.corr_id, item.version, grant)
+        return RefusedRequest(item.kind, item.corr_id, item.version, grant)
     if grant.is_admin:
         return item
     try:
         data = _restrict(item.kind, item.data, grant)
     except Refusal as refusal:
-        return Refused(item.kind, item.corr_id, item.version, refusal)
+        return RefusedRequest(item.kind, item.corr_id, item.version, refusal)
     return replace(item, data=data, scope=grant.prefix)
 
 

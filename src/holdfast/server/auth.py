@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.requests import Request
-from holdfast.protocol.wire import Refused
+from holdfast.protocol.wire import RefusedRequest
 from holdfast.server.asgi import Headers, header
 from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
 from holdfast.server.grants import ADMIN, Grant
@@ -46,7 +46,7 @@ class Authenticator:
             return known[0]
         return self._check(token, digest)
 
-    def grant_or_refusal(self, bearer: str | None, item: Request | Refused) -> Grant | Refusal:
+    def grant_or_refusal(self, bearer: str | None, item: Request | RefusedRequest) -> Grant | Refusal:
         """The token of the header and that of the envelope count the same; they must not differ."""
         own = item.auth if isinstance(item, Request) else None
         if (

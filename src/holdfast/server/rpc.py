@@ -14,7 +14,7 @@ from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import Overloaded
 from holdfast.protocol.replies import Envelope
 from holdfast.protocol.requests import Request
-from holdfast.protocol.wire import Refused, decode_body, encode_reply, refuse, to_reply
+from holdfast.protocol.wire import RefusedRequest, decode_body, encode_reply, refuse, to_reply
 from holdfast.server.access import filter_reply, restrict
 from holdfast.server.answers import encode_array, shorten_page
 from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
@@ -63,7 +63,7 @@ class Rpc:
         return 200 if self._always_200 else status, answer, more
 
     async def _answer_in_turn(
-        self, items: list[Request | Refused], headers: Headers, peer: str
+        self, items: list[Request | RefusedRequest], headers: Headers, peer: str
     ) -> tuple[list[Envelope], int]:
         """The answers, or refusals and the seconds after which this caller may ask again."""
         wait_s = self._wait_s(items, headers, peer)
@@ -72,7 +72,7 @@ class Rpc:
         refusal = TooFast("This caller asks for more than it may in a second")
         return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items], wait_s
 
-    def _wait_s(self, items: list[Request | Refused], headers: Headers, peer: str) -> int:
+    def _wait_s(self, items: list[Request | RefusedRequest], headers: Headers, peer: str) -> int:
         """A token counts only if it is valid: others go by address."""
         if self._rate is None or not items:
             return 0
@@ -92,7 +92,7 @@ class Rpc:
         for (kind, status), count in alike.items():
             self._metrics.count_requests(kind, status, seconds, count)
 
-    async def _answer(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
+    async def _answer(self, items: list[Request | RefusedRequest], headers: Headers) -> list[Envelope]:
         """One array of any size is taken when nothing else is in flight: else a large one never would be."""
         in_flight = self._metrics.in_flight
         if in_flight and in_flight + len(items) > self._requests_max:
@@ -110,7 +110,9 @@ class Rpc:
             return [*map(shorten_page, envelopes)]
         return envelopes
 
-    async def _answer_guarded(self, items: list[Request | Refused], headers: Headers) -> list[Envelope]:
+    async def _answer_guarded(
+        self, items: list[Request | RefusedRequest], headers: Headers
+    ) -> list[Envelope]:
         bearer = bearer_of(headers)
         grants = [self._authenticator.grant_or_refusal(bearer, item) for item in items]
         allowed = [restrict(item, grant) for item, grant in zip(items, grants, strict=True)]

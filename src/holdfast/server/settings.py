@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.protocol import limits
-from holdfast.protocol.durations import parse_duration
+from holdfast.protocol.durations import duration_ms
 from holdfast.server.errors import SettingsError
 
 environment_prefix: Final = "HOLDFAST_"
@@ -137,7 +137,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.retention:
             return None
         try:
-            span = parse_duration(self.retention)
+            span = duration_ms(self.retention)
         except ValueError as error:
             raise SettingsError(f"retention: {error}.") from None
         if span < retention_ms_min:

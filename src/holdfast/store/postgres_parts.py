@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.engine import WorkingSet
-from holdfast.store import postgres_statements as sql
-from holdfast.store import rows
+from holdfast.store import postgres_statements as sql, rows
 
 
 class Records:

@@ -26,8 +26,7 @@ from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis, Task
-from holdfast.store import postgres_statements as sql
-from holdfast.store import rows
+from holdfast.store import postgres_statements as sql, rows
 from holdfast.store.interface import (
     Backlog,
     CountBacklog,

@@ -19,8 +19,7 @@ from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
-from holdfast.store import rows
-from holdfast.store import sqlite_statements as sql
+from holdfast.store import rows, sqlite_statements as sql
 from holdfast.store.interface import (
     Backlog,
     CountBacklog,

@@ -13,7 +13,7 @@ from holdfast.protocol.jobs import OnUnique, check_queue
 from holdfast.protocol.text import check_text
 from holdfast.tasks.errors import BadOption
 from holdfast.tasks.findings import read_options
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 from holdfast.worker.errors import BadDuration
 
 OnConflict = Literal["existing", "replace", "reject"]
@@ -71,7 +71,7 @@ def check_queue_name(name: Any) -> str:
 
 def millis(name: str, duration: Duration) -> int:
     try:
-        return round(parse_duration(duration) * 1000)
+        return round(duration_s(duration) * 1000)
     except BadDuration as error:
         raise BadOption(f"{name}: {error.what}") from None
 

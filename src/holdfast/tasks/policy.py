@@ -17,7 +17,7 @@ from holdfast.protocol import limits
 from holdfast.tasks.codes import check_code
 from holdfast.tasks.errors import BadPolicy, TasksError
 from holdfast.tasks.findings import named_options, read_options
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 from holdfast.worker.errors import BadDuration
 
 attempts_max: Final = limits.job_retries_max + 1
@@ -102,7 +102,7 @@ def _retries(attempts: int) -> int:
 
 def _millis(name: str, delay: Duration) -> int:
     try:
-        span_ms = round(parse_duration(delay) * 1000)
+        span_ms = round(duration_s(delay) * 1000)
     except BadDuration as error:
         raise BadPolicy(f"{name}: {error.what}") from error
     if not limits.job_retry_ms_min <= span_ms <= limits.job_retry_ms_max:

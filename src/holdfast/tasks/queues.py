@@ -17,7 +17,7 @@ from holdfast.protocol.requests import QueueSet
 from holdfast.tasks.errors import BadOption
 from holdfast.tasks.findings import read_options
 from holdfast.tasks.options import check_priority, check_queue_name
-from holdfast.worker.durations import parse_duration
+from holdfast.worker.durations import duration_s
 from holdfast.worker.errors import BadDuration
 
 _rate: Final = re.compile(r"\s*([0-9]+)\s*/\s*(.+)", re.ASCII)
@@ -66,7 +66,7 @@ def parse_rate(name: str, text: Any) -> Rate | None:
         raise BadOption(f'{name}={text!r} is not a rate: write "10/s", "100/m" or "5/10s"')
     span = match[2] if match[2][:1].isdigit() else f"1{match[2]}"
     try:
-        return Rate(int(match[1]), round(parse_duration(span) * 1000))
+        return Rate(int(match[1]), round(duration_s(span) * 1000))
     except (BadDuration, ValueError) as error:
         what = error.what if isinstance(error, BadDuration) else str(error)
         raise BadOption(f"{name}={text!r} is not a rate: {what}") from None

@@ -18,7 +18,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import Plan
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure, patience_s
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 
 VARIABLE: Final = "HOLDFAST_SEED"
 DRAWN: Final = "random"
@@ -78,7 +78,7 @@ def simulate(
             Plan.draw(seed),
             restartable=restartable,
             leftovers=leftovers,
-            patience_s=parse_duration(patience),
+            patience_s=duration_s(patience),
         )
         simulation.looks += looks
         try:

@@ -40,7 +40,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.loop import JumpingLoop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 from holdfast.worker.journal import cancellation_id
 from holdfast.worker.operations import Note
 from holdfast.worker.payload import Payloads
@@ -81,7 +81,7 @@ class World:
 
     def elapse(self, duration: Duration) -> None:
         """Let time pass, and everything that is due in it happen."""
-        self.run(asyncio.sleep(parse_duration(duration)))
+        self.run(asyncio.sleep(duration_s(duration)))
 
     def kill(self) -> None:
         """kill -9 the worker; another one starts."""

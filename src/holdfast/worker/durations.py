@@ -12,10 +12,10 @@ from holdfast.worker.errors import BadDuration
 Duration: TypeAlias = float | str | timedelta
 
 
-def parse_duration(duration: Duration) -> float:
+def duration_s(duration: Duration) -> float:
     """The number of seconds. Parts of a text add up, from the largest unit to the smallest: "1d12h".
 
-    >>> parse_duration("1h30m")
+    >>> duration_s("1h30m")
     5400.0
     """
     if isinstance(duration, timedelta):
@@ -34,7 +34,7 @@ def parse_duration(duration: Duration) -> float:
 def seconds(name: str, duration: Duration | None) -> float | None:
     """The same for an option that may be left out, whose name is told."""
     try:
-        return None if duration is None else parse_duration(duration)
+        return None if duration is None else duration_s(duration)
     except BadDuration as error:
         raise BadDuration(f"{name}: {error.what}") from None
 

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from holdfast import runtime
 from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
-from holdfast.runtime.slot import current as current_scheduler
-from holdfast.runtime.slot import current_fiber, slot
+from holdfast.runtime.slot import current as current_scheduler, current_fiber, slot
 from holdfast.worker.attempt import current_attempt
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 from holdfast.worker.errors import BadRetry, BadStepOption
 from holdfast.worker.execution import Execution
 from holdfast.worker.info import ExecutionInfo, of_step
@@ -127,7 +126,7 @@ def options(function: Callable[..., Any], **given: Any) -> _Configured:
         StepOptions(
             name=name,
             retry=retry,
-            timeout_s=None if timeout is None else parse_duration(timeout),
+            timeout_s=None if timeout is None else duration_s(timeout),
             mode="auto" if mode is None else mode,
         ),
     )
@@ -141,17 +140,17 @@ def timeout(duration: Duration) -> Timeout:
 
     The timer is durable: after a crash the block has the time that is left.
     """
-    return runtime.timeout(parse_duration(duration))
+    return runtime.timeout(duration_s(duration))
 
 
 def within(duration: Duration, work: Waitable[T]) -> Operation[T]:
     """`await hf.within("5s", work)`: its result, or `TimedOut`."""
-    return runtime.within(parse_duration(duration), work)
+    return runtime.within(duration_s(duration), work)
 
 
 def sleep(duration: Duration) -> Future[None]:
     """A durable timer. Waiting holds no thread and no lease, for a second or for a month."""
-    return current_scheduler().issue(Sleep(parse_duration(duration)))
+    return current_scheduler().issue(Sleep(duration_s(duration)))
 
 
 def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
@@ -160,7 +159,7 @@ def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, 
     The future's `id` is what to hand out; `tags` are yours, to search for it. Past the timeout, awaiting it
     raises `CallTimedOut`.
     """
-    limit = None if timeout is None else parse_duration(timeout)
+    limit = None if timeout is None else duration_s(timeout)
     return current_scheduler().issue(Await(limit, check_user_tags(tags), Any if returns is None else returns))
 
 

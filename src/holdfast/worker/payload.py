@@ -12,8 +12,7 @@ the JSON carries no type names, and nothing here imports, calls or evaluates wha
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
-from binascii import a2b_base64, b2a_base64
+from binascii import Error as Base64Error, a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b

@@ -9,8 +9,7 @@ from typing import Any
 from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
-from holdfast.worker import fault
-from holdfast.worker import journal as j
+from holdfast.worker import fault, journal as j
 from holdfast.worker.execution_errors import CallCanceled, CallTimedOut, NotRecorded
 from holdfast.worker.operations import Await, Call, Note, Operation, Sleep
 from holdfast.worker.performance import Outcome

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.worker.durations import Duration, parse_duration
+from holdfast.worker.durations import Duration, duration_s
 from holdfast.worker.errors import BadRetry
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
@@ -33,7 +33,7 @@ class RetryAfter(Exception):
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         super().__init__(delay if isinstance(delay, int | float | str) else delay.total_seconds(), message)
-        self.retry_after = parse_duration(delay)
+        self.retry_after = duration_s(delay)
 
     def __str__(self) -> str:
         return str(self.args[1]) or f"try again after {self.retry_after:g} s"
@@ -68,7 +68,7 @@ class Retry(Struct, frozen=True, kw_only=True):
             raise BadRetry(f"jitter is a share between 0 and 1, not {self.jitter}")
         for duration in (self.delay, self.delay_max, self.time_limit, *self.delays):
             if duration is not None:
-                parse_duration(duration)
+                duration_s(duration)
         _check_classes("retry_on", self.retry_on)
         _check_classes("give_up_on", self.give_up_on)
 
@@ -113,7 +113,7 @@ def next_delay(
         return None
     chosen = chosen_by(error)
     delay = chosen if chosen is not None else _planned(policy, attempt) * (1.0 - policy.jitter * random())
-    if policy.time_limit is not None and elapsed_s + delay > parse_duration(policy.time_limit):
+    if policy.time_limit is not None and elapsed_s + delay > duration_s(policy.time_limit):
         return None
     return delay
 
@@ -149,16 +149,16 @@ def chosen_by(error: BaseException) -> float | None:
     if wish is None:
         return None
     try:
-        return parse_duration(wish)
+        return duration_s(wish)
     except Exception:  # some library's own notion of retry_after, such as an HTTP date
         return None
 
 
 def _planned(policy: Retry, attempt: int) -> float:
     if policy.delays:
-        return parse_duration(policy.delays[min(attempt, len(policy.delays)) - 1])
-    limit = DELAY_S_MAX if policy.delay_max is None else parse_duration(policy.delay_max)
-    first = parse_duration(policy.delay)
+        return duration_s(policy.delays[min(attempt, len(policy.delays)) - 1])
+    limit = DELAY_S_MAX if policy.delay_max is None else duration_s(policy.delay_max)
+    first = duration_s(policy.delay)
     try:
         return min(limit, first * policy.factor ** (attempt - 1))
     except OverflowError:
