@@ -62,19 +62,22 @@ def test_a_policy_of_the_wrong_types_is_refused_when_it_is_made(options: dict[st
         Retry(**options)
 
 
-class Sly(Exception):
-    @property
-    def retry_after(self) -> float:
+class Undecided(type):
+    def __instancecheck__(cls, instance: object) -> bool:
         raise LookupError("nobody knows")
 
 
-def test_an_error_out_of_a_policy_ends_the_step() -> None:
-    async def sly() -> None:
-        raise Sly
+class Sly(Exception, metaclass=Undecided):
+    pass
 
-    outcome = jumping(lambda runner: start(runner, step(sly), retry=Retry()))
+
+def test_an_error_out_of_a_policy_ends_the_step() -> None:
+    async def fails() -> None:
+        raise ValueError
+
+    outcome = jumping(lambda runner: start(runner, step(fails), retry=Retry(retry_on=Sly)))
     assert isinstance(outcome.error, LookupError)
-    assert isinstance(outcome.error.__context__, Sly)
+    assert isinstance(outcome.error.__context__, ValueError)
     assert outcome.attempts == 1
 
 
