@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.engine import (
     ClaimPlan,
@@ -77,6 +78,7 @@ class Outcome(Struct, frozen=True):
     messages: list[Message]
     next_due: Millis | None
     now: Millis
+    is_due_new: bool = True  # `next_due` is of something that this commit has written
 
 
 class Moment(Struct, frozen=True):
@@ -110,11 +112,13 @@ def run_sweep(moment: Moment) -> Work[Outcome]:
     due: Due = yield FindDue(commit.now, sweep_limit)
     healthy = yield from commit.sweep(due, commit.now)
     yield from commit.save()
+    written_due = commit.next_due
     commit.note_due(due.next_at)
+    is_due_new = written_due is not None and commit.next_due == written_due
     if not healthy and commit.next_due is not None:
         # Something due cannot be carried out. Keep trying, but do not spin on it.
         commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
-    return commit.outcome([])
+    return replace(commit.outcome([]), is_due_new=is_due_new)
 
 
 class _Commit:

@@ -328,7 +328,7 @@ class Node:
             self.office.deliver(outcome.messages)
         if outcome.next_due is not None and self._is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
-            if self._cluster is not None:
+            if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it
                 self._cluster.announce_due(outcome.next_due)
         self._wake()
 
