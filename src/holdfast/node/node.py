@@ -294,7 +294,9 @@ class Node:
             self.stats.store_healthy = False
             log.error("a commit failed", extra={"requests": len(requests)}, exc_info=error)
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
-            outcome = Outcome([unknown] * len(requests), [], None, self._clock.now())
+            # It may have been carried out all the same, and nobody was told what is due since.
+            now = self._clock.now()
+            outcome = Outcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
         start = 0
         for submission in group:
             if self._lanes > 1:
