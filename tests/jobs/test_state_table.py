@@ -624,3 +624,10 @@ def test_a_suspension_and_a_release_with_a_retry_are_for_workflows(wire: JobWire
     for answer in (wire.fail("wf"), wire.cancel("wf")):
         assert (answer.status, "HF1206" in answer.data) == (409, True)
     assert wire.task("j") == before["tasks"][0]
+
+
+def test_who_begins_to_listen_past_its_deadline_is_told_that_it_has_expired(wire: JobWire) -> None:
+    wire.enqueue(goodUntil=DEADLINE)
+    wire.now = DEADLINE
+    listened = wire.send("promise.register_listener", {"awaited": "j", "address": "poll://any@default"})
+    assert listened.promise["state"] == "rejected"

@@ -182,22 +182,22 @@ def settle_request(request: Request, data: PromiseSettle, ws: WorkingSet, now: M
 
 
 def register_callback(request: Request, data: PromiseRegisterCallback, ws: WorkingSet, now: Millis) -> Reply:
-    awaited = find_promise(data.awaited, ws)
+    awaited = view_promise(find_promise(data.awaited, ws), now, ws.task(data.awaited))
     awaiter = ws.promise(data.awaiter)
     if awaiter is None:
         raise CannotAwait(f"There is no promise {data.awaiter!r} that could await")
     if ws.task(data.awaiter) is None:
         raise CannotAwait(f"The promise {data.awaiter!r} has no target and cannot be woken")
-    if is_live(awaited, now) and is_live(awaiter, now):
+    if awaited.state == "pending" and is_live(awaiter, now):
         ws.add_callback(data.awaited, data.awaiter)
-    return Reply(200, PromiseReply(view_promise(awaited, now)))
+    return Reply(200, PromiseReply(awaited))
 
 
 def register_listener(request: Request, data: PromiseRegisterListener, ws: WorkingSet, now: Millis) -> Reply:
-    awaited = find_promise(data.awaited, ws)
-    if is_live(awaited, now):
+    awaited = view_promise(find_promise(data.awaited, ws), now, ws.task(data.awaited))
+    if awaited.state == "pending":
         ws.add_listener(data.awaited, Listener(data.address, request.dialect))
-    return Reply(200, PromiseReply(view_promise(awaited, now)))
+    return Reply(200, PromiseReply(awaited))
 
 
 def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -> Reply:
