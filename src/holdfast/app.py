@@ -17,7 +17,7 @@ from holdfast.client.tls import find_certificate
 from holdfast.handle import Handle as Handle
 from holdfast.node.clock import wall_clock
 from holdfast.session import Session
-from holdfast.settings import declare_settings, settings_here
+from holdfast.settings import declare_settings, default_concurrency, default_lease_s, settings_here
 from holdfast.tasks.declaring import Declaring
 from holdfast.tasks.desk import Desk
 from holdfast.tasks.findings import named_options, note, read_options
@@ -59,8 +59,8 @@ class App(Declaring):
         *,
         group: str = "default",
         worker: bool = True,
-        concurrency: int = 100,
-        lease: Duration = "20s",
+        concurrency: int = default_concurrency,
+        lease: Duration = default_lease_s,
         token: str | None = None,
         client_cert: str | None = None,
         client_key: str | None = None,

@@ -10,7 +10,6 @@ An app is known again by the URL that its code gives. One with another URL is an
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,7 +20,7 @@ from holdfast.client.tls import Certificate
 from holdfast.protocol import limits
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.text import hide_password
-from holdfast.store.urls import file_of
+from holdfast.store.urls import file_of, is_missing
 from holdfast.tasks.findings import read_options
 from holdfast.tasks.lanes import TaskSettings
 from holdfast.worker import child
@@ -72,13 +71,14 @@ def _lease_s(lease: Duration | None) -> float:
 
 
 def _group(given: Any) -> str:
+    fits = isinstance(given, str) and "/" not in given
     try:
         parse_address(f"poll://any@{given}")
-    except ValueError as error:
-        raise BadSetting(f"group is a text without '/' and '@', not {given!r}") from error
-    if not isinstance(given, str) or "/" in given:
+    except ValueError:
+        fits = False
+    if not fits:
         raise BadSetting(f"group is a text without '/' and '@', not {given!r}")
-    return given
+    return str(given)
 
 
 _readers: Final[dict[str, Callable[[Any], Any]]] = {
@@ -139,14 +139,8 @@ def settings_here(settings: SessionSettings) -> SessionSettings:
     way = child.way_back()
     if way is None or way.declared_url != settings.declared_url:
         way = way_back(settings)
-        if _is_missing(settings.url):
+        if is_missing(settings.url):  # a file in a new folder for each process, say: never found again
             raise OutOfReach(f"Nobody works with {hide_password(settings.url)}")
     if way.url is None:
         raise OutOfReach("The app keeps everything in the memory of another process")
     return replace(settings, url=way.url, token=way.token, worker=False, retention_s=None, is_in_child=True)
-
-
-def _is_missing(url: str) -> bool:
-    """Such as a file in a new folder for each process: what is written there is never found again."""
-    file = file_of(url)
-    return file is not None and not Path(file).exists()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import law
+from holdfast.engine import Rules, law
 from holdfast.node import Node, node as limits, queue
+from holdfast.protocol.messages import Execute
 from holdfast.protocol.requests import PromiseGet
 from holdfast.store.interface import Load, Result, Save, Work
 from holdfast.store.memory import MemoryStore
@@ -218,3 +219,21 @@ async def test_a_caller_that_goes_away_takes_nobody_down() -> None:
     assert reply.status == 200
     assert "a" in store.promises, "what was accepted is carried out"
     await finished(node, store)
+
+
+async def test_what_a_commit_of_unknown_outcome_has_made_due_is_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "store_rest_ms", 1)
+    store = GatedStore()
+    store.gate.set()
+    async with Node(store, rules=Rules(retry_ms=20)) as node:
+        await settle_down()
+        mailbox = node.connect("g", "me")
+        store.failure = OSError("the disk has it, and nobody heard so")
+        [reply] = await node.request([create("a", target="poll://any@g")])
+        assert reply.status == 503
+        assert "a" in store.promises
+        [message] = await asyncio.wait_for(mailbox.receive(), 10)
+        assert isinstance(message, Execute)
+        assert message.task.id == "a"

@@ -222,27 +222,6 @@ def test_a_get_shared_by_two_fibers_gives_both_the_same_item() -> None:
     assert hand.result() == [1, 1]
 
 
-def test_an_item_two_fibers_were_given_is_not_given_back_when_one_is_interrupted() -> None:
-    async def reader(getting: Any, seen: list[int]) -> None:
-        seen.append(await getting)
-
-    async def root() -> Any:
-        queue, seen = Queue[int](), list[int]()
-        getting = queue.get()
-        first = spawn(reader, getting, seen)
-        spawn(reader, getting, seen)
-        await promise("go")
-        queue.put(1)
-        first.interrupt()
-        await promise("x")
-        return seen, len(queue)
-
-    hand = Hand(root)
-    hand.resolve("go")
-    hand.resolve("x")
-    assert hand.result() == ([1], 0)
-
-
 def test_a_reader_that_recovers_can_read_again() -> None:
     async def reader(queue: Queue[int]) -> int:
         while True:

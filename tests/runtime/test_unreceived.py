@@ -142,13 +142,14 @@ def test_who_recovers_and_awaits_the_same_again_gets_the_item_once(in_loop: bool
     assert hand.result() == (1, 0)
 
 
-def test_an_item_that_two_fibers_won_in_one_race_is_not_given_back_when_one_is_interrupted() -> None:
+@pytest.mark.parametrize("in_race", [False, True])
+def test_an_item_two_fibers_were_given_is_not_given_back_when_one_is_interrupted(in_race: bool) -> None:
     async def read(winner: Any, seen: list[int]) -> None:
         seen.append(await winner)
 
     async def root() -> Any:
         queue, seen = Queue[int](), list[int]()
-        winner = race(queue.get(), promise("never"))
+        winner = race(queue.get(), promise("never")) if in_race else queue.get()
         first = spawn(read, winner, seen)
         spawn(read, winner, seen)
         await promise("go")

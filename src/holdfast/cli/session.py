@@ -19,7 +19,7 @@ from holdfast.client.tls import client_context, find_certificate
 from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import PromiseSearch, RequestData, ScheduleSearch, TaskSearch
 from holdfast.store.interface import Store
-from holdfast.store.urls import UnknownStore, file_of, open_store
+from holdfast.store.urls import UnknownStore, is_missing, open_store
 
 Data = TypeVar("Data")
 Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply)
@@ -113,8 +113,7 @@ async def _ask_store(url: str) -> AsyncGenerator[Client]:
 
 def open_kept(url: str) -> Store:
     """A store that is there already: a file with a wrong name must not come into being by a look at it."""
-    file = file_of(url)
-    if url.startswith("memory:") or (file is not None and not file.exists()):
+    if url.startswith("memory:") or is_missing(url):
         raise UnknownStore(f"There is nothing at {url}: is this the right place? [{UnknownStore.code}]")
     return open_store(url)
 

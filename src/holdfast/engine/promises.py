@@ -32,9 +32,13 @@ def find_promise(promise_id: str, ws: WorkingSet) -> Promise:
     return promise
 
 
+def show_promise(promise_id: str, ws: WorkingSet, now: Millis) -> Promise:
+    """As it is at this instant, whatever has been written down."""
+    return view_promise(find_promise(promise_id, ws), now, ws.task(promise_id))
+
+
 def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Reply:
-    promise = find_promise(data.id, ws)
-    return Reply(200, PromiseReply(view_promise(promise, now, ws.task(data.id))))
+    return Reply(200, PromiseReply(show_promise(data.id, ws, now)))
 
 
 def create(request: Request, data: PromiseCreate, ws: WorkingSet, now: Millis) -> Reply:
@@ -182,7 +186,7 @@ def settle_request(request: Request, data: PromiseSettle, ws: WorkingSet, now: M
 
 
 def register_callback(request: Request, data: PromiseRegisterCallback, ws: WorkingSet, now: Millis) -> Reply:
-    awaited = view_promise(find_promise(data.awaited, ws), now, ws.task(data.awaited))
+    awaited = show_promise(data.awaited, ws, now)
     awaiter = ws.promise(data.awaiter)
     if awaiter is None:
         raise CannotAwait(f"There is no promise {data.awaiter!r} that could await")
@@ -194,7 +198,7 @@ def register_callback(request: Request, data: PromiseRegisterCallback, ws: Worki
 
 
 def register_listener(request: Request, data: PromiseRegisterListener, ws: WorkingSet, now: Millis) -> Reply:
-    awaited = view_promise(find_promise(data.awaited, ws), now, ws.task(data.awaited))
+    awaited = show_promise(data.awaited, ws, now)
     if awaited.state == "pending":
         ws.add_listener(data.awaited, Listener(data.address, request.dialect))
     return Reply(200, PromiseReply(awaited))

@@ -42,3 +42,9 @@ def file_of(url: str) -> Path | None:
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Path(unquote(url.removeprefix("sqlite:///")))
     return None
+
+
+def is_missing(url: str) -> bool:
+    """Does it name a SQLite file that is not there? To open it would make one."""
+    file = file_of(url)
+    return file is not None and not file.exists()
