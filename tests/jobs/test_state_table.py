@@ -631,3 +631,22 @@ def test_who_begins_to_listen_past_its_deadline_is_told_that_it_has_expired(wire
     wire.now = DEADLINE
     listened = wire.send("promise.register_listener", {"awaited": "j", "address": "poll://any@default"})
     assert listened.promise["state"] == "rejected"
+
+
+def test_nobody_is_suspended_on_a_task_past_its_deadline(wire: JobWire) -> None:
+    branch = {"resonate:branch": "t"}
+    wire.acquired("t", tags=branch)
+    wire.enqueue(goodUntil=DEADLINE, tags=branch)
+    wire.now = DEADLINE
+    answer = wire.suspend("t", "j")
+    assert answer.status == 300, "what it waits for has ended"
+    assert [(other["id"], other["state"]) for other in answer.data["preload"]] == [("j", "rejected")]
+
+
+def test_who_acquires_is_shown_that_a_task_has_expired(wire: JobWire) -> None:
+    branch = {"resonate:branch": "t"}
+    wire.create("t", target="poll://any@default", tags=branch)
+    wire.enqueue(goodUntil=DEADLINE, tags=branch)
+    wire.now = DEADLINE
+    answer = wire.acquire("t")
+    assert [(other["id"], other["state"]) for other in answer.data["preload"]] == [("j", "rejected")]

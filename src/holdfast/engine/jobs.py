@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict
 from holdfast.engine.transitions import offer, offer_now, settle
-from holdfast.engine.view import is_open, lapse, view_promise
+from holdfast.engine.view import is_open, lapse
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import KeyTaken, TaskRunning
 from holdfast.protocol.ids import is_covered
@@ -153,7 +153,7 @@ def make_room(
     if scope is not None and not is_covered(task.id, scope):
         raise KeyTaken(unique.partition("/")[2], None)
     if on_unique == "existing":
-        return view_promise(promise_of(task, ws), now)
+        return promise_of(task, ws)
     is_running = task.started_at is not None
     if on_unique == "reject":
         raise KeyTaken(unique.partition("/")[2], task.id)

@@ -6,7 +6,7 @@ from holdfast.engine.job_state import close, is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire, make_room
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
-from holdfast.engine.view import is_live, is_open, view_promise
+from holdfast.engine.view import is_live, is_open, see_promise, view_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import tags
 from holdfast.protocol.address import parse_address
@@ -34,7 +34,7 @@ def find_promise(promise_id: str, ws: WorkingSet) -> Promise:
 
 def show_promise(promise_id: str, ws: WorkingSet, now: Millis) -> Promise:
     """As it is at this instant, whatever has been written down."""
-    return view_promise(find_promise(promise_id, ws), now, ws.task(promise_id))
+    return see_promise(find_promise(promise_id, ws), ws, now)
 
 
 def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Reply:
@@ -79,7 +79,7 @@ def create_promise(
         if data.settle is not None:
             settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
             return settle_promise(settle_now, ws, now)
-        return view_promise(existing, now, ws.task(data.id))
+        return see_promise(existing, ws, now)
     if data.settle is not None and now < data.timeout_at:
         settled = Promise(
             data.id,
@@ -210,7 +210,7 @@ def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -
     return Reply(
         200,
         PromisesReply(
-            [view_promise(promise, now, ws.task(promise.id)) for promise in promises if promise is not None],
+            [see_promise(promise, ws, now) for promise in promises if promise is not None],
             cursor,
         ),
     )

@@ -20,7 +20,7 @@ from holdfast.engine.promises import (
 from holdfast.engine.queues import check_gate, find_obstacle
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import before_deadline, grant, offer, settle
-from holdfast.engine.view import is_live, is_open, view_promise, view_task
+from holdfast.engine.view import is_open, see_promise, view_promise, view_task
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import (
@@ -94,13 +94,13 @@ def preload(promise: Promise, ws: WorkingSet, now: Millis) -> list[Promise]:
     branch = promise.tags.get(tags.BRANCH)
     if branch is None:
         return []
-    return [view_promise(other, now) for other in ws.branch(branch) if other.id != promise.id]
+    return [see_promise(other, ws, now) for other in ws.branch(branch) if other.id != promise.id]
 
 
 def acquired_reply(task: Task, ws: WorkingSet, now: Millis) -> AcquireReply:
     promise = promise_of(task, ws)
     awaited = ws.promise(task.woken_by) if task.woken_by is not None else None
-    data = Invoked(promise, view_promise(awaited, now) if awaited is not None else None)
+    data = Invoked(promise, see_promise(awaited, ws, now) if awaited is not None else None)
     return AcquireReply(
         view_task(task, now),
         promise,
@@ -282,9 +282,9 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
         promise = ws.promise(action.data.awaited)
         if promise is None:
             raise CannotAwait(f"There is no promise {action.data.awaited!r} to wait for")
-        awaited[promise.id] = promise
+        awaited[promise.id] = see_promise(promise, ws, now)
     heeded = data.heed is True and task.resumes > 0
-    if heeded or not all(is_live(promise, now) for promise in awaited.values()):
+    if heeded or any(promise.state != "pending" for promise in awaited.values()):
         if task.resumes:
             ws.put_task(replace(task, resumes=0))
         return Reply(300, PreloadReply(preload(promise_of(task, ws), ws, now)))

@@ -6,6 +6,7 @@ So is that of a job whose `good_until` has passed before it started.
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import expired_promise, is_expired, view_job
+from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import tags
 from holdfast.protocol.records import Millis, Promise, Task, TaskView
 
@@ -21,6 +22,11 @@ def view_promise(promise: Promise, now: Millis, task: Task | None = None) -> Pro
     if task is not None and task.job is not None and is_expired(task, now):
         return expired_promise(promise, task)
     return lapse(promise) if promise.timeout_at <= now else promise
+
+
+def see_promise(promise: Promise, ws: WorkingSet, now: Millis) -> Promise:
+    """The same, where all is at hand."""
+    return view_promise(promise, now, ws.task(promise.id) if tags.JOB in promise.tags else None)
 
 
 def lapse(promise: Promise) -> Promise:

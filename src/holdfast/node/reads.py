@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.engine import Footprint, Rules, WorkingSet
 from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
-from holdfast.engine.view import is_open, view_promise
+from holdfast.engine.view import is_open, see_promise
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise, TaskRef
 from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Now, Work
@@ -48,7 +48,7 @@ def read_promises(promise_ids: Sequence[str], now: Millis) -> Work[list[Promise]
     yield Load(ws, Footprint(views=set(promise_ids)))
     now = yield Now(now)
     found = (ws.promise(promise_id) for promise_id in promise_ids)
-    return [view_promise(promise, now) for promise in found if promise is not None]
+    return [see_promise(promise, ws, now) for promise in found if promise is not None]
 
 
 def read_backlog(now: Millis) -> Work[Backlog]:

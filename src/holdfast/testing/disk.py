@@ -71,7 +71,9 @@ class Disk:
 def view_of(store: MemoryStore, now: Millis) -> MemoryStore:
     """As every caller sees it at this instant, for whoever looks later."""
     copy = MemoryStore()
-    copy.promises = {key: view_promise(promise, now) for key, promise in store.promises.items()}
+    copy.promises = {
+        key: view_promise(promise, now, store.tasks.get(key)) for key, promise in store.promises.items()
+    }
     copy.tasks = dict(store.tasks)
     copy.branches = {branch: dict(members) for branch, members in store.branches.items()}
     return copy
