@@ -21,6 +21,7 @@ from holdfast.node import Node
 from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import play
 from tests.cluster.linearizability import check as check_history
+from tests.crash.acknowledged import check_acknowledged
 from tests.postgres import PostgresServer, execute
 from tests.requests import create, get, settle
 from tests.seeds import chosen_seed
@@ -41,7 +42,7 @@ class Child:
     """A node in a process of its own, and what it acknowledged."""
 
     def __init__(self, url: str, run: str) -> None:
-        command = [sys.executable, "-m", "tests.cluster.committing_child", url, run]
+        command = [sys.executable, "-m", "tests.crash.committing_child", url, run, "--insist"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
@@ -75,14 +76,7 @@ def check(url: str, acknowledged: list[str]) -> None:
     listed = execute(url, "SELECT id || ' ' || state FROM promises")
     promises = dict(line.split() for line in listed.splitlines())
     tasks = dict(line.split() for line in execute(url, "SELECT id || ' ' || state FROM tasks").splitlines())
-    for line in acknowledged:
-        what, name = line.split()
-        assert f"{name}.a" in promises, f"{line} was lost"
-        assert what != "settled" or promises[f"{name}.a"] == "resolved", f"{line} was lost"
-        assert what != "held" or tasks[f"{name}.b"] == "acquired", f"{line} was lost"
-    halves = {name[:-2] for name in promises}
-    assert all(f"{half}.a" in promises and f"{half}.b" in promises for half in halves), "half an array"
-    assert {f"{half}.b" for half in halves} == tasks.keys(), "a promise without its task"
+    check_acknowledged(acknowledged, promises, tasks)
 
 
 def test_nothing_acknowledged_is_lost_when_nodes_are_killed(server: PostgresServer) -> None:

@@ -1,16 +1,31 @@
-"""A process that commits as fast as it can and says what was acknowledged, until it is killed.
+"""A node that commits as fast as it can and says what was acknowledged, until it is killed.
 
 Each line it prints is written after the reply arrived: `pair N` acknowledges an array of two creates,
-`settled N` a settlement, `held N` an acquired task.
+`settled N` a settlement, `held N` an acquired task. Where the database may die too, what the node does not
+know (503) is asked again, as a client would.
 """
 
 import asyncio
 import sys
-from pathlib import Path
 
 from holdfast.node import Node
-from holdfast.store.sqlite import SqliteStore
+from holdfast.protocol.requests import Request
+from holdfast.store.urls import open_store
 from tests.requests import acquire, create, settle
+
+CALLERS = 8
+DATABASE_MAY_DIE = "--insist" in sys.argv
+
+
+async def insist(node: Node, requests: list[Request]) -> None:
+    while (statuses := {reply.status for reply in await node.request(requests)}) != {200}:
+        if statuses != {503} or not DATABASE_MAY_DIE:
+            raise SystemExit(f"{requests[0].kind}: {statuses}")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 async def caller(node: Node, me: str) -> None:
@@ -18,29 +33,21 @@ async def caller(node: Node, me: str) -> None:
     while True:
         name = f"{me}-{number}"
         number += 1
-        pair = await node.request(
-            [create(f"{name}.a", data="QUJD" * 50), create(f"{name}.b", target="poll://any@g")]
+        await insist(
+            node, [create(f"{name}.a", data="QUJD" * 50), create(f"{name}.b", target="poll://any@g")]
         )
-        say(f"pair {name}", [reply.status for reply in pair])
-        [settled] = await node.request([settle(f"{name}.a", "RE9ORQ==")])
-        say(f"settled {name}", [settled.status])
-        [held] = await node.request([acquire(f"{name}.b")])
-        say(f"held {name}", [held.status])
+        say(f"pair {name}")
+        await insist(node, [settle(f"{name}.a", "RE9ORQ==")])
+        say(f"settled {name}")
+        await insist(node, [acquire(f"{name}.b")])
+        say(f"held {name}")
 
 
-def say(what: str, statuses: list[int]) -> None:
-    if set(statuses) != {200}:
-        raise SystemExit(f"{what}: {statuses}")
-    sys.stdout.write(what + "\n")
-    sys.stdout.flush()
-
-
-async def main(path: Path, run: str) -> None:
-    async with Node(SqliteStore(path)) as node:
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        await asyncio.gather(*(caller(node, f"{run}-{index}") for index in range(8)))
+async def main(url: str, run: str) -> None:
+    async with Node(open_store(url)) as node:
+        say("ready")
+        await asyncio.gather(*(caller(node, f"{run}-{index}") for index in range(CALLERS)))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from holdfast.store.sqlite import SqliteFile
+from tests.crash.acknowledged import check_acknowledged
 from tests.seeds import chosen_seed
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "12"))
@@ -28,7 +29,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
 
 def kill_one(path: Path, run: str, lines: int) -> list[str]:
     """Let a child work until it has acknowledged some lines, then kill it, mid-flight."""
-    command = [sys.executable, "-m", "tests.crash.committing_child", str(path), run]
+    command = [sys.executable, "-m", "tests.crash.committing_child", f"sqlite:///{path}", run]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
@@ -49,11 +50,4 @@ def check(path: Path, acknowledged: list[str]) -> None:
     promises = dict(database.execute("SELECT id, state FROM promises").fetchall())
     tasks = dict(database.execute("SELECT id, state FROM tasks").fetchall())
     database.close()
-    for line in acknowledged:
-        what, name = line.split()
-        assert f"{name}.a" in promises, f"{line} was lost"
-        assert what != "settled" or promises[f"{name}.a"] == "resolved", f"{line} was lost"
-        assert what != "held" or tasks[f"{name}.b"] == "acquired", f"{line} was lost"
-    halves = {name[:-2] for name in promises}
-    assert all(f"{half}.a" in promises and f"{half}.b" in promises for half in halves), "half an array"
-    assert {f"{half}.b" for half in halves} == tasks.keys(), "a promise without its task"
+    check_acknowledged(acknowledged, promises, tasks)
