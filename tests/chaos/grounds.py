@@ -30,6 +30,8 @@ from tests.postgres import PORT, PostgresServer, execute
 from tests.requests import ask
 
 Held = tuple[str, int, str]  # task, version, pid
+# Pending promises and the milliseconds that they were given.
+OPEN_FOR = "SELECT id, timeout_at - created_at FROM promises WHERE state = 'pending'"
 TABLES = ("promises", "tasks", "callbacks", "listeners", "schedules", "clock", "queues")
 DISK_BYTES = 48 * 1024 * 1024
 
@@ -47,6 +49,7 @@ class Ground(Protocol):
     def states(self) -> dict[str, str]: ...
     def tasks(self) -> list[str]: ...
     def task_states(self) -> dict[str, tuple[str, int, str]]: ...
+    def open_for(self) -> dict[str, int]: ...
     def violations(self) -> list[str]: ...
     def close(self) -> None: ...
 
@@ -88,6 +91,9 @@ class SqliteGround:
             "SELECT id, state, version, coalesce(pid, '') FROM tasks WHERE state <> 'fulfilled'"
         )
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+    def open_for(self) -> dict[str, int]:
+        return dict(self._rows(OPEN_FOR))
 
     def violations(self) -> list[str]:
         """Of a copy that is made while the server goes on."""
@@ -140,6 +146,9 @@ class PostgresGround:
     def task_states(self) -> dict[str, tuple[str, int, str]]:
         query = "SELECT id, state, version, coalesce(pid, '') FROM tasks WHERE state <> 'fulfilled'"
         return {row[0]: (row[1], int(row[2]), row[3]) for row in self._rows(query)}
+
+    def open_for(self) -> dict[str, int]:
+        return {row[0]: int(row[1]) for row in self._rows(OPEN_FOR)}
 
     def violations(self) -> list[str]:
         """Of a copy in a schema of its own, read in one snapshot of the database while the nodes go on."""

@@ -283,6 +283,16 @@ async def test_skewed_node_clocks_change_nothing(url: str) -> None:
         assert 0.2 < time.monotonic() - began < 1.5
 
 
+async def test_setting_the_clock_of_a_node_shows_nobody_another_time(url: str) -> None:
+    off_ms = 0
+    async with Node(PostgresStore(url), clock=lambda: time.time_ns() // 1_000_000 + off_ms) as node:
+        for off_ms in (3_600_000, -3_600_000):
+            assert abs(node.now() - time.time_ns() // 1_000_000) < 1_000, (
+                "what the sleep of a workflow counts from"
+            )
+            await node.request([create(f"p{off_ms}")])
+
+
 async def test_each_occurrence_of_a_schedule_is_one_promise_whichever_nodes_are_there(
     url: str, nodes: list[Node]
 ) -> None:

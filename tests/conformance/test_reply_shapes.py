@@ -179,3 +179,27 @@ def test_the_suite_itself_notices_a_reply_that_breaks_a_rule(case: str) -> None:
     check_reply(request, Answer(**reply))
     with pytest.raises((AssertionError, KeyError)):
         check_reply(request, Answer(**(reply | BAD_REPLIES[case])))
+
+
+@DIALECTS
+def test_tags_and_headers_may_have_the_names_of_fields(wire: Wire, dialect: str) -> None:
+    names: Json = dict.fromkeys(
+        ("timeoutAt", "promiseTimeout", "param", "value", "promiseParam", "tags"), "x"
+    )
+    payload: Json = {"headers": names, "data": "eA=="}
+    with wire.dialect(dialect):
+        created = wire.create("p", tags=names, param=payload)
+        assert (created.promise["tags"], created.promise["param"]) == (names, payload)
+        settled = wire.settle("p", value=payload)
+        assert (settled.promise["tags"], settled.promise["value"]) == (names, payload)
+        scheduled = wire.schedule("s", promiseTags=names, promiseParam=payload).schedule
+        assert (scheduled["promiseTags"], scheduled["promiseParam"]) == (names, payload)
+
+
+def test_a_message_in_the_other_dialect_may_tell_of_such_tags(wire: Wire) -> None:
+    with wire.dialect(B):
+        wire.create("p", tags={"timeoutAt": "soon", "value": "high"})
+        wire.listen("p")
+        wire.settle("p")
+    [message] = wire.messages()
+    assert message["data"]["promise"]["tags"] == {"timeoutAt": "soon", "value": "high"}

@@ -650,3 +650,12 @@ def test_who_acquires_is_shown_that_a_task_has_expired(wire: JobWire) -> None:
     wire.now = DEADLINE
     answer = wire.acquire("t")
     assert [(other["id"], other["state"]) for other in answer.data["preload"]] == [("j", "rejected")]
+
+
+def test_no_search_for_what_is_pending_finds_a_task_past_its_deadline(wire: JobWire) -> None:
+    wire.enqueue(goodUntil=DEADLINE)
+    wire.now = DEADLINE
+    assert wire.send("promise.search", {"state": "pending"}).data["promises"] == []
+    assert wire.send("task.search", {"state": "pending"}).data["tasks"] == []
+    wire.tick()
+    assert [one["id"] for one in wire.send("promise.search", {"state": "rejected"}).data["promises"]] == ["j"]

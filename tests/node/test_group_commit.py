@@ -221,6 +221,20 @@ async def test_a_caller_that_goes_away_takes_nobody_down() -> None:
     await finished(node, store)
 
 
+async def test_no_message_leaves_before_the_commit_is_durable() -> None:
+    store = GatedStore()
+    node = await opened(store)
+    mailbox = node.connect("g", "me")
+    asked = asyncio.ensure_future(node.request([create("a", target="poll://any@g")]))
+    await settle_down()
+    assert "a" in store.promises, "the commit is under way"
+    assert mailbox.take() == [], "and nobody is called to work that may yet be lost"
+    store.gate.set()
+    await asked
+    assert len(await asyncio.wait_for(mailbox.receive(), 10)) == 1
+    await finished(node, store)
+
+
 async def test_what_a_commit_of_unknown_outcome_has_made_due_is_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,6 +65,24 @@ def test_a_time_that_the_clock_repeats_happens_once() -> None:
     assert found == [at("2026-11-01T05:30")]
 
 
+@pytest.mark.parametrize(
+    "after", ["2026-11-01T05:30", "2026-11-01T06:10", "2026-11-01T06:30", "2026-11-01T06:50"]
+)
+def test_from_within_an_hour_that_the_clock_repeats_the_next_occurrence_lies_after_the_instant(
+    after: str,
+) -> None:
+    assert next_occurrence("30 1 * * *", NEW_YORK, at(after)) == at("2026-11-02T06:30")
+    assert due_occurrences("30 1 * * *", NEW_YORK, at(after) + 1, at("2026-11-02T06:00"), 9) == []
+
+
+def test_nothing_recurs_at_the_end_of_time() -> None:
+    end = 2**53 - 1
+    assert next_occurrence("0 0 1 1 *", None, end) == end
+    found = due_occurrences("0 0 1 1 *", None, at("2026-03-01"), end, 2)
+    assert found == sorted(found)
+    assert len(found) == 2
+
+
 @pytest.mark.parametrize(("since", "until"), [("2026-03-01", "2026-04-10"), ("2026-10-01", "2026-11-05")])
 @pytest.mark.parametrize("zone", [None, NEW_YORK, "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata"])
 @pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 * * * *", "0 0 1 * *", "15 1,3 * * SUN", "0 */7 * * *"])
@@ -86,7 +104,19 @@ def test_an_expression_that_means_nothing_is_refused(cron: str) -> None:
         check_cron(cron)
 
 
-@pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Europe", "\0"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "",
+        "Mars/Olympus",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "Europe",
+        "\0",
+        "localtime",
+        "right/Europe/Berlin",
+    ],
+)
 def test_a_place_without_a_clock_is_refused(zone: str) -> None:
     with pytest.raises(ValueError, match="timezone"):
         check_timezone(zone)

@@ -7,7 +7,7 @@ from holdfast.engine.jobs import expire
 from holdfast.engine.promises import held_key, new_promise, target_of
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
-from holdfast.engine.view import is_live, is_open
+from holdfast.engine.view import is_open, see_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.cron import due_occurrences, next_occurrence
@@ -105,7 +105,7 @@ def _make_room(schedule: Schedule, last_run_at: Millis | None, ws: WorkingSet, n
     if schedule.overlap in (None, "allow") or last_run_at is None:
         return True
     last = ws.promise(occurrence_id(schedule, last_run_at))
-    if last is None or not is_live(last, now):
+    if last is None or see_promise(last, ws, now).state != "pending":
         return True
     if schedule.overlap == "skip":
         return False

@@ -398,4 +398,5 @@ def _steered_task(task_id: str, version: int | None, ws: WorkingSet, now: Millis
 def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> Reply:
     page, cursor = page_of(ws.found, data.limit)
     tasks = (ws.task(task_id) for task_id in page)
-    return Reply(200, TasksReply([view_task(task, now) for task in tasks if task is not None], cursor))
+    shown = (view_task(task, now) for task in tasks if task is not None)
+    return Reply(200, TasksReply([it for it in shown if data.state in (None, it.state)], cursor))

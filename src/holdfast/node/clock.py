@@ -62,7 +62,7 @@ class SteadyClock:
 
 
 def far_clock(guess: Clock = wall_clock, count: Clock = ticks) -> SteadyClock:
-    """The clock of a node far away: a guess until it is followed for the first time, and then it counts."""
+    """The clock of a judge far away: a guess until it is followed for the first time, and then it counts."""
     clock = SteadyClock(count, 0)
     clock.follow(guess(), count())
     return clock

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.engine import Rules
-from holdfast.node.clock import Clock, SteadyClock, wall_clock
+from holdfast.node.clock import Clock, SteadyClock, far_clock, wall_clock
 from holdfast.node.cluster import Cluster
 from holdfast.node.group import Moment, Outcome, run_group, run_sweep
 from holdfast.node.janitor import Janitor
@@ -100,7 +100,7 @@ class Node:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SteadyClock(self._read_clock, await self._store.open(), self._loop.time)
+        self._clock = self._new_clock(await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
         if self._outsiders is not None:
@@ -108,6 +108,11 @@ class Node:
         if self._janitor is not None:
             self._janitor.start()
         self.want_sweep()  # what fell due while nobody was here
+
+    def _new_clock(self, latest: Millis, beat: Callable[[], float]) -> SteadyClock:
+        if self._store.keeps_time:  # whoever sets the clock of this machine must not matter
+            return far_clock(lambda: latest, lambda: int(beat() * 1000))
+        return SteadyClock(self._read_clock, latest, beat)
 
     async def stop(self) -> None:
         """Take nothing new; finish and answer what was accepted; close the store."""

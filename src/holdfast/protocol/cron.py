@@ -53,9 +53,16 @@ def interval_of(expression: str) -> int | None:
 @lru_cache(maxsize=1024)
 def check_timezone(name: str) -> tzinfo:
     try:
+        if _is_of_this_machine(name):
+            raise ValueError
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError, IsADirectoryError):
         raise ValueError(f"timezone {name[:80]!r} is not a known IANA time zone") from None
+
+
+def _is_of_this_machine(name: str) -> bool:
+    """Such files lie among the zones, and mean something else, or nothing, on the next machine."""
+    return name in ("localtime", "posixrules", "Factory") or name.startswith(("right/", "posix/"))
 
 
 def next_occurrence(expression: str, timezone: str | None, after: int) -> int:
@@ -65,7 +72,9 @@ def next_occurrence(expression: str, timezone: str | None, after: int) -> int:
         return min((after // interval + 1) * interval, limits.instant_ms_max)
     if after >= _calendar_end:
         return limits.instant_ms_max
-    return _to_millis(next(CronSim(expression, _to_datetime(after, timezone))))
+    occurrences = map(_to_millis, CronSim(expression, _to_datetime(after, timezone)))
+    # In an hour that a clock goes through twice, cronsim begins with the first time, which may have passed.
+    return next((instant for instant in occurrences if instant > after), limits.instant_ms_max)
 
 
 def due_occurrences(expression: str, timezone: str | None, since: int, until: int, most: int) -> list[int]:
@@ -86,7 +95,7 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
             break
     newest: deque[int] = deque(maxlen=most)
     instant = next_occurrence(expression, timezone, begin - 1)
-    while instant <= until:
+    while instant <= min(until, _calendar_end):
         newest.append(instant)
         instant = next_occurrence(expression, timezone, instant)
     return list(newest)

@@ -179,6 +179,7 @@ _payload_fields: Final[tuple[Literal["param", "value", "promiseParam"], ...]] = 
     "value",
     "promiseParam",
 )
+_users_maps: Final = frozenset({"tags", "promiseTags", "headers"})  # their names mean nothing here
 
 
 def _fill(node: Any) -> Any:
@@ -188,7 +189,8 @@ def _fill(node: Any) -> Any:
         return [_fill(item) for item in items]
     if not isinstance(node, dict):
         return node
-    filled = {key: _fill(item) for key, item in cast("dict[str, Any]", node).items()}
+    entries = cast("dict[str, Any]", node).items()
+    filled = {key: item if key in _users_maps else _fill(item) for key, item in entries}
     if "timeoutAt" in filled or "promiseTimeout" in filled:
         for name in _payload_fields:
             if name in filled:

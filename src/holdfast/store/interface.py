@@ -118,7 +118,7 @@ class Store(Protocol):
     bus: Bus | None  # None: it serves one node alone
 
     async def open(self) -> Millis:
-        """Make ready; answer with the latest instant that was ever committed."""
+        """Make ready; answer with the latest instant that was ever committed, or the time, if it keeps it."""
         ...
 
     def transact(self, work: Callable[[], Work[Result]]) -> Awaitable[Result]:

@@ -33,6 +33,9 @@ class _JudgingStore(MemoryStore):
         super().__init__()
         self._judge = clock
 
+    async def open(self) -> Millis:
+        return self._judge()
+
     def _perform(self, step: Step) -> Any:
         return self._judge() if isinstance(step, Now) else super()._perform(step)
 
