@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import App
 from holdfast.client.http import HttpClient
@@ -21,7 +22,7 @@ from holdfast.engine import WorkingSet, tasks
 from holdfast.node import Node, cluster
 from holdfast.node.post_office import Mailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
-from holdfast.protocol.messages import Execute, Unblock
+from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import Task
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, TaskClaim
 from holdfast.server import Settings, running
@@ -154,6 +155,19 @@ async def test_a_worker_at_another_node_hears_of_work_in_milliseconds(nodes: lis
         assert message.task.id == f"t{index}"
         delays.append(time.monotonic() - began)
     assert sorted(delays)[10] < 0.25
+
+
+async def test_a_worker_at_another_node_is_told_in_its_own_words(nodes: list[Node]) -> None:
+    here, there, _ = nodes
+    mailbox = there.connect("g", "w")
+    old = [replace(request, dialect="B") for request in (create("t", target="poll://any@g"), create("p"))]
+    await here.request([*old, replace(listen("p", "poll://any@g"), dialect="B")])
+    await here.request([settle("p")])
+    heard: list[Message] = []
+    async with asyncio.timeout(5):
+        while len(heard) < 2:
+            heard += await mailbox.receive()
+    assert {(type(message), message.dialect) for message in heard} == {(Execute, "B"), (Unblock, "B")}
 
 
 async def test_a_listener_at_another_node_is_told_once(nodes: list[Node]) -> None:

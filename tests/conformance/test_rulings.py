@@ -50,7 +50,8 @@ def test_k2_the_reply_speaks_the_version_of_the_caller(wire: Wire, dialect: str)
 
 
 def test_k2_a_newer_version_is_refused(wire: Wire) -> None:
-    assert wire.send("promise.create", creation("p"), version="2026-12-31").status == 400
+    answer = wire.send("promise.create", creation("p"), version="2026-12-31")
+    assert (answer.status, A in answer.data, B in answer.data) == (400, True, True), "it says what is spoken"
 
 
 def test_k3_the_current_dialect_never_hears_the_old_words(wire: Wire) -> None:
@@ -376,6 +377,7 @@ def test_k27_lineage_is_added_where_absent_and_the_schedule_always(wire: Wire) -
         ("promise.create", {"id": "x", "timeoutAt": -1}),
         ("promise.create", {"id": "", "timeoutAt": 1}),
         ("promise.create", {"id": "x"}),
+        ("promise.create", creation("x", target=WORKERS) | {"settle": {"state": "resolved"}}),
         ("promise.settle", {"id": "x", "state": "pending"}),
         ("promise.settle", {"id": "x"}),
     ],
@@ -445,3 +447,22 @@ def test_k34_an_empty_target_is_refused(wire: Wire, dialect: str) -> None:
     assert wire.create("t", target="").status == 400
     assert wire.task_create("t", target="").status == 400
     assert wire.get("t").status == 404
+
+
+@pytest.mark.parametrize("alias", ["", "nowhere"])
+def test_k34_so_is_an_alias_that_leads_nowhere(wire: Wire, alias: str) -> None:
+    wire.acquired("held")
+    wire.version = B
+    tags = {"resonate:invoke": alias}
+    assert wire.create("t", tags=tags).status == 400
+    assert wire.task_create("t", target=None, tags=tags).status == 400
+    assert wire.fence("held", "promise.create", creation("t", tags=tags)).status == 400
+    assert wire.schedule("s", promiseTags=tags).status == 400
+    assert wire.get("t").status == 404
+
+
+def test_k4_what_a_schedule_fires_may_have_its_target_through_the_alias(wire: Wire) -> None:
+    with wire.dialect(B):
+        wire.schedule("s", promiseId="x", promiseTags={"resonate:invoke": WORKERS})
+    wire.tick(T0 + MINUTE)
+    assert ids(wire.snap()["tasks"]) == ["x"]

@@ -165,8 +165,17 @@ def test_a_replayed_acquire_conflicts_once_the_lease_is_gone(wire: Wire, loss: s
 
 
 def test_a_task_made_by_task_create_has_no_acquire_to_replay(wire: Wire) -> None:
-    wire.task_create("t")
-    assert wire.acquire("t", 0).status == 409
+    action = {"kind": "promise.create", "head": {}, "data": creation("t", target=WORKERS)}
+    made = wire.send("task.create", {"pid": "p", "ttl": MINUTE, "action": action}, corr_id="same")
+    assert made.status == 200
+    assert wire.acquire("t", 0, corr_id="same").status == 409
+
+
+def test_a_claimed_task_has_no_acquire_to_replay(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    data = {"groups": ["workers"], "count": 1, "pid": "p", "ttl": MINUTE}
+    assert len(wire.send("task.claim", data, corr_id="same").data["tasks"]) == 1
+    assert wire.acquire("t", 0, corr_id="same").status == 409
 
 
 # -- preload -----------------------------------------------------------------------------------------------

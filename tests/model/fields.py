@@ -200,7 +200,7 @@ def dialect_of(version: object) -> str:
             raise bad("head.version is no date") from None
         if version < DIALECT_A:
             return "B"
-    raise bad("head.version is not supported")
+    raise bad(f"head.version is not supported; {DIALECT_A} is, and 2025-01-15")
 
 
 def timezone(data: Json) -> str | None:

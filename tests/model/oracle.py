@@ -165,14 +165,7 @@ class Oracle(Machine):
 
     def promise_create(self, data: Json, call: Call) -> Answer:
         new, delay = self.read_create(data, call)
-        settle: Any = data.get("settle")
-        if settle is not None:
-            if not isinstance(settle, dict):
-                raise bad("settle must be an object")
-            settle = {**cast(Json, settle), "id": new.id}
-            read_settle(settle)
-            if fields.target_of(new.tags, call.dialect) is not None:
-                raise bad("what is settled at once needs no worker")
+        settle = read_settle_at_once(data, new, call)
         existing = self.existing(new)
         if existing is None:
             self.add(new, call.dialect, call.now, delay)
@@ -413,9 +406,12 @@ class Oracle(Machine):
         fields.integer(data, "version")
         action = read_action(data.get("action"), ("promise.create", "promise.settle"))
         kind: str = data["action"]["kind"]
-        inner_id = (
-            self.read_create(action, call)[0].id if kind == "promise.create" else read_settle(action)[0]
-        )
+        if kind == "promise.create":
+            new, _ = self.read_create(action, call)
+            read_settle_at_once(action, new, call)
+            inner_id = new.id
+        else:
+            inner_id = read_settle(action)[0]
         if inner_id == task_id:
             raise bad("a task cannot fence its own promise")
         self.held_task(data, call)
@@ -596,6 +592,19 @@ def read_settle(data: Json) -> tuple[str, str, Json, str | None]:
     state = fields.one_of(data, "state", CLIENT_STATES)
     iku = fields.optional_text(data, "iku")
     return fields.identifier(data, "id"), state, fields.payload(data, "value"), iku
+
+
+def read_settle_at_once(data: Json, new: Promise, call: Call) -> Json | None:
+    settle: Any = data.get("settle")
+    if settle is None:
+        return None
+    if not isinstance(settle, dict):
+        raise bad("settle must be an object")
+    whole = {**cast(Json, settle), "id": new.id}
+    read_settle(whole)
+    if fields.target_of(new.tags, call.dialect) is not None:
+        raise bad("what is settled at once needs no worker")
+    return whole
 
 
 def read_lease(data: Json) -> tuple[str, int]:

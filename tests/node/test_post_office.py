@@ -64,6 +64,15 @@ async def test_a_newer_message_replaces_the_one_that_still_waits(office: PostOff
     assert message.task.version == 1
 
 
+async def test_an_older_message_does_not_replace_the_one_that_still_waits(office: PostOffice) -> None:
+    mailbox = office.connect("g", "a", capacity=1)
+    office.deliver([execute("t", version=0), execute("t", version=1)])
+    mailbox.close()
+    [message] = office.connect("g", "b").take()
+    assert isinstance(message, Execute)
+    assert message.task.version == 1
+
+
 async def test_groups_do_not_mix(office: PostOffice) -> None:
     mailbox = office.connect("G", "a")
     office.deliver([execute("1", "poll://any@g")])

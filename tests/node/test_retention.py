@@ -13,7 +13,7 @@ import pytest
 from holdfast.node import Node, janitor, retention
 from holdfast.node.retention import Progress, collect_page
 from holdfast.protocol.messages import Execute
-from holdfast.protocol.replies import TaskReply
+from holdfast.protocol.replies import AcquireReply, TaskReply
 from holdfast.protocol.requests import PromiseCreate, TaskGet, TaskSuspend
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
 from holdfast.store import urls as stores
@@ -104,6 +104,15 @@ async def test_what_is_awaited_stays(node: Node) -> None:
     await node.request([ask(TaskSuspend("a", 1, [register("b", "a")]))])
     assert await node.collect_garbage(ANY_AGE) == 0
     assert await statuses(node, "a", "b") == [200, 200]
+
+
+async def test_who_was_woken_by_what_is_forgotten_is_still_resumed(node: Node) -> None:
+    await node.request([create("a", target="poll://any@g"), create("b"), acquire("a")])
+    await node.request([ask(TaskSuspend("a", 1, [register("b", "a")])), settle("b")])
+    assert await node.collect_garbage(ANY_AGE) == 1
+    [reply] = await node.request([acquire("a", version=1)])
+    assert isinstance(reply.data, AcquireReply)
+    assert reply.data.kind == "resume"
 
 
 @pytest.mark.parametrize("awaited", ["ext", "ab", "a-1"])

@@ -30,6 +30,17 @@ def test_sunday_has_four_names(sunday: str) -> None:
     assert next_occurrence(f"0 0 * * {sunday}", None, at("2026-03-02")) == at("2026-03-08")
 
 
+@pytest.mark.parametrize("weekend", ["SAT-SUN", "sat-sun", "6-7", "SAT,SUN", "6,0"])
+def test_a_week_may_end_on_sunday(weekend: str) -> None:
+    found = due_occurrences(f"0 0 * * {weekend}", None, at("2026-03-02"), at("2026-03-09"), 9)
+    assert found == [at("2026-03-07"), at("2026-03-08")]
+
+
+def test_a_day_field_that_begins_with_a_star_is_not_restricted_so_both_must_match() -> None:
+    found = due_occurrences("0 0 */2 * MON", None, at("2026-03-01"), at("2026-03-31"), 9)
+    assert found == [at("2026-03-09"), at("2026-03-23")]
+
+
 def test_a_sixth_leading_field_counts_seconds() -> None:
     assert next_occurrence("*/15 * * * * *", None, at("2026-03-01")) == at("2026-03-01T00:00:15")
 

@@ -42,6 +42,9 @@ async def test_a_token_is_asked_for_and_may_come_either_way() -> None:
         answer = await post(server.url, request)
         assert (answer.status, answer.json["head"]["corrId"]) == (401, "c1")
         assert (await post(server.url, request, bearer("wrong-secret"))).status == 401
+        for wrong in (envelope("promise.get", {"id": ""}), envelope("promise.guess", {})):
+            assert (await post(server.url, wrong)).status == 401, "a stranger is told nothing of the protocol"
+            assert (await post(server.url, wrong, bearer("admin-secret"))).status == 400
         assert (await post(server.url, request, bearer("admin-secret"))).status == 404
         in_head = envelope("promise.get", {"id": "x"}, auth="admin-secret")
         assert (await post(server.url, in_head)).status == 404

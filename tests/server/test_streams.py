@@ -4,7 +4,11 @@ import asyncio
 import json
 from pathlib import Path
 
-from holdfast.server import Settings, running
+import pytest
+
+from holdfast.protocol.messages import Execute, Message
+from holdfast.protocol.wire import encode_message
+from holdfast.server import Settings, running, streams
 from tests.server.http import Stream, call, connected, create, envelope, get, post, streaming, until
 
 memory = Settings(port=0, store="memory:")
@@ -29,7 +33,11 @@ async def test_an_execute_goes_straight_to_a_connected_worker() -> None:
 async def test_the_other_dialect_is_invited_in_its_own_words() -> None:
     async with running(memory) as server, streaming(server.url, "g", "w") as stream:
         await call(server.url, "promise.create", create("p", "poll://any@g"), "2025-01-15")
-        assert (await stream.message())["kind"] == "invoke"
+        assert await stream.message() == {
+            "kind": "invoke",
+            "head": {"serverUrl": server.url},
+            "data": {"task": {"id": "p", "version": 0}},
+        }
 
 
 async def test_names_in_the_path_are_percent_decoded() -> None:
@@ -74,6 +82,43 @@ async def test_pending_tasks_are_offered_after_a_restart(tmp_path: Path) -> None
     async with running(settings) as server, streaming(server.url, "g", "w") as stream:
         tasks = {await stream.task() for _ in range(4)}
         assert tasks == {("p0", 0), ("p1", 0), ("p2", 0), ("p4", 0)}
+
+
+async def test_after_a_restart_each_hears_its_own_words(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path}/h.db")
+    old = "2025-01-15"
+    async with running(settings) as server:
+        for name in ("new", "woken"):
+            await call(server.url, "promise.create", create(name, "poll://any@g"), old)
+        await call(server.url, "promise.create", create("dep"), old)
+        await call(server.url, "task.acquire", {"id": "woken", "version": 0, "pid": "x", "ttl": 60_000}, old)
+        wait = {"awaited": "dep", "awaiter": "woken"}
+        action = {"kind": "promise.register_callback", "head": {"corrId": "1", "version": old}, "data": wait}
+        suspend = {"id": "woken", "version": 1, "actions": [action]}
+        await call(server.url, "task.suspend", suspend, old)
+        await call(server.url, "promise.settle", {"id": "dep", "state": "resolved"}, old)
+    async with running(settings) as server, streaming(server.url, "g", "w") as stream:
+        heard = [await stream.message() for _ in range(2)]
+        assert {(one["kind"], one["data"]["task"]["id"]) for one in heard} == {
+            ("invoke", "new"),
+            ("resume", "woken"),
+        }
+
+
+async def test_a_message_that_cannot_be_put_into_words_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def encode(message: Message, url: str | None = None) -> bytes:
+        if isinstance(message, Execute) and message.task.id == "bad":
+            raise TypeError("no words")
+        return encode_message(message, url)
+
+    monkeypatch.setattr(streams, "encode_message", encode)
+    async with running(memory) as server:
+        for name in ("bad", "good"):
+            await call(server.url, "promise.create", create(name, "poll://any@g"))
+        async with streaming(server.url, "g", "w") as stream:
+            assert await stream.task() == ("good", 0)
 
 
 async def test_a_backlog_larger_than_every_buffer_is_pumped_while_the_worker_reads(tmp_path: Path) -> None:

@@ -42,8 +42,18 @@ def get(request: Request, data: PromiseGet, ws: WorkingSet, now: Millis) -> Repl
 
 
 def create(request: Request, data: PromiseCreate, ws: WorkingSet, now: Millis) -> Reply:
-    target = target_of(data.tags, request.dialect)
+    target = check_creation(request, data)
     return Reply(200, PromiseReply(create_promise(request, data, target, ws, now)))
+
+
+def check_creation(request: Request, data: PromiseCreate) -> str | None:
+    """The target of what is to be created; a refusal if no such promise can be."""
+    target = target_of(data.tags, request.dialect)
+    if data.settle is not None and target is not None:
+        raise InvalidField(
+            "a promise that is settled at once cannot have a target: nobody would have to work"
+        )
+    return target
 
 
 def target_of(entries: dict[str, str], dialect: Dialect) -> str | None:
@@ -69,10 +79,6 @@ def create_promise(
 
     With `settle` it is as if promise.settle had followed: one write for what both do.
     """
-    if data.settle is not None and target is not None:
-        raise InvalidField(
-            "a promise that is settled at once cannot have a target: nobody would have to work"
-        )
     existing = ws.promise(data.id)
     if existing is not None:
         check_creation_key(existing, data.ikc)

@@ -10,6 +10,7 @@ from holdfast.engine import jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import promise_of
 from holdfast.engine.promises import (
+    check_creation,
     check_creation_key,
     create_promise,
     new_promise,
@@ -105,7 +106,7 @@ def acquired_reply(task: Task, ws: WorkingSet, now: Millis) -> AcquireReply:
         view_task(task, now),
         promise,
         preload(promise, ws, now),
-        "invoke" if awaited is None else "resume",
+        "invoke" if task.woken_by is None else "resume",
         data,
     )
 
@@ -310,7 +311,7 @@ def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Rep
     """A promise is created or settled by whoever drives this task, and by nobody else."""
     action = data.action
     creating = isinstance(action, CreateAction)
-    target = target_of(action.data.tags, request.dialect) if isinstance(action, CreateAction) else None
+    target = check_creation(request, action.data) if isinstance(action, CreateAction) else None
     held_task(data.id, data.version, ws, now)
     try:
         if isinstance(action, CreateAction):

@@ -200,7 +200,10 @@ class PostOffice:
 
     def _hold(self, line: Line, message: Message) -> None:
         held = self._waiting.setdefault(line, OrderedDict())
-        self._waiting_count += message.key not in held
+        known = held.get(message.key)
+        if known is not None and message.is_older_than(known):
+            return
+        self._waiting_count += known is None
         held[message.key] = message
         if self._waiting_count > waiting_max and not self.is_paused:
             self._drop_oldest(line)

@@ -26,7 +26,7 @@ def check_cron(expression: str) -> None:
     if interval_of(expression) is not None:
         return
     try:
-        next(CronSim(expression, _probe_start))
+        next(_walk(expression, _probe_start))
     except CronSimError as error:
         raise ValueError(f"cron expression {expression!r} is not valid: {error}") from None
     except StopIteration:
@@ -72,7 +72,7 @@ def next_occurrence(expression: str, timezone: str | None, after: int) -> int:
         return min((after // interval + 1) * interval, limits.instant_ms_max)
     if after >= _calendar_end:
         return limits.instant_ms_max
-    occurrences = map(_to_millis, CronSim(expression, _to_datetime(after, timezone)))
+    occurrences = map(_to_millis, _walk(expression, _to_datetime(after, timezone)))
     # In an hour that a clock goes through twice, cronsim begins with the first time, which may have passed.
     return next((instant for instant in occurrences if instant > after), limits.instant_ms_max)
 
@@ -88,7 +88,7 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
         first = max(-(-since // interval), until // interval - most + 1)
         return [interval * count for count in range(first, until // interval + 1)]
     begin = since
-    back = CronSim(expression, _to_datetime(min(until, _calendar_end), timezone), reverse=True)
+    back = _walk(expression, _to_datetime(min(until, _calendar_end), timezone), reverse=True)
     for steps, moment in enumerate(back):
         if steps == most or _to_millis(moment) <= since:
             begin = max(since, _to_millis(moment))
@@ -99,6 +99,13 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
         newest.append(instant)
         instant = next_occurrence(expression, timezone, instant)
     return list(newest)
+
+
+def _walk(expression: str, start: datetime, *, reverse: bool = False) -> CronSim:
+    week_to_its_end = re.sub(
+        r"-SUN\b", "-7", expression, flags=re.IGNORECASE
+    )  # cronsim's week ends on Saturday
+    return CronSim(week_to_its_end, start, reverse=reverse)
 
 
 def _to_datetime(instant: int, timezone: str | None) -> datetime:

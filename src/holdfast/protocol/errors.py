@@ -200,3 +200,14 @@ class AnswerTooLarge(Refusal):
     code = "HF1905"
     status = 503
     hint = "It was carried out. Send it again, which is safe, by itself or with fewer others."
+
+
+class AnswerLost(Refusal):
+    """The answer could not be made. What it would have told of may be done."""
+
+    code = "HF1906"
+    status = 500
+    hint = (
+        "It may have been carried out: read the state back. This is a defect of Holdfast: please report it "
+        "with the log around this time."
+    )

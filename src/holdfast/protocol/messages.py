@@ -23,6 +23,9 @@ class Execute(Struct, frozen=True):
     def key(self) -> tuple[str, ...]:
         return ("execute", self.task.id)
 
+    def is_older_than(self, other: "Message") -> bool:
+        return isinstance(other, Execute) and self.task.version < other.task.version
+
 
 class Unblock(Struct, frozen=True):
     """A promise that a listener waits for has settled."""
@@ -34,6 +37,9 @@ class Unblock(Struct, frozen=True):
     @property
     def key(self) -> tuple[str, ...]:
         return ("unblock", self.promise.id, self.address)
+
+    def is_older_than(self, other: "Message") -> bool:
+        return False  # a promise settles once
 
 
 Message = Execute | Unblock

@@ -43,10 +43,10 @@ target_tags: Final = (tags.TARGET, tags.INVOKE)
 
 def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request | RefusedRequest:
     """The request as this caller may make it, or its refusal."""
+    if isinstance(grant, Refusal):  # first: whoever may ask nothing learns nothing
+        return RefusedRequest(item.kind, item.corr_id, item.version, grant)
     if isinstance(item, RefusedRequest):
         return item
-    if isinstance(grant, Refusal):
-        return RefusedRequest(item.kind, item.corr_id, item.version, grant)
     if grant.is_admin:
         return item
     try:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.node.node import Node
-from holdfast.protocol.errors import InternalFault, Refusal, StoreUnavailable
+from holdfast.protocol.errors import AnswerLost, Refusal, StoreUnavailable
 from holdfast.server import metrics as numbers
 from holdfast.server.asgi import (
     Disconnected,
@@ -78,7 +78,7 @@ class App:
             return refusal.status, refusal_body(refusal), refusal_headers(refusal)
         except Exception:
             log.exception("an answer could not be made")
-            fault = InternalFault("The request failed")
+            fault = AnswerLost("The answer could not be made")
             return fault.status, refusal_body(fault), []
         return status, answer, extra + more if extra else more
 
@@ -98,7 +98,7 @@ class App:
             pass
         except Exception:
             log.exception("an answer could not be made")
-            await respond_refusal(send, InternalFault("The request failed"))
+            await respond_refusal(send, AnswerLost("The answer could not be made"))
 
     def stop(self) -> None:
         """End every stream, so that its worker connects elsewhere or again."""

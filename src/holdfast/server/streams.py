@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import logging
 from random import Random
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -25,6 +26,8 @@ from holdfast.server.errors import BadStreamPath, TooMany
 from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
 from holdfast.server.settings import Settings
+
+log = logging.getLogger("holdfast.server")
 
 write_bytes_max: Final = 262_144
 jitter: Final = 0.1
@@ -119,7 +122,7 @@ class Streams:
             end, size = start, 0
             frames: list[bytes] = []
             while end < len(messages) and size < write_bytes_max:
-                frame = b"data: %s\n\n" % encode_message(messages[end], self._url)
+                frame = self._frame(messages[end])
                 frames.append(frame)
                 size += len(frame)
                 end += 1
@@ -129,6 +132,13 @@ class Streams:
             self._count(messages[start:end], "sent")
             start = end
         return []
+
+    def _frame(self, message: Message) -> bytes:
+        try:
+            return b"data: %s\n\n" % encode_message(message, self._url)
+        except Exception:  # the others must not suffer for one that nobody could ever be told
+            log.exception("a message could not be put into words")
+            return b""
 
     async def _write(self, send: Send, connection: Connection, data: bytes) -> bool:
         """Write once the client has read enough of what came before; False when it is gone or too slow."""
