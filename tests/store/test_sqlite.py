@@ -1,6 +1,7 @@
 """The SQLite file: private, durable, checked, set-based, and never slower because it is full."""
 
 import asyncio
+import re
 import sqlite3
 import stat
 import threading
@@ -14,7 +15,7 @@ from holdfast.node import Node
 from holdfast.node.group import Moment, Outcome, run_group
 from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
-from holdfast.store.interface import CorruptRecord, NewerSchema, NotAStore
+from holdfast.store.interface import NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
 from tests.requests import acquire, ask, create, get, settle
@@ -218,8 +219,9 @@ def test_what_cannot_have_been_written_is_an_error_that_names_it(path: Path, har
     raw.commit()
     raw.close()
     again = opened(path)
-    with pytest.raises(CorruptRecord, match="the-one"):
-        commit(again, get("the-one"))
+    [reply] = commit(again, get("the-one")).replies
+    assert reply.status == 500
+    assert re.search(r"the-one.*HF2002", str(reply.data))
     again.close()
 
 

@@ -103,11 +103,13 @@ def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: boo
 
 
 def fill_record(ws: WorkingSet, row: Any) -> None:
-    ws.fill_promise(rows.read_promise(row))
+    """Both or none: what cannot be read must not look as if it were loaded."""
+    promise = rows.read_promise(row)
     if row[_task_at] is not None:
         ws.fill_task(rows.read_task(row[_task_at:]))
     else:
         ws.tasks.setdefault(row[0], None)
+    ws.fill_promise(promise)
 
 
 def _strike(ws: WorkingSet, owing: set[str], promise_id: str) -> None:

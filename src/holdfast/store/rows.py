@@ -110,9 +110,9 @@ def read_promise(row: Row) -> Promise:
             row[9],
         )
     except (msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise CorruptRecord(f"promise {row[0]!r} cannot be read: {error}") from error
+        raise CorruptRecord("promise", row[0], str(error)) from error
     if state not in _promise_states or (state == "pending") != (settled_at is None):
-        raise CorruptRecord(f"promise {row[0]!r} is stored as {state!r}, settled at {settled_at!r}")
+        raise CorruptRecord("promise", row[0], f"stored as {state!r}, settled at {settled_at!r}")
     return promise
 
 
@@ -131,13 +131,13 @@ def read_task(row: Row) -> Task:
         if text is not None:
             task = replace(task, job=_decode_job(text))
     except msgspec.DecodeError as error:
-        raise CorruptRecord(f"task {row[0]!r} cannot be read: {error}") from error
+        raise CorruptRecord("task", row[0], str(error)) from error
     is_timed = task.state in ("pending", "acquired")
     # A job that rests halted may still expire.
     if (is_timed != (task.due_at is not None) and not (task.state == "halted" and task.job is not None)) or (
         task.state == "acquired"
     ) != (task.pid is not None):
-        raise CorruptRecord(f"task {task.id!r} is {task.state}, due at {task.due_at!r}, held by {task.pid!r}")
+        raise CorruptRecord("task", task.id, f"{task.state}, due at {task.due_at!r}, held by {task.pid!r}")
     return task
 
 
@@ -149,7 +149,7 @@ def read_queue(row: Row) -> Queue:
     try:
         return _decode_queue(row[2])
     except msgspec.DecodeError as error:
-        raise CorruptRecord(f"queue {row[0]!r} cannot be read: {error}") from error
+        raise CorruptRecord("queue", row[0], str(error)) from error
 
 
 def schedule_row(entry: ScheduleEntry) -> Row:
@@ -167,7 +167,7 @@ def read_schedule(row: Row) -> ScheduleEntry:
         fields["promise_tags"] = _decode_tags(fields["promise_tags"])
         return ScheduleEntry(Schedule(**fields), row[-1])
     except (msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise CorruptRecord(f"schedule {row[0]!r} cannot be read: {error}") from error
+        raise CorruptRecord("schedule", row[0], str(error)) from error
 
 
 def _value_text(value: Value) -> str:
