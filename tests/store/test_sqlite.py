@@ -12,13 +12,16 @@ import pytest
 
 from holdfast.engine import Rules
 from holdfast.node import Node
-from holdfast.node.group import Moment, Outcome, run_group
-from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.node.clock import wall_clock
+from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.protocol.requests import Request, ScheduleCreate, ScheduleGet, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
 from holdfast.store.interface import NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
-from tests.requests import acquire, ask, create, get, settle
+from tests.requests import acquire, ask, create, get, listen, settle
+
+HERE = "poll://uni@g/me"
 
 # As the first version wrote them: a promise with a task that nobody has taken.
 OLD_ROWS = """
@@ -206,23 +209,63 @@ CORRUPTIONS = {
     "a task held by nobody": "UPDATE tasks SET state = 'acquired'",
     "a task in no state": "UPDATE tasks SET state = 'lost'",
     "a version that is no number": "UPDATE tasks SET version = 'two'",
+    "a version below zero": "UPDATE tasks SET version = -3",
+    "a task for nobody": "UPDATE tasks SET target = 'nonsense'",
+    "a task in no dialect": "UPDATE tasks SET dialect = 'Z'",
+    "a deadline that is no instant": "UPDATE promises SET timeout_at = 'soon'",
+    "a deadline between two instants": "UPDATE promises SET timeout_at = 1.5",
+    "created at no instant": "UPDATE promises SET created_at = 'x'",
+    "settled at no instant": "UPDATE promises SET state = 'resolved', settled_at = 'x'",
+    "a key that is no text": "UPDATE promises SET ikc = x'05'",
+    "a second key that is no text": "UPDATE promises SET iku = x'05'",
+    "a listener at no address": "UPDATE listeners SET address = 'nonsense'",
+    "a listener in no dialect": "UPDATE listeners SET dialect = 'Z'",
+    "an unknown overlap": "UPDATE schedules SET overlap = 'bogus'",
+    "a run at no instant": "UPDATE schedules SET next_run_at = 'soon'",
+    "a last run at no instant": "UPDATE schedules SET last_run_at = 'x'",
+    "a schedule without a rhythm": "UPDATE schedules SET cron = 'zz'",
+    "a schedule in no dialect": "UPDATE schedules SET dialect = 'Z'",
+    "a schedule of no promise": "UPDATE schedules SET promise_id = x'00ff'",
+    "tags of a schedule of the wrong kind": "UPDATE schedules SET promise_tags = '7'",
+    "catching up on no number": "UPDATE schedules SET catch_up = 'many'",
 }
 
 
 @pytest.mark.parametrize("harm", CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
 def test_what_cannot_have_been_written_is_an_error_that_names_it(path: Path, harm: str) -> None:
     file = opened(path)
-    commit(file, create("the-one", target="poll://any@g"))
+    every_minute = ScheduleCreate("the-one", "* * * * *", "x", 1)
+    commit(file, create("the-one", target="poll://any@g"), listen("the-one", HERE), ask(every_minute))
     file.close()
     raw = sqlite3.connect(path)
     raw.execute(harm)
     raw.commit()
     raw.close()
     again = opened(path)
-    [reply] = commit(again, get("the-one")).replies
+    request = settle("the-one")
+    if "schedules" in harm:
+        request = ask(ScheduleGet("the-one"))
+    [reply] = commit(again, request).replies
     assert reply.status == 500
     assert re.search(r"the-one.*HF2002", str(reply.data))
+    again.run(lambda: run_sweep(Moment(2**50, Rules(), debug=False)))
     again.close()
+
+
+@pytest.mark.parametrize(
+    "table", ["promises SET timeout_at", "tasks SET due_at", "schedules SET next_run_at"]
+)
+async def test_an_instant_that_is_none_hides_no_other(path: Path, table: str) -> None:
+    async with Node(SqliteStore(path), sweeps=False) as node:
+        made = [create("bad", target="poll://any@g"), ask(ScheduleCreate("bad", "0 0 1 1 *", "x", 1))]
+        await node.request([*made, create("good", wall_clock() + 500), listen("good", HERE)])
+    raw = sqlite3.connect(path)
+    raw.execute(f"UPDATE {table} = 'soon' WHERE id = 'bad'")
+    raw.commit()
+    raw.close()
+    async with Node(SqliteStore(path)) as node:
+        [message] = await asyncio.wait_for(node.connect("g", "me").receive(), 20)
+        assert message.promise.id == "good"  # type: ignore[union-attr]
 
 
 def plan(path: Path, statement: str) -> str:

@@ -333,7 +333,10 @@ class Node:
     def _after_commit(self, outcome: Outcome) -> None:
         self._unreadable.note(outcome.unread, outcome.now)
         if outcome.messages:
-            self.office.deliver(outcome.messages)
+            try:
+                self.office.deliver(outcome.messages)
+            except Exception:  # they are invitations; what is next must not wait for them
+                log.exception("messages could not be delivered")
         if outcome.next_due is not None and self._is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
             if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it

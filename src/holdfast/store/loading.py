@@ -122,11 +122,11 @@ def load_obligations(ws: WorkingSet, owing: set[str]) -> Loading:
     awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
     listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
     found = yield Fetch("obligations", owing)
-    for promise_id, awaiter, address, dialect in found:
-        if awaiter is not None:
-            awaiters[promise_id].append(awaiter)
+    for row in found:
+        if row[1] is not None:
+            awaiters[row[0]].append(row[1])
         else:
-            listeners[promise_id].append(Listener(address, dialect))
+            listeners[row[0]].append(rows.read_listener(row))
     for promise_id in owing:
         ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
     waiting = {awaiter for ids in awaiters.values() for awaiter in ids}

@@ -321,7 +321,8 @@ class SqliteTransaction:
         if any(len(kind) == limit for kind in due):
             return Due(due[0], due[1], due[2], next_at=now)
         ahead = [self._query(statement, (now,))[0][0] for statement in sql.NEXT]
-        next_at = min((instant for instant in ahead if instant is not None), default=None)
+        # What is no number, here last in order, is told of when it is read.
+        next_at = min((int(instant) for instant in ahead if isinstance(instant, int | float)), default=None)
         return Due(due[0], due[1], due[2], next_at)
 
     def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
