@@ -5,6 +5,7 @@ import re
 import sqlite3
 import stat
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +130,14 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     raw = sqlite3.connect(path)
     raw.execute("UPDATE schema_version SET version = 9999")
     raw.commit()
-    with pytest.raises(NewerSchema, match="9999"):
-        SqliteFile(path).open()
-    assert raw.execute("SELECT version FROM schema_version").fetchone() == (9999,)
+    copy = path.with_name("copy.db")
+    raw.execute("VACUUM INTO ?", (str(copy),))
     raw.close()
+    for each in (path, copy):
+        before = fingerprint(path.parent)
+        with pytest.raises(NewerSchema, match="9999"):
+            SqliteFile(each).open()
+        assert fingerprint(path.parent) == before
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
@@ -141,14 +146,36 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
         SqliteFile(path).open()
 
 
-def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Every file, byte for byte."""
+    return {found.name: sha256(found.read_bytes()).hexdigest() for found in folder.iterdir()}
+
+
+RECORDS = "CREATE TABLE promises (id); CREATE TABLE tasks (id); CREATE TABLE clock (now);"
+VERSION = "CREATE TABLE schema_version (version);"
+FOREIGN = {
+    "without a table of that name": "CREATE TABLE customers (name)",
+    "in WAL mode": "PRAGMA journal_mode=WAL; CREATE TABLE customers (name)",
+    "with other columns": "CREATE TABLE schema_version (a, version); INSERT INTO schema_version VALUES (1,2)",
+    "with our version": f"{VERSION} INSERT INTO schema_version VALUES (3)",
+    "with a newer version": f"{VERSION} INSERT INTO schema_version VALUES (9999)",
+    "with no version": f"{RECORDS} {VERSION}",
+    "with two versions": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (1), (2)",
+    "with a version of words": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES ('1.2')",
+    "with a version below zero": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (-5)",
+    "with a version that is none": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (0)",
+}
+
+
+@pytest.mark.parametrize("made", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_database_of_something_else_is_refused_and_left_alone(path: Path, made: str) -> None:
     raw = sqlite3.connect(path)
-    raw.execute("CREATE TABLE customers (name TEXT)")
-    raw.commit()
-    with pytest.raises(NotAStore, match="something else"):
-        SqliteFile(path).open()
-    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+    raw.executescript(made)
     raw.close()
+    before = fingerprint(path.parent)
+    with pytest.raises(NotAStore, match=r"something else.*not touched.*HF2003"):
+        SqliteFile(path).open()
+    assert fingerprint(path.parent) == before
 
 
 def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from holdfast.store.interface import (
     drive,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
-from holdfast.store.migrations import migrate
+from holdfast.store.migrations import look, migrate
 from holdfast.store.scan_sql import SQLITE, find_query, within
 from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
@@ -83,6 +83,7 @@ class SqliteFile:
             raise self._not_a_store(error) from error
         try:
             connection.execute(f"PRAGMA busy_timeout={busy_ms}")
+            look(connection, "sqlite")  # before anything is changed: this lasts
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
