@@ -20,7 +20,7 @@ from holdfast.store import sqlite, sqlite_statements as sql
 from holdfast.store.interface import NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
-from tests.requests import acquire, ask, create, get, listen, settle
+from tests.requests import acquire, ask, create, get, listen, register, settle
 
 HERE = "poll://uni@g/me"
 
@@ -109,6 +109,28 @@ def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: i
     statements.clear()
     commit(file, *(acquire(f"p{index}") for index in range(size)))  # reads and writes one
     assert len(statements) <= 8 + size / 4
+    file.close()
+
+
+@pytest.mark.parametrize("kind", ["callbacks", "listeners"])
+def test_who_waits_takes_far_fewer_statements_than_rows(path: Path, kind: str) -> None:
+    statements: list[str] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        connection = sqlite.connect(name)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    file = opened(path, connect=connect)
+    commit(file, create("w", target="poll://any@g"), acquire("w"), *(create(f"p{n}") for n in range(500)))
+    for wait in (
+        [register(f"p{n}", "w") if kind == "callbacks" else listen(f"p{n}", HERE) for n in range(500)],
+        [settle(f"p{n}") for n in range(500)],  # each is discharged
+    ):
+        statements.clear()
+        assert {reply.status for reply in commit(file, *wait).replies} == {200}
+        assert sum(kind in statement for statement in statements) <= 12, "those of this table"
+        assert len(statements) <= 50
     file.close()
 
 
