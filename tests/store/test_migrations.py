@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path, monkeypatch
     before = contents(old)
     steps = [*migrations("sqlite"), BROKEN]
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_changes, "migrations", lambda engine: steps)
+        patch.setattr(sqlite_changes, "migrations", {"sqlite": steps}.__getitem__)
         with pytest.raises(Exception, match="nowhere"):
             opened(old)
     assert contents(old) == before
@@ -55,9 +56,9 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path, monkeypatch
 class CutOff:
     """A connection that keeps, before each statement, what a crash would leave at that moment."""
 
-    def __init__(self, path: Path, kept: list[Path]) -> None:
-        self._connection = sqlite.connect(str(path))
-        self._path = path
+    def __init__(self, kept: list[Path], path: str) -> None:
+        self._connection = sqlite.connect(path)
+        self._path = Path(path)
         self._kept = kept
 
     def execute(self, statement: str, *parameters: Any) -> Any:
@@ -73,7 +74,7 @@ class CutOff:
 def test_a_crash_in_the_middle_of_a_migration_leaves_the_file_as_it_was(old: Path, tmp_path: Path) -> None:
     before = contents(old)
     kept: list[Path] = []
-    opened(old, connect=lambda name: CutOff(Path(name), kept)).close()
+    opened(old, connect=partial(CutOff, kept)).close()
     after = contents(old)
     assert len(kept) > 20
     left = [contents(path) for path in kept]
@@ -97,7 +98,7 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(monkeypatch:
     before = schema_of(url), execute(url, tell)
     steps = [*migrations("postgres"), BROKEN]
     with monkeypatch.context() as patch:
-        patch.setattr(postgres_migrate, "migrations", lambda engine: steps)
+        patch.setattr(postgres_migrate, "migrations", {"postgres": steps}.__getitem__)
         with pytest.raises(CannotOpen):
             await PostgresStore(url).open()
     assert (schema_of(url), execute(url, tell)) == before

@@ -219,7 +219,11 @@ async def test_who_waits_takes_a_handful_of_statements(kind: str, store: Postgre
     await commit(store, create("w", target="poll://any@g"), acquire("w"), *made)
     [connection] = idle_connections(store)
     asked: list[str] = []
-    connection.add_query_logger(lambda query: asked.append(query.query))
+
+    def note(query: Any) -> None:
+        asked.append(query.query)
+
+    connection.add_query_logger(note)
     for wait in (
         [register(f"p{n}", "w") if kind == "callbacks" else listen(f"p{n}", HERE) for n in range(500)],
         [settle(f"p{n}") for n in range(500)],  # each is discharged

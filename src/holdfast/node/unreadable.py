@@ -19,8 +19,6 @@ unreadable_max: Final = 10_000
 nothing: Final[frozenset[RequestData]] = frozenset()
 
 Unread = tuple[RequestData, CorruptRecord]  # what could not be carried out, and why
-
-
 Key = TypeVar("Key")
 
 

@@ -48,8 +48,10 @@ def look(connection: Any, engine: str) -> int:
     tables = {name for (name,) in found}
     if not tables:
         return 0
-    versions = connection.execute("SELECT version FROM schema_version").fetchall() if tables >= _ours else []
-    if len(versions) != 1 or type(versions[0][0]) is not int or versions[0][0] < 1:
+    versions: list[Any] = []
+    if tables >= _ours:
+        versions = connection.execute("SELECT version FROM schema_version").fetchall()
+    if len(versions) != 1 or not isinstance(versions[0][0], int) or versions[0][0] < 1:
         raise NotAStore(
             "The file is a database of something else: it has tables, and they are not ours. "
             f"Check the path; the file was not touched. [{NotAStore.code}]"
