@@ -9,6 +9,7 @@ from holdfast.protocol.requests import (
     KINDS,
     PromiseCreate,
     PromiseGet,
+    PromiseRegisterCallback,
     PromiseRegisterListener,
     PromiseSettle,
     Request,
@@ -42,6 +43,10 @@ def settle(promise_id: str, data: str = "") -> Request:
 
 def listen(promise_id: str, address: str) -> Request:
     return ask(PromiseRegisterListener(promise_id, address))
+
+
+def register(awaited: str, awaiter: str) -> Request:
+    return ask(PromiseRegisterCallback(awaited, awaiter))
 
 
 def acquire(task_id: str, version: int = 0, pid: str = "p", ttl: int = 60_000) -> Request:

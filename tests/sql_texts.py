@@ -22,6 +22,10 @@ SQL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 PUT_IN: dict[str, set[str]] = {
+    "interface.py": {
+        "key",
+        "kind",
+    },
     "postgres_parts.py": {
         "kind.part",
     },

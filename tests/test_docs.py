@@ -54,7 +54,7 @@ def error_classes() -> list[type[HoldfastError]]:
     while waiting:
         cls = waiting.pop()
         waiting += cls.__subclasses__()
-        if "code" in vars(cls) and cls.__module__.startswith("holdfast."):
+        if "code" in vars(cls) and cls.__module__.startswith("holdfast.") and cls not in found:
             found.append(cls)
     return found
 

@@ -251,3 +251,20 @@ async def test_what_a_commit_of_unknown_outcome_has_made_due_is_carried_out(
         [message] = await asyncio.wait_for(mailbox.receive(), 10)
         assert isinstance(message, Execute)
         assert message.task.id == "a"
+
+
+async def test_a_node_whose_messages_cannot_be_delivered_goes_on_and_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(messages: Any) -> None:
+        raise ValueError("no such address")
+
+    store = GatedStore()
+    node = await opened(store)
+    store.gate.set()
+    monkeypatch.setattr(node.office, "deliver", fail)
+    for name in ("a", "b"):
+        [reply] = await node.request([create(name, target="poll://any@g")])
+        assert reply.status == 200
+    async with asyncio.timeout(10):
+        await finished(node, store)

@@ -148,3 +148,14 @@ async def test_pushed_messages_wait_until_somebody_can_push(office: PostOffice) 
     office.set_push(pushed.append)
     office.deliver([execute("2", "https://worker.test/run")])
     assert ids(pushed) == ["1", "2"]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_message_that_cannot_be_delivered_does_not_hinder_the_others(
+    office: PostOffice, paused: bool
+) -> None:
+    if paused:
+        office.pause()
+    office.deliver([execute("1"), execute("lost", "nonsense"), execute("2")])
+    office.resume()
+    assert ids(office.connect("g", "a").take()) == ["1", "2"]

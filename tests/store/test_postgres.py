@@ -24,8 +24,8 @@ from holdfast.store.postgres_migrate import migrate
 from holdfast.store.postgres_transaction import RunAgain
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
-from tests.requests import FAR, acquire, ask, create, get, listen, promise_of, settle
-from tests.store.test_sqlite import OLD_ROWS
+from tests.requests import FAR, acquire, ask, create, get, listen, promise_of, register, settle
+from tests.store.test_sqlite import HERE, OLD_ROWS
 
 
 async def opened(url: str, **options: Any) -> PostgresStore:
@@ -211,6 +211,26 @@ async def test_a_group_takes_a_handful_of_statements_whatever_its_size(
     asked.clear()
     await commit(store, ask(TaskClaim(["g"], size, "p", 1_000)))
     assert len(asked) <= 5, asked
+
+
+@pytest.mark.parametrize("kind", ["callbacks", "listeners"])
+async def test_who_waits_takes_a_handful_of_statements(kind: str, store: PostgresStore) -> None:
+    made = [create(f"p{n}") for n in range(500)]
+    await commit(store, create("w", target="poll://any@g"), acquire("w"), *made)
+    [connection] = idle_connections(store)
+    asked: list[str] = []
+
+    def note(query: Any) -> None:
+        asked.append(query.query)
+
+    connection.add_query_logger(note)
+    for wait in (
+        [register(f"p{n}", "w") if kind == "callbacks" else listen(f"p{n}", HERE) for n in range(500)],
+        [settle(f"p{n}") for n in range(500)],  # each is discharged
+    ):
+        asked.clear()
+        assert {reply.status for reply in (await commit(store, *wait)).replies} == {200}
+        assert len(asked) <= 8, asked
 
 
 async def test_a_tag_longer_than_an_index_allows_is_found_again(store: PostgresStore, url: str) -> None:

@@ -1,9 +1,11 @@
 """The SQLite file: private, durable, checked, set-based, and never slower because it is full."""
 
 import asyncio
+import re
 import sqlite3
 import stat
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,16 @@ import pytest
 
 from holdfast.engine import Rules
 from holdfast.node import Node
-from holdfast.node.group import Moment, Outcome, run_group
-from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.node.clock import wall_clock
+from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.protocol.requests import Request, ScheduleCreate, ScheduleGet, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
-from holdfast.store.interface import CorruptRecord, NewerSchema, NotAStore
+from holdfast.store.interface import NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.sqlite import SqliteFile, SqliteStore
-from tests.requests import acquire, ask, create, get, settle
+from tests.requests import acquire, ask, create, get, listen, register, settle
+
+HERE = "poll://uni@g/me"
 
 # As the first version wrote them: a promise with a task that nobody has taken.
 OLD_ROWS = """
@@ -107,6 +112,28 @@ def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: i
     file.close()
 
 
+@pytest.mark.parametrize("kind", ["callbacks", "listeners"])
+def test_who_waits_takes_far_fewer_statements_than_rows(path: Path, kind: str) -> None:
+    statements: list[str] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        connection = sqlite.connect(name)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    file = opened(path, connect=connect)
+    commit(file, create("w", target="poll://any@g"), acquire("w"), *(create(f"p{n}") for n in range(500)))
+    for wait in (
+        [register(f"p{n}", "w") if kind == "callbacks" else listen(f"p{n}", HERE) for n in range(500)],
+        [settle(f"p{n}") for n in range(500)],  # each is discharged
+    ):
+        statements.clear()
+        assert {reply.status for reply in commit(file, *wait).replies} == {200}
+        assert sum(kind in statement for statement in statements) <= 12, "those of this table"
+        assert len(statements) <= 50
+    file.close()
+
+
 def test_a_failed_transaction_leaves_no_trace(path: Path) -> None:
     file = opened(path)
 
@@ -125,10 +152,14 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     raw = sqlite3.connect(path)
     raw.execute("UPDATE schema_version SET version = 9999")
     raw.commit()
-    with pytest.raises(NewerSchema, match="9999"):
-        SqliteFile(path).open()
-    assert raw.execute("SELECT version FROM schema_version").fetchone() == (9999,)
+    copy = path.with_name("copy.db")
+    raw.execute("VACUUM INTO ?", (str(copy),))
     raw.close()
+    for each in (path, copy):
+        before = fingerprint(path.parent)
+        with pytest.raises(NewerSchema, match="9999"):
+            SqliteFile(each).open()
+        assert fingerprint(path.parent) == before
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
@@ -137,14 +168,36 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
         SqliteFile(path).open()
 
 
-def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Every file, byte for byte."""
+    return {found.name: sha256(found.read_bytes()).hexdigest() for found in folder.iterdir()}
+
+
+RECORDS = "CREATE TABLE promises (id); CREATE TABLE tasks (id); CREATE TABLE clock (now);"
+VERSION = "CREATE TABLE schema_version (version);"
+FOREIGN = {
+    "without a table of that name": "CREATE TABLE customers (name)",
+    "in WAL mode": "PRAGMA journal_mode=WAL; CREATE TABLE customers (name)",
+    "with other columns": "CREATE TABLE schema_version (a, version); INSERT INTO schema_version VALUES (1,2)",
+    "with our version": f"{VERSION} INSERT INTO schema_version VALUES (3)",
+    "with a newer version": f"{VERSION} INSERT INTO schema_version VALUES (9999)",
+    "with no version": f"{RECORDS} {VERSION}",
+    "with two versions": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (1), (2)",
+    "with a version of words": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES ('1.2')",
+    "with a version below zero": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (-5)",
+    "with a version that is none": f"{RECORDS} {VERSION} INSERT INTO schema_version VALUES (0)",
+}
+
+
+@pytest.mark.parametrize("made", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_database_of_something_else_is_refused_and_left_alone(path: Path, made: str) -> None:
     raw = sqlite3.connect(path)
-    raw.execute("CREATE TABLE customers (name TEXT)")
-    raw.commit()
-    with pytest.raises(NotAStore, match="something else"):
-        SqliteFile(path).open()
-    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+    raw.executescript(made)
     raw.close()
+    before = fingerprint(path.parent)
+    with pytest.raises(NotAStore, match=r"something else.*not touched.*HF2003"):
+        SqliteFile(path).open()
+    assert fingerprint(path.parent) == before
 
 
 def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
@@ -205,22 +258,63 @@ CORRUPTIONS = {
     "a task held by nobody": "UPDATE tasks SET state = 'acquired'",
     "a task in no state": "UPDATE tasks SET state = 'lost'",
     "a version that is no number": "UPDATE tasks SET version = 'two'",
+    "a version below zero": "UPDATE tasks SET version = -3",
+    "a task for nobody": "UPDATE tasks SET target = 'nonsense'",
+    "a task in no dialect": "UPDATE tasks SET dialect = 'Z'",
+    "a deadline that is no instant": "UPDATE promises SET timeout_at = 'soon'",
+    "a deadline between two instants": "UPDATE promises SET timeout_at = 1.5",
+    "created at no instant": "UPDATE promises SET created_at = 'x'",
+    "settled at no instant": "UPDATE promises SET state = 'resolved', settled_at = 'x'",
+    "a key that is no text": "UPDATE promises SET ikc = x'05'",
+    "a second key that is no text": "UPDATE promises SET iku = x'05'",
+    "a listener at no address": "UPDATE listeners SET address = 'nonsense'",
+    "a listener in no dialect": "UPDATE listeners SET dialect = 'Z'",
+    "an unknown overlap": "UPDATE schedules SET overlap = 'bogus'",
+    "a run at no instant": "UPDATE schedules SET next_run_at = 'soon'",
+    "a last run at no instant": "UPDATE schedules SET last_run_at = 'x'",
+    "a schedule without a rhythm": "UPDATE schedules SET cron = 'zz'",
+    "a schedule in no dialect": "UPDATE schedules SET dialect = 'Z'",
+    "a schedule of no promise": "UPDATE schedules SET promise_id = x'00ff'",
+    "tags of a schedule of the wrong kind": "UPDATE schedules SET promise_tags = '7'",
+    "catching up on no number": "UPDATE schedules SET catch_up = 'many'",
 }
 
 
 @pytest.mark.parametrize("harm", CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
 def test_what_cannot_have_been_written_is_an_error_that_names_it(path: Path, harm: str) -> None:
     file = opened(path)
-    commit(file, create("the-one", target="poll://any@g"))
+    every_minute = ScheduleCreate("the-one", "* * * * *", "x", 1)
+    commit(file, create("the-one", target="poll://any@g"), listen("the-one", HERE), ask(every_minute))
     file.close()
     raw = sqlite3.connect(path)
     raw.execute(harm)
     raw.commit()
     raw.close()
     again = opened(path)
-    with pytest.raises(CorruptRecord, match="the-one"):
-        commit(again, get("the-one"))
+    request = settle("the-one")
+    if "schedules" in harm:
+        request = ask(ScheduleGet("the-one"))
+    [reply] = commit(again, request).replies
+    assert reply.status == 500
+    assert re.search(r"the-one.*HF2002", str(reply.data))
+    again.run(lambda: run_sweep(Moment(2**50, Rules(), debug=False)))
     again.close()
+
+
+@pytest.mark.parametrize(
+    "table", ["promises SET timeout_at", "tasks SET due_at", "schedules SET next_run_at"]
+)
+async def test_an_instant_that_is_none_hides_no_other(path: Path, table: str) -> None:
+    async with Node(SqliteStore(path), sweeps=False) as node:
+        made = [create("bad", target="poll://any@g"), ask(ScheduleCreate("bad", "0 0 1 1 *", "x", 1))]
+        await node.request([*made, create("good", wall_clock() + 500), listen("good", HERE)])
+    raw = sqlite3.connect(path)
+    raw.execute(f"UPDATE {table} = 'soon' WHERE id = 'bad'")
+    raw.commit()
+    raw.close()
+    async with Node(SqliteStore(path)) as node:
+        [message] = await asyncio.wait_for(node.connect("g", "me").receive(), 20)
+        assert message.promise.id == "good"  # type: ignore[union-attr]
 
 
 def plan(path: Path, statement: str) -> str:

@@ -153,6 +153,7 @@ class ClaimPlan:
         self._done = False
         self._granted: set[str] = set()
         self._expired: set[str] = set()
+        self._unread: set[str] = set()
         self.chosen: list[str] = []  # what to grant, and what to expire on the way
         self.gates: dict[str, Gate] = {}
         for group in self._groups:
@@ -179,7 +180,7 @@ class ClaimPlan:
         if not groups:
             return None
         self._rounds += 1
-        self._limit = self._count + len(self._expired)
+        self._limit = self._count + len(self._expired) + len(self._unread)
         without = {
             group: tuple(sorted(gate.saturated))
             for group, gate in self.gates.items()
@@ -189,13 +190,14 @@ class ClaimPlan:
             groups, self._now, self._limit, ceiling=self._ceiling, without=without, scope=self._scope
         )
 
-    def consider(self, found: list[str], ws: WorkingSet) -> None:
-        """Of these, in this order, choose what there is room for. Their records are loaded."""
-        passed_over = False
+    def consider(self, found: list[str], ws: WorkingSet, unread: set[str]) -> None:
+        """Of these, in this order, choose what there is room for. All but the unread are loaded."""
+        passed_over = not unread <= self._unread
+        self._unread |= unread
         for task_id in found:
             if len(self._granted) == self._count:
                 break
-            if task_id in self._granted or task_id in self._expired:
+            if task_id in self._granted or task_id in self._expired or task_id in self._unread:
                 continue
             task = ws.task(task_id)
             if task is None or task.state != "pending" or task.parked:

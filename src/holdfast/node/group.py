@@ -2,11 +2,13 @@
 
 Both are generators of store steps, so they run unchanged on every store. One load serves the group;
 each request is applied in the order of arrival; one save ends it. A request that asks for something the
-load did not bring is applied again after a further load.
+load did not bring is applied again after a further load. So a record that cannot be read, which makes the one
+load fail, is met again only by whoever needs it, and he alone is refused.
 """
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -36,6 +38,7 @@ from holdfast.engine.scans import (
     TaskScan,
     TreeScan,
 )
+from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol.errors import DebugDisabled, InternalFault
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
@@ -54,12 +57,13 @@ from holdfast.protocol.requests import (
     QueueSearch,
     QueueSet,
     Request,
+    RequestData,
     TaskClaim,
     TaskFence,
     TaskFulfill,
 )
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Find, FindDue, Load, LoadAll, Now, Save, Work
+from holdfast.store.interface import CorruptRecord, Find, FindDue, Load, LoadAll, Now, Save, Work
 
 log = logging.getLogger("holdfast.node")
 
@@ -79,6 +83,7 @@ class Outcome(Struct, frozen=True):
     next_due: Millis | None
     now: Millis
     is_due_new: bool = True  # `next_due` is of something that this commit has written
+    unread: Sequence[Unread] = ()
 
 
 class Moment(Struct, frozen=True):
@@ -88,18 +93,19 @@ class Moment(Struct, frozen=True):
     rules: Rules
     debug: bool
     waiting: Sequence[Message] = ()
+    left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
 
 
 def run_group(requests: Sequence[Request], moment: Moment) -> Work[Outcome]:
     commit = _Commit(moment)
     replies: list[Reply] = []
-    yield Load(commit.ws, footprint(requests))
+    with suppress(CorruptRecord):
+        yield Load(commit.ws, footprint(requests))
     yield from commit.look_at_the_clock()
     for request in requests:
         reply = commit.try_at_once(request)
         if reply is None:
-            run = commit.debug if isinstance(request.data, debug_kinds) else commit.carry_out
-            reply = yield from run(request, commit.instant_of(request))
+            reply = yield from commit.answer(request, commit.instant_of(request))
         replies.append(reply)
     yield from commit.save()
     return commit.outcome(replies)
@@ -110,14 +116,18 @@ def run_sweep(moment: Moment) -> Work[Outcome]:
     commit = _Commit(moment)
     yield from commit.look_at_the_clock()
     due: Due = yield FindDue(commit.now, sweep_limit)
-    healthy = yield from commit.sweep(due, commit.now)
+    replies = yield from commit.sweep(due, commit.now)
     yield from commit.save()
     written_due = commit.next_due
     commit.note_due(due.next_at)
     is_due_new = written_due is not None and commit.next_due == written_due
-    if not healthy and commit.next_due is not None:
+    carried_out = sum(reply.status == 200 for reply in replies)
+    is_stuck = not carried_out and not due.is_empty
+    if (is_stuck or carried_out + len(commit.unread) < len(replies)) and commit.next_due is not None:
         # Something due cannot be carried out. Keep trying, but do not spin on it.
         commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
+    if commit.unread or moment.left_out:
+        commit.note_due(commit.now + unreadable_rest_ms)
     return replace(commit.outcome([]), is_due_new=is_due_new)
 
 
@@ -130,6 +140,7 @@ class _Commit:
         self.waiting = {message.key: message for message in moment.waiting}
         self.next_due: Millis | None = None
         self.now = moment.reading
+        self.unread: list[Unread] = []
 
     def look_at_the_clock(self) -> Work[None]:
         """Once, after the first load and before anything is decided: a commit has one instant."""
@@ -140,7 +151,7 @@ class _Commit:
         return request.debug_time if self.moment.debug and request.debug_time is not None else self.now
 
     def outcome(self, replies: list[Reply]) -> Outcome:
-        return Outcome(replies, self.ws.messages, self.next_due, self.now)
+        return Outcome(replies, self.ws.messages, self.next_due, self.now, unread=self.unread)
 
     def note_due(self, instant: Millis | None) -> None:
         if instant is not None and (self.next_due is None or instant < self.next_due):
@@ -159,6 +170,14 @@ class _Commit:
             return apply(request, self.ws, self.instant_of(request))
         except Exception:  # it was undone; the long way loads what is missing, or says what is wrong
             return None
+
+    def answer(self, request: Request, now: Millis) -> Work[Reply]:
+        run = self.debug if isinstance(request.data, debug_kinds) else self.carry_out
+        try:
+            return (yield from run(request, now))
+        except CorruptRecord as error:
+            self.unread.append((request.data, error))
+            return refuse(error.as_seen_within(request.scope))
 
     def carry_out(self, request: Request, now: Millis) -> Work[Reply]:
         ws = self.ws
@@ -195,10 +214,24 @@ class _Commit:
             plan.count((yield Find(plan.held_scan)))
         while (scan := plan.next_scan()) is not None:
             found: list[str] = yield Find(scan)
-            yield Load(ws, Footprint(branches_of=set(found)))
-            plan.consider(found, ws)
+            unread = yield from self._load_claimable(data, found)
+            plan.consider(found, ws, unread)
         if plan.expired:
             yield Load(ws, Footprint(obligations=set(plan.expired)))
+
+    def _load_claimable(self, data: TaskClaim, found: Sequence[str]) -> Work[set[str]]:
+        """Answers with what cannot be read: one such task must not keep all others from being claimed."""
+        unread: set[str] = set()
+        try:
+            yield Load(self.ws, Footprint(branches_of=set(found)))
+        except CorruptRecord:
+            for task_id in found:
+                try:
+                    yield Load(self.ws, Footprint(branches_of={task_id}))
+                except CorruptRecord as error:
+                    self.unread.append((data, error))
+                    unread.add(task_id)
+        return unread
 
     def _count_queues(self, data: QueueGet | QueueSet | QueuePause | QueueSearch) -> Work[None]:
         yield from self.save()
@@ -208,19 +241,19 @@ class _Commit:
             name: (pending, delayed, claimed, running) for name, pending, delayed, claimed, running in rows
         }
 
-    def sweep(self, due: Due, now: Millis) -> Work[bool]:
-        requests = sweep_requests(due)
-        yield Load(self.ws, footprint(requests))
-        ending = {
-            task_id for task_id in due.tasks if (task := self.ws.tasks[task_id]) and task.job is not None
-        }
-        if ending:  # many of these may end now, and then whoever waits for them is needed
-            yield Load(self.ws, Footprint(obligations=ending))
-        healthy = True
+    def sweep(self, due: Due, now: Millis) -> Work[list[Reply]]:
+        requests = [each for each in sweep_requests(due) if each.data not in self.moment.left_out]
+        with suppress(CorruptRecord):
+            yield Load(self.ws, footprint(requests))
+            tasks = map(self.ws.tasks.get, due.tasks)
+            ending = {task.id for task in tasks if task is not None and task.job is not None}
+            if ending:  # many of these may end now, and then whoever waits for them is needed
+                yield Load(self.ws, Footprint(obligations=ending))
+        replies: list[Reply] = []
         for request in requests:
-            reply = yield from self.carry_out(request, now)
-            healthy = healthy and reply.status == 200
-        return healthy
+            reply = yield from self.answer(request, now)
+            replies.append(reply)
+        return replies
 
     def debug(self, request: Request, now: Millis) -> Work[Reply]:
         if not self.moment.debug:
@@ -252,8 +285,8 @@ class _Commit:
                 done.update(ids)
                 none: list[str] = []
                 only = {"promises": none, "tasks": none, "schedules": none, kind: ids}
-                well = yield from self.sweep(Due(**only, next_at=None), time)
-                healthy = healthy and well
+                replies = yield from self.sweep(Due(**only, next_at=None), time)
+                healthy = healthy and all(reply.status == 200 for reply in replies)
         return healthy
 
 

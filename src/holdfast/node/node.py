@@ -27,6 +27,7 @@ from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
 from holdfast.node.retention import Progress, collect_page
+from holdfast.node.unreadable import Unreadable
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise
@@ -76,6 +77,7 @@ class Node:
         self._awake = False
         self._impatience: asyncio.TimerHandle | None = None
         self._sweeping = False
+        self._unreadable = Unreadable()
         self._stopping = False
         bus = None if debug else store.bus
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
@@ -320,6 +322,7 @@ class Node:
         if error is None:
             outcome = done.result()
             self.stats.sweeps += 1
+            self._unreadable.leave_out(outcome.unread, outcome.now)
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             now = self._clock.now()
@@ -328,11 +331,17 @@ class Node:
 
     def _moment(self, requests: Sequence[Request]) -> Moment:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
-        return Moment(self._clock.now(), self._rules, self._debug, self.office.waiting if looks else ())
+        now = self._clock.now()
+        waiting = self.office.waiting if looks else ()
+        return Moment(now, self._rules, self._debug, waiting, self._unreadable.left_out(now))
 
     def _after_commit(self, outcome: Outcome) -> None:
+        self._unreadable.note(outcome.unread, outcome.now)
         if outcome.messages:
-            self.office.deliver(outcome.messages)
+            try:
+                self.office.deliver(outcome.messages)
+            except Exception:  # they are invitations; what is next must not wait for them
+                log.exception("messages could not be delivered")
         if outcome.next_due is not None and self._is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
             if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it

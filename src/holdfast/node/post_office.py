@@ -11,12 +11,15 @@
 """
 
 import asyncio
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.protocol.address import Poll, Push, parse_address
 from holdfast.protocol.messages import Message
+
+log = logging.getLogger("holdfast.node")
 
 waiting_max: Final = 10_000
 mailbox_capacity: Final = 100
@@ -121,8 +124,18 @@ class PostOffice:
             self.hold(message)
 
     def hand_over(self, messages: Iterable[Message]) -> list[Message]:
-        """Give messages to whoever can take them now; answers with those that nobody can."""
-        return [message for message in messages if not self._hand_over_one(message)]
+        """Give messages to whoever can take them now; answers with those that nobody can.
+
+        One that cannot be delivered at all is dropped: rule 1 makes up for it, and the others go on.
+        """
+        left: list[Message] = []
+        for message in messages:
+            try:
+                if not self._hand_over_one(message):
+                    left.append(message)
+            except Exception:
+                log.exception("a message is dropped", extra={"address": message.address})
+        return left
 
     def hold(self, message: Message) -> None:
         self._hold(_line(parse_address(message.address)), message)
@@ -170,9 +183,9 @@ class PostOffice:
             del self._mailboxes[mailbox.group]
 
     def _hand_over_one(self, message: Message) -> bool:
+        address = parse_address(message.address)
         if self.is_paused:
             return False
-        address = parse_address(message.address)
         if isinstance(address, Push):
             if self._push is not None:
                 self._push(message)

@@ -5,6 +5,7 @@ transaction.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
 from holdfast.engine.view import is_open, see_promise
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise, TaskRef
-from holdfast.store.interface import Backlog, CountBacklog, Find, Load, Now, Work
+from holdfast.store.interface import Backlog, CorruptRecord, CountBacklog, Find, Load, Now, Work
 
 backlog_groups_max: Final = 100
 
@@ -34,8 +35,8 @@ def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
     """The execute messages of pending tasks that wait for a worker of a group, best first."""
     found: list[str] = yield Find(ClaimScan((group,), now, limit, view=True))
     ws = WorkingSet(Rules())
-    yield Load(ws, Footprint(views=set(found)))
-    tasks = (ws.task(task_id) for task_id in found)
+    readable = yield from load_readable(ws, found)
+    tasks = (ws.task(task_id) for task_id in readable)
     return [
         Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None)
         for task in tasks
@@ -43,11 +44,24 @@ def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
     ]
 
 
+def load_readable(ws: WorkingSet, ids: Sequence[str]) -> Work[Sequence[str]]:
+    """Look at these; answers with those that can be read, which are all but always all."""
+    with suppress(CorruptRecord):
+        yield Load(ws, Footprint(views=set(ids)))
+        return ids
+    readable: list[str] = []
+    for promise_id in ids:
+        with suppress(CorruptRecord):
+            yield Load(ws, Footprint(views={promise_id}))
+            readable.append(promise_id)
+    return readable
+
+
 def read_promises(promise_ids: Sequence[str], now: Millis) -> Work[list[Promise]]:
     ws = WorkingSet(Rules())
-    yield Load(ws, Footprint(views=set(promise_ids)))
+    readable = yield from load_readable(ws, promise_ids)
     now = yield Now(now)
-    found = (ws.promise(promise_id) for promise_id in promise_ids)
+    found = (ws.promise(promise_id) for promise_id in readable)
     return [see_promise(promise, ws, now) for promise in found if promise is not None]
 
 

@@ -10,6 +10,7 @@ One pass walks all promises in the order of their ids, a page to a transaction. 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -18,9 +19,10 @@ from msgspec.structs import replace
 from holdfast.engine import Footprint, Rules, WorkingSet
 from holdfast.engine.retention import are_owed, is_over, may_go, order_of_leaving, owner_of, unsettled
 from holdfast.engine.scans import Page, PromiseScan, TreeScan
+from holdfast.node.reads import load_readable
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Millis, Promise
-from holdfast.store.interface import Find, Load, Now, Save, Work
+from holdfast.store.interface import CorruptRecord, Find, Load, Now, Save, Work
 
 page_promises: Final = 200
 forgotten_max: Final = 1_000  # in one transaction
@@ -46,9 +48,11 @@ def collect_page(
     now: Millis = yield Now(reading)
     pass_ = _Pass(progress, now - older_than_ms, now, dry_run)
     ids: list[str] = yield Find(PromiseScan(Page(progress.after or "", "", page_promises), now, (), {}))
-    yield Load(pass_.seen, Footprint(views=set(ids)))
+    readable = set((yield from load_readable(pass_.seen, ids)))
     for promise_id in ids:
-        whole = yield from pass_.judge(promise_id)
+        whole = True
+        with suppress(CorruptRecord):  # the tree that it belongs to stays
+            whole = promise_id not in readable or (yield from pass_.judge(promise_id))
         if not whole:  # the rest of this tree is for the next transaction, which begins with it
             return pass_.progress
         pass_.progress = replace(pass_.progress, after=promise_id, looked=pass_.progress.looked + 1)

@@ -4,14 +4,15 @@ Frozen: a transition makes a new record. Fields that may be absent are left out 
 null. `Task` carries more than a client may see; `TaskView` is its public face.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.jobs import Job, JobView
 
 Millis = int
+Count = Annotated[int, Meta(ge=0)]
 
 PromiseState = Literal["pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"]
 Settlement = Literal["resolved", "rejected", "rejected_canceled"]
@@ -55,14 +56,14 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
 
     id: str
     state: TaskState
-    version: int
+    version: Count
     target: str
     dialect: Dialect
     timer: bool
     priority: int
     timeout_at: Millis
     created_at: Millis
-    resumes: int = 0
+    resumes: Count = 0
     due_at: Millis | None = None
     parked: bool = False
     pid: str | None = None
@@ -71,8 +72,8 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     woken_by: str | None = None
     acquired_at: Millis | None = None
     started_at: Millis | None = None
-    bounces: int = 0
-    retries: int = 0
+    bounces: Count = 0
+    retries: Count = 0
     error: str | None = None
     job: Job | None = None
 

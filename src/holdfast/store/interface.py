@@ -3,6 +3,9 @@
 Work is a generator that yields steps and receives their results, so the same work runs on a store that
 answers at once in a thread of its own and on one that must be awaited. A transaction is all or nothing, and
 `transact` returns only after it is durable.
+
+A record that cannot be read is the work's to judge: `CorruptRecord` is raised where it asked for it, and it
+may go on with the rest. Every other error ends the transaction.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -12,7 +15,8 @@ from msgspec import Struct
 
 from holdfast.engine import Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.errors import HoldfastError, Refusal
+from holdfast.protocol.ids import is_covered
 from holdfast.protocol.records import Millis
 
 
@@ -141,13 +145,18 @@ class SyncStore(Protocol):
 def drive(work: Work[Result], perform: Callable[[Step], Any]) -> Result:
     """Run work to its end, each step answered by `perform`."""
     answer: Any = None
+    unread: CorruptRecord | None = None
     while True:
         try:
-            step = work.send(answer)
+            step = work.send(answer) if unread is None else work.throw(unread)
         except StopIteration as done:
             result: Result = done.value
             return result
-        answer = perform(step)
+        unread = None
+        try:
+            answer = perform(step)
+        except CorruptRecord as error:
+            unread = error
 
 
 class StoreError(HoldfastError):
@@ -162,10 +171,25 @@ class NewerSchema(StoreError):
     code = "HF2001"
 
 
-class CorruptRecord(StoreError):
-    """What was read is not what can have been written."""
+class CorruptRecord(StoreError, Refusal):
+    """What was read is not what can have been written. `why` is for the log."""
 
     code = "HF2002"
+    status = 500
+    hint = "Nothing was changed. Restore it from a backup; the log says what is wrong with it."
+
+    def __init__(self, kind: str, key: str, why: str) -> None:
+        super().__init__(f"The {kind} {key!r} cannot be read")
+        self.key = key
+        self.why = why
+
+    def as_seen_within(self, scope: str | None) -> Refusal:
+        """The same for a caller who may know of no id outside of a prefix."""
+        if scope is None or is_covered(self.key, scope):
+            return self
+        unnamed = CorruptRecord("", self.key, self.why)
+        unnamed.what = "A record that this needs cannot be read"
+        return unnamed
 
 
 class CannotOpen(StoreError):

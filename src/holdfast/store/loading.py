@@ -103,11 +103,13 @@ def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: boo
 
 
 def fill_record(ws: WorkingSet, row: Any) -> None:
-    ws.fill_promise(rows.read_promise(row))
+    """Both or none: what cannot be read must not look as if it were loaded."""
+    promise = rows.read_promise(row)
     if row[_task_at] is not None:
         ws.fill_task(rows.read_task(row[_task_at:]))
     else:
         ws.tasks.setdefault(row[0], None)
+    ws.fill_promise(promise)
 
 
 def _strike(ws: WorkingSet, owing: set[str], promise_id: str) -> None:
@@ -120,11 +122,11 @@ def load_obligations(ws: WorkingSet, owing: set[str]) -> Loading:
     awaiters: dict[str, list[str]] = {promise_id: [] for promise_id in owing}
     listeners: dict[str, list[Listener]] = {promise_id: [] for promise_id in owing}
     found = yield Fetch("obligations", owing)
-    for promise_id, awaiter, address, dialect in found:
-        if awaiter is not None:
-            awaiters[promise_id].append(awaiter)
+    for row in found:
+        if row[1] is not None:
+            awaiters[row[0]].append(row[1])
         else:
-            listeners[promise_id].append(Listener(address, dialect))
+            listeners[row[0]].append(rows.read_listener(row))
     for promise_id in owing:
         ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
     waiting = {awaiter for ids in awaiters.values() for awaiter in ids}

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import Bus, Result, StoreError, Work
+from holdfast.store.interface import Bus, CorruptRecord, Result, StoreError, Work
 from holdfast.store.postgres_bus import PostgresBus
 from holdfast.store.postgres_connection import (
     Connector,
@@ -172,10 +172,15 @@ class PostgresStore:
 async def drive_awaiting(work: Work[Result], transaction: Transaction) -> Result:
     """Run work to its end, each step awaited."""
     answer: Any = None
+    unread: CorruptRecord | None = None
     while True:
         try:
-            step = work.send(answer)
+            step = work.send(answer) if unread is None else work.throw(unread)
         except StopIteration as done:
             result: Result = done.value
             return result
-        answer = await transaction.perform(step)
+        unread = None
+        try:
+            answer = await transaction.perform(step)
+        except CorruptRecord as error:
+            unread = error

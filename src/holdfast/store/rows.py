@@ -6,16 +6,27 @@ names it, never a guess.
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final, overload
+from typing import Any, Final, cast, get_args, overload
 
 import msgspec
 from msgspec.structs import astuple, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.address import claim_group, parse_address, poll_group
+from holdfast.protocol.cron import check_cron
+from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Queue
-from holdfast.protocol.records import NOTHING, Promise, Schedule, ScheduleEntry, Task, Value
+from holdfast.protocol.records import (
+    NOTHING,
+    Listener,
+    Promise,
+    PromiseState,
+    Schedule,
+    ScheduleEntry,
+    Task,
+    Value,
+)
 from holdfast.store.interface import CorruptRecord
 
 Row = Sequence[Any]
@@ -36,9 +47,8 @@ _decode_value: Final = msgspec.json.Decoder(Value).decode
 _decode_job: Final = msgspec.json.Decoder(Job).decode
 _decode_queue: Final = msgspec.json.Decoder(Queue).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
-_promise_states: Final = frozenset(
-    {"pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"}
-)
+_promise_states: Final = frozenset(get_args(PromiseState))
+_dialects: Final = frozenset(get_args(Dialect))
 
 
 @overload
@@ -95,7 +105,7 @@ def _origin_key(promise_id: str, origin: str | None) -> str | None:
 
 
 def read_promise(row: Row) -> Promise:
-    state, settled_at = row[1], row[7]
+    state, timeout_at, created_at, settled_at, ikc, iku = row[1], row[5], row[6], row[7], row[8], row[9]
     try:
         promise = Promise(
             row[0],
@@ -103,16 +113,24 @@ def read_promise(row: Row) -> Promise:
             _read_value(row[2]),
             _read_value(row[3]),
             {} if row[4] == "{}" else _decode_tags(row[4]),
-            row[5],
-            row[6],
+            timeout_at,
+            created_at,
             settled_at,
-            row[8],
-            row[9],
+            ikc,
+            iku,
         )
     except (msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise CorruptRecord(f"promise {row[0]!r} cannot be read: {error}") from error
-    if state not in _promise_states or (state == "pending") != (settled_at is None):
-        raise CorruptRecord(f"promise {row[0]!r} is stored as {state!r}, settled at {settled_at!r}")
+        raise CorruptRecord("promise", row[0], str(error)) from error
+    if (
+        state not in _promise_states
+        or (settled_at is not None if state == "pending" else type(settled_at) is not int)
+        or type(timeout_at) is not int
+        or type(created_at) is not int
+        or (ikc is not None and type(ikc) is not str)
+        or (iku is not None and type(iku) is not str)
+    ):
+        kept = (state, timeout_at, created_at, settled_at, ikc, iku)  # no payload: this goes to the log
+        raise CorruptRecord("promise", row[0], f"stored with {kept!r}")
     return promise
 
 
@@ -130,14 +148,15 @@ def read_task(row: Row) -> Task:
         text = row[_job_at]
         if text is not None:
             task = replace(task, job=_decode_job(text))
-    except msgspec.DecodeError as error:
-        raise CorruptRecord(f"task {row[0]!r} cannot be read: {error}") from error
+        parse_address(task.target)
+    except ValueError as error:  # of msgspec too
+        raise CorruptRecord("task", row[0], str(error)) from error
     is_timed = task.state in ("pending", "acquired")
     # A job that rests halted may still expire.
     if (is_timed != (task.due_at is not None) and not (task.state == "halted" and task.job is not None)) or (
         task.state == "acquired"
     ) != (task.pid is not None):
-        raise CorruptRecord(f"task {task.id!r} is {task.state}, due at {task.due_at!r}, held by {task.pid!r}")
+        raise CorruptRecord("task", task.id, f"{task.state}, due at {task.due_at!r}, held by {task.pid!r}")
     return task
 
 
@@ -149,7 +168,7 @@ def read_queue(row: Row) -> Queue:
     try:
         return _decode_queue(row[2])
     except msgspec.DecodeError as error:
-        raise CorruptRecord(f"queue {row[0]!r} cannot be read: {error}") from error
+        raise CorruptRecord("queue", row[0], str(error)) from error
 
 
 def schedule_row(entry: ScheduleEntry) -> Row:
@@ -162,16 +181,33 @@ def schedule_row(entry: ScheduleEntry) -> Row:
 
 def read_schedule(row: Row) -> ScheduleEntry:
     try:
-        fields = dict(zip(Schedule.__struct_fields__, row, strict=False))
-        fields["promise_param"] = _decode_value(fields["promise_param"])
-        fields["promise_tags"] = _decode_tags(fields["promise_tags"])
-        return ScheduleEntry(Schedule(**fields), row[-1])
-    except (msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise CorruptRecord(f"schedule {row[0]!r} cannot be read: {error}") from error
+        fields = dict(zip(Schedule.__struct_encode_fields__, row, strict=False))
+        fields["promiseParam"] = _decode_value(fields["promiseParam"])
+        fields["promiseTags"] = _decode_tags(fields["promiseTags"])
+        entry = ScheduleEntry(msgspec.convert(fields, Schedule), _read_dialect(row[-1]))
+        check_cron(entry.schedule.cron)
+    except (TypeError, ValueError) as error:
+        raise CorruptRecord("schedule", row[0], str(error)) from error
+    return entry
+
+
+def read_listener(row: Row) -> Listener:
+    promise_id, _, address, dialect = row
+    try:
+        parse_address(address)
+        return Listener(address, _read_dialect(dialect))
+    except (TypeError, ValueError) as error:
+        raise CorruptRecord("promise", promise_id, f"it has a listener that cannot be: {error}") from error
 
 
 def _value_text(value: Value) -> str:
     return "{}" if value is NOTHING else _encode(value).decode()
+
+
+def _read_dialect(text: Any) -> Dialect:
+    if text not in _dialects:
+        raise ValueError(f"there is no dialect {text!r}")
+    return cast("Dialect", text)
 
 
 def _read_value(text: str) -> Value:

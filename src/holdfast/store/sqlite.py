@@ -38,7 +38,7 @@ from holdfast.store.interface import (
     drive,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
-from holdfast.store.migrations import migrate
+from holdfast.store.migrations import look, migrate
 from holdfast.store.scan_sql import SQLITE, find_query, within
 from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
@@ -83,6 +83,7 @@ class SqliteFile:
             raise self._not_a_store(error) from error
         try:
             connection.execute(f"PRAGMA busy_timeout={busy_ms}")
+            look(connection, "sqlite")  # before anything is changed: this lasts
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
@@ -321,7 +322,8 @@ class SqliteTransaction:
         if any(len(kind) == limit for kind in due):
             return Due(due[0], due[1], due[2], next_at=now)
         ahead = [self._query(statement, (now,))[0][0] for statement in sql.NEXT]
-        next_at = min((instant for instant in ahead if instant is not None), default=None)
+        # What is no number, here last in order, is told of when it is read.
+        next_at = min((int(instant) for instant in ahead if isinstance(instant, int | float)), default=None)
         return Due(due[0], due[1], due[2], next_at)
 
     def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
