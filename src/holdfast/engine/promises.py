@@ -205,7 +205,7 @@ def register_listener(request: Request, data: PromiseRegisterListener, ws: Worki
 
 
 def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit)
+    page, cursor = page_of(ws.found, ws.until, data.limit)
     promises = (ws.promise(promise_id) for promise_id in page)
     return Reply(
         200,

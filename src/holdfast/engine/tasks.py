@@ -386,6 +386,6 @@ def _steered_task(task_id: str, version: int | None, ws: WorkingSet, now: Millis
 
 
 def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit)
+    page, cursor = page_of(ws.found, ws.until, data.limit)
     tasks = (ws.task(task_id) for task_id in page)
     return Reply(200, TasksReply([view_task(task, now) for task in tasks if task is not None], cursor))

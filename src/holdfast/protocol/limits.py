@@ -21,6 +21,7 @@ cron_bytes_max: Final = 256
 page_size_max: Final = 1_000
 page_size: Final = 100
 schedule_page_size: Final = 10
+search_steps_max: Final = 10_000  # records that one search looks at
 preload_bytes_max: Final = 8 * 1_048_576  # of all preloads in one answer
 claim_count_max: Final = 1_000
 claim_groups_max: Final = 64
