@@ -134,8 +134,8 @@ ENGINE = (
         "a cursor is off by one",
         "pages neither skip nor repeat",
         "engine/scans.py",
-        "    return page, page[-1] if len(found) > most else None",
-        "    return page, found[most] if len(found) > most else None",
+        "    return page, page[-1] if len(found) > most else until",
+        "    return page, found[most] if len(found) > most else until",
         _conformance("promises"),
     ),
     Mutant(

@@ -34,10 +34,10 @@ def test_an_array_below_the_limit_is_answered_whole(count: int) -> None:
 
 def test_past_the_limit_only_what_may_be_repeated_is_left_out() -> None:
     kinds = ["promise.get", "promise.create", "task.claim", "task.fulfill", "task.fence", "promise.search"]
-    early = [reply("promise.get", PromisesReply([promise(0, "A" * 100)])) for _ in range(32)]
+    early = [reply("promise.get", PromisesReply([promise(0, "A" * 1_000)]))]
     answers = json.loads(encode_array([*early, *map(reply, kinds)], bytes_max=1_000))
-    assert [answer["head"]["status"] for answer in answers[:32]] == [200] * 32
-    late = {answer["kind"]: answer for answer in answers[32:]}
+    assert answers[0]["head"]["status"] == 200
+    late = {answer["kind"]: answer for answer in answers[1:]}
     assert [*late] == kinds
     assert {kind for kind in kinds if late[kind]["head"]["status"] == 200} == {
         "task.claim",
@@ -120,3 +120,55 @@ async def test_a_client_that_reads_slowly_is_not_dropped() -> None:
                 if left > 8_000_000:
                     await asyncio.sleep(0.05)
         assert server.app.metrics.slow_readers == 0
+
+
+async def test_a_few_large_answers_are_bounded_too() -> None:
+    """Every one of these is a repeat of the acquire that made the lease, and has a preload."""
+    branch = {"resonate:branch": "t"}
+    asked = [envelope("task.acquire", {"id": "t", "version": 0, "pid": "p", "ttl": 60_000}, corr_id="c")] * 32
+    async with running(Settings(port=0, store="memory:")) as server:
+        await call(
+            server.url, "promise.create", create("t", tags=branch | {"resonate:target": "poll://any@w"})
+        )
+        for number in range(10):
+            await call(
+                server.url, "promise.create", create(f"t.{number}", param={"data": large}, tags=branch)
+            )
+        answer = await post(server.url, asked)
+        assert len(answer.body) < answer_bytes_max + 10 * len(large)
+        first = answer.json[0]["data"]
+        assert [each["id"] for each in first["preload"]] == [f"t.{number}" for number in range(8)]
+        assert first["cursor"] == "t.7"
+        assert [each["head"]["status"] for each in answer.json] == [200] * 5 + [503] * 27
+
+
+def test_what_may_not_be_repeated_has_a_bound_too_and_the_first_is_always_answered() -> None:
+    page = PromisesReply([promise(0, "A" * 1_000)])
+    kinds = ["promise.search", "task.fulfill", "task.fence", "task.claim", "task.fulfill"]
+    answers = json.loads(encode_array([reply(kind, page) for kind in kinds], bytes_max=10, bytes_end=2_500))
+    assert [answer["head"]["status"] for answer in answers] == [200, 200, 200, 503, 503]
+
+
+async def test_a_submission_that_is_first_keeps_what_was_answered_and_asks_for_the_rest() -> None:
+    async with running(Settings(port=0, store="memory:")) as server, HttpClient([server.url]) as client:
+        await client.request([ask(PromiseCreate("large", FAR, Value(None, large)))])
+        answers = await client.request([ask(PromiseGet("large"))] * 100)
+        assert [each.status for each in answers] == [200] * 100
+
+
+async def test_the_preloads_of_one_answer_have_a_bound_and_a_search_goes_on_from_there() -> None:
+    branch = {"resonate:branch": "root"}
+    asked = {"groups": ["w"], "count": 2, "pid": "p", "ttl": 60_000}
+    async with running(Settings(port=0, store="memory:")) as server:
+        for name in ("a", "b"):
+            entries = branch | {"resonate:target": "poll://any@w"}
+            await call(server.url, "promise.create", create(name, tags=entries))
+        for number in range(10):
+            await call(server.url, "promise.create", create(f"t{number}", param={"data": large}, tags=branch))
+        claimed = await call(server.url, "task.claim", asked)
+        first, second = claimed["tasks"]
+        assert [each["id"] for each in first["preload"]] == ["b", *(f"t{number}" for number in range(8))]
+        assert (second["preload"], second["cursor"]) == ([], "")
+        for cursor, count in ((first["cursor"], 2), (second["cursor"], 12)):
+            rest = await call(server.url, "promise.search", {"tags": branch, "cursor": cursor})
+            assert len(rest["promises"]) == count

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from holdfast.cli.options import Subparsers, add_connection
 from holdfast.client import Client, ask, expect
@@ -47,9 +47,9 @@ class Session:
         await self.ask(data, Empty)
 
     async def pages(self, search: Search, shape: type[Page], *, every: bool) -> list[Page]:
-        """The first page of a search, or all of them."""
+        """The first page of a search that has anything on it, or all of them."""
         pages = [await self.ask(search, shape)]
-        while every and (cursor := pages[-1].cursor) is not None:
+        while (cursor := pages[-1].cursor) is not None and (every or not astuple(pages[-1])[0]):
             pages.append(await self.ask(replace(search, cursor=cursor), shape))
         return pages
 

@@ -329,6 +329,8 @@ class Lane:
             end = start + submission.packed
             share = replies[start:end]
             start = end
+            if submission is batch[0]:
+                share = share[: _answered_count(submission, share)]
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
             if self._manner.persistent and _may_come_again(submission, share, submission is batch[0]):
@@ -367,6 +369,12 @@ def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
         if response.status not in unheard_statuses:
             raise
         return [decode_plain_refusal(response.status, response.body)] * len(requests)
+
+
+def _answered_count(submission: Submission, replies: Sequence[Reply]) -> int:
+    """All, or those before the first that was left out: what comes after it is asked for again."""
+    first = next((n for n, reply in enumerate(replies) if is_left_out(reply)), 0)
+    return first if first and is_repeatable(submission.packed_requests[first:]) else len(replies)
 
 
 def _may_come_again(submission: Submission, replies: Sequence[Reply], is_first: bool) -> bool:

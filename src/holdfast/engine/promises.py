@@ -211,7 +211,7 @@ def register_listener(request: Request, data: PromiseRegisterListener, ws: Worki
 
 
 def search(request: Request, data: PromiseSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit)
+    page, cursor = page_of(ws.found, ws.until, data.limit)
     promises = (ws.promise(promise_id) for promise_id in page)
     shown = (see_promise(promise, ws, now) for promise in promises if promise is not None)
     return Reply(200, PromisesReply([it for it in shown if data.state in (None, it.state)], cursor))

@@ -72,7 +72,7 @@ def pause(request: Request, data: QueuePause, ws: WorkingSet, now: Millis) -> Re
 
 
 def search(request: Request, data: QueueSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit)
+    page, cursor = page_of(ws.found, ws.until, data.limit)
     return Reply(200, QueuesReply([_view(name, ws) for name in page], cursor))
 
 

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.protocol import limits
+from holdfast.protocol import limits, tags
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis, PromiseState, TaskState
 from holdfast.protocol.requests import (
     PromiseSearch,
+    QueueGet,
     QueuePause,
     QueueSearch,
     QueueSet,
@@ -36,11 +38,12 @@ class Span(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """A stretch of ids in ascending order: after a cursor, with a prefix, at most `limit`."""
+    """A stretch of ids in ascending order: after a cursor, with a prefix, at most `limit`, up to `until`."""
 
     after: str
     prefix: str
     limit: int
+    until: str | None = None
 
 
 class PromiseScan(Struct, frozen=True):
@@ -63,6 +66,14 @@ class TaskScan(Struct, frozen=True):
 class ScheduleScan(Struct, frozen=True):
     page: Page
     tags: dict[str, str]
+
+
+class StretchScan(Struct, frozen=True):
+    """Of the ids of a page the last two, if it is full: where a search ends that may look at no more records,
+    and a sign that there are more."""
+
+    kind: Literal["promises", "tasks", "schedules"]
+    page: Page
 
 
 class ClaimScan(Struct, frozen=True):
@@ -112,6 +123,7 @@ class TreeScan(Struct, frozen=True):
 
 Scan = (
     TreeScan
+    | StretchScan
     | PromiseScan
     | TaskScan
     | ScheduleScan
@@ -189,16 +201,46 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
 }
 
 
+_SEARCHES: Final = frozenset({PromiseSearch, TaskSearch, ScheduleSearch, QueueSearch, QueueGet})
+
+
 def scan_of(data: RequestData, now: Millis) -> Scan | None:
     """The scan that must be made before this request can be applied, if any."""
     make = _SCANS.get(type(data))
     return None if make is None else make(data, now)
 
 
+def is_search(data: RequestData) -> bool:
+    """Does it look through records of which it names none?"""
+    return type(data) in _SEARCHES
+
+
+def stretch_of(scan: Scan) -> StretchScan | None:
+    """How far a search may look, if it may pass over many records. An index leads to a tree and to leases."""
+    match scan:
+        case PromiseScan(page) if (scan.spans or scan.tags) and tags.ORIGIN not in scan.tags:
+            return StretchScan("promises", _reach(page))
+        case TaskScan(page) if scan.pid is None and (scan.spans or scan.tags or scan.target or scan.group):
+            return StretchScan("tasks", _reach(page))
+        case ScheduleScan(page) if scan.tags:
+            return StretchScan("schedules", _reach(page))
+        case _:
+            return None
+
+
+def _reach(page: Page) -> Page:
+    return replace(page, limit=limits.search_steps_max + 1)
+
+
+def ending_at(scan: Scan, until: str) -> Scan:
+    assert isinstance(scan, PromiseScan | TaskScan | ScheduleScan)
+    return replace(scan, page=replace(scan.page, until=until))
+
+
 def page_of(
-    found: list[str], limit: int | None, default: int = limits.page_size
+    found: list[str], until: str | None, limit: int | None, default: int = limits.page_size
 ) -> tuple[list[str], str | None]:
-    """The ids of one page, and the cursor if more follow."""
+    """The ids of one page, and the cursor if more follow, or may: the search has looked as far as `until`."""
     most = limit or default
     page = found[:most]
-    return page, page[-1] if len(found) > most else None
+    return page, page[-1] if len(found) > most else until

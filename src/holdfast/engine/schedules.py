@@ -74,7 +74,7 @@ def delete(request: Request, data: ScheduleDelete, ws: WorkingSet, now: Millis) 
 
 
 def search(request: Request, data: ScheduleSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit, limits.schedule_page_size)
+    page, cursor = page_of(ws.found, ws.until, data.limit, limits.schedule_page_size)
     entries = (ws.schedule(schedule_id) for schedule_id in page)
     return Reply(200, SchedulesReply([entry.schedule for entry in entries if entry is not None], cursor))
 

@@ -4,11 +4,14 @@ The guard of every mutating request: the task is acquired, its promise is still 
 presents the current version. Anything else is 409, and means: stop.
 """
 
+from typing import Literal
+
 from msgspec.structs import replace
 
 from holdfast.engine import jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import promise_of
+from holdfast.engine.preload import Room, preload
 from holdfast.engine.promises import (
     check_creation,
     check_creation_key,
@@ -23,7 +26,7 @@ from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import before_deadline, grant, offer, settle
 from holdfast.engine.view import is_open, see_promise, view_promise, view_task
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import limits, tags
+from holdfast.protocol import limits
 from holdfast.protocol.errors import (
     CannotAwait,
     ClaimLost,
@@ -88,27 +91,13 @@ def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
     return task
 
 
-def preload(promise: Promise, ws: WorkingSet, now: Millis) -> list[Promise]:
-    """The other promises of its branch: what a worker is about to ask for. A job is not replayed."""
-    if tags.JOB in promise.tags:
-        return []
-    branch = promise.tags.get(tags.BRANCH)
-    if branch is None:
-        return []
-    return [see_promise(other, ws, now) for other in ws.branch(branch) if other.id != promise.id]
-
-
-def acquired_reply(task: Task, ws: WorkingSet, now: Millis) -> AcquireReply:
+def acquired_reply(task: Task, ws: WorkingSet, now: Millis, room: Room | None = None) -> AcquireReply:
     promise = promise_of(task, ws)
     awaited = ws.promise(task.woken_by) if task.woken_by is not None else None
     data = Invoked(promise, see_promise(awaited, ws, now) if awaited is not None else None)
-    return AcquireReply(
-        view_task(task, now),
-        promise,
-        preload(promise, ws, now),
-        "invoke" if task.woken_by is None else "resume",
-        data,
-    )
+    preloaded, cursor = preload(promise, ws, now, room)
+    kind: Literal["invoke", "resume"] = "invoke" if task.woken_by is None else "resume"
+    return AcquireReply(view_task(task, now), promise, preloaded, kind, data, cursor)
 
 
 def get(request: Request, data: TaskGet, ws: WorkingSet, now: Millis) -> Reply:
@@ -152,7 +141,7 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
         raise ClaimLost(f"The task {task.id!r} is {task.state}")
     check_gate(task, ws)
     task = grant(task, data.pid, data.ttl, None, ws, now)
-    return Reply(200, TaskCreateReply(promise, view_task(task, now), preload(promise, ws, now)))
+    return Reply(200, TaskCreateReply(promise, view_task(task, now), *preload(promise, ws, now)))
 
 
 def acquire(request: Request, data: TaskAcquire, ws: WorkingSet, now: Millis) -> Reply:
@@ -184,13 +173,14 @@ def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Rep
     plan = ws.plan
     assert plan is not None, "a claim is planned before it is applied"
     granted: list[AcquireReply] = []
+    room = Room()
     for task_id in plan.chosen:
         task = find_task(task_id, ws)
         if is_expired(task, now):
             jobs.expire(task, ws, now)
         else:
             task = grant(task, data.pid, data.ttl, None, ws, now, start=data.start)
-            granted.append(acquired_reply(task, ws, now))
+            granted.append(acquired_reply(task, ws, now, room))
     for queue in plan.changed_queues:
         ws.put_queue(queue)
     return Reply(200, ClaimReply(granted, plan.next_at, plan.is_limited))
@@ -288,7 +278,7 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
     if heeded or any(promise.state != "pending" for promise in awaited.values()):
         if task.resumes:
             ws.put_task(replace(task, resumes=0))
-        return Reply(300, PreloadReply(preload(promise_of(task, ws), ws, now)))
+        return Reply(300, PreloadReply(*preload(promise_of(task, ws), ws, now)))
     for promise_id in awaited:
         ws.add_callback(promise_id, task.id)
     ws.put_task(
@@ -397,7 +387,7 @@ def _steered_task(task_id: str, version: int | None, ws: WorkingSet, now: Millis
 
 
 def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> Reply:
-    page, cursor = page_of(ws.found, data.limit)
+    page, cursor = page_of(ws.found, ws.until, data.limit)
     tasks = (ws.task(task_id) for task_id in page)
     shown = (view_task(task, now) for task in tasks if task is not None)
     return Reply(200, TasksReply([it for it in shown if data.state in (None, it.state)], cursor))

@@ -82,6 +82,7 @@ class WorkingSet:
         "schedules",
         "tasks",
         "uniques",
+        "until",
         "viewed_queues",
         "waiting",
         "watched",
@@ -114,6 +115,7 @@ class WorkingSet:
         self.offered: dict[str, int] = {}  # execute messages for queues, by target
         # What a scan found for the request at hand, and the messages that wait in the node.
         self.found: list[str] = []
+        self.until: str | None = None  # how far it has looked, if not to the end
         self.waiting: list[Message] = []
         self.counts: dict[str, tuple[int, int, int, int]] = {}  # of queues: see QueueCountScan
         self.plan: ClaimPlan | None = None

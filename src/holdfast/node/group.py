@@ -35,11 +35,16 @@ from holdfast.engine.scans import (
     QueueCountScan,
     QueueScan,
     ScheduleScan,
+    StretchScan,
     TaskScan,
     TreeScan,
+    ending_at,
+    is_search,
+    stretch_of,
 )
+from holdfast.node.queue import group_searches_max
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
-from holdfast.protocol.errors import DebugDisabled, InternalFault
+from holdfast.protocol.errors import DebugDisabled, InternalFault, Overloaded
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
@@ -72,6 +77,9 @@ reloads_max: Final = 1_000
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
 plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, TaskFence, TaskFulfill})
+_too_many_searches: Final = refuse(
+    Overloaded(f"One commit carries out {group_searches_max} searches, and there are more in this array")
+)
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
 
@@ -102,8 +110,13 @@ def run_group(requests: Sequence[Request], moment: Moment) -> Work[Outcome]:
     with suppress(CorruptRecord):
         yield Load(commit.ws, footprint(requests))
     yield from commit.look_at_the_clock()
+    searches = 0
     for request in requests:
         reply = commit.try_at_once(request)
+        if reply is None and is_search(request.data):
+            searches += 1
+            if searches > group_searches_max:
+                reply = _too_many_searches
         if reply is None:
             reply = yield from commit.answer(request, commit.instant_of(request))
         replies.append(reply)
@@ -184,6 +197,7 @@ class _Commit:
         scan = scan_of(request.data, now)
         if scan is not None:
             yield from self.save()  # a scan sees only what the store has
+            scan = yield from self._within_reach(scan)
             ws.found = yield Find(scan)
             yield Load(ws, _found_footprint(scan, set(ws.found)))
         if isinstance(request.data, TaskClaim):
@@ -200,6 +214,17 @@ class _Commit:
                 return refuse(InternalFault(f"{request.kind} failed"))
         log.error("a request asked for more and more records", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
+
+    def _within_reach(self, scan: Scan) -> Work[Scan]:
+        """A search looks at so many records and no more: meanwhile nobody else may commit."""
+        self.ws.until = None
+        stretch = stretch_of(scan)
+        if stretch is not None:
+            ends: list[str] = yield Find(stretch)
+            if len(ends) == 2:
+                self.ws.until = ends[0]
+                return ending_at(scan, ends[0])
+        return scan
 
     def _plan_claim(self, data: TaskClaim, scope: str | None, now: Millis) -> Work[None]:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
@@ -292,8 +317,8 @@ class _Commit:
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
     match scan:
-        case TreeScan():
-            raise AssertionError("no request asks for a whole tree")
+        case TreeScan() | StretchScan():
+            raise AssertionError("no request asks for that")
         case ScheduleScan():
             return Footprint(schedule_views=found)
         case QueueScan():

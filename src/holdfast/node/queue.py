@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.engine import footprint
+from holdfast.engine.scans import is_search
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
@@ -20,18 +21,21 @@ group_requests_max: Final = 512
 # Characters of payloads. While a group is written to a database that other nodes share, it holds its locks,
 # and the time in which the database lets it do so is short.
 group_weight_max: Final = 2_097_152
+# While a search looks through the store, others wait.
+group_searches_max: Final = 8
 look_ahead_max: Final = 1_024
 
 
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_roots", "future", "requests", "weight")
+    __slots__ = ("_roots", "future", "requests", "searches", "weight")
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
         self.weight = sum([weight_of(request.data) for request in requests])
+        self.searches = sum([is_search(request.data) for request in requests])
         self._roots: set[str] | None = None
 
     @property
@@ -53,6 +57,7 @@ class _Group:
         self.submissions: list[Submission] = []
         self.requests = 0
         self._weight = 0
+        self._searches = 0
 
     def has_room(self, submission: Submission) -> bool:
         return not self.submissions or (
@@ -64,6 +69,11 @@ class _Group:
         self.submissions.append(submission)
         self.requests += len(submission.requests)
         self._weight += submission.weight
+        self._searches += submission.searches
+
+    def may_search(self, submission: Submission) -> bool:
+        searches = self._searches + submission.searches
+        return searches in (self._searches, submission.searches) or searches <= group_searches_max
 
 
 class RequestQueue:
@@ -79,10 +89,16 @@ class RequestQueue:
         self.request_count += len(submission.requests)
 
     def take_group(self) -> list[Submission]:
-        """Whatever waits, up to the bounds."""
+        """Whatever waits, up to the bounds. Searches for which there is no room keep their place."""
         group = _Group()
-        while self._waiting and group.has_room(self._waiting[0]):
-            group.add(self._waiting.popleft())
+        left: list[Submission] = []
+        while self._waiting and len(left) < look_ahead_max and group.has_room(self._waiting[0]):
+            submission = self._waiting[0]
+            is_possible = group.may_search(submission)
+            if not is_possible and submission.searches < len(submission.requests):
+                break  # it changes something, and those behind it may depend on that
+            (group.add if is_possible else left.append)(self._waiting.popleft())
+        self._waiting.extendleft(reversed(left))
         self.request_count -= group.requests
         return group.submissions
 
@@ -95,7 +111,7 @@ class RequestQueue:
             if not group.has_room(self._waiting[0]):
                 break
             submission = self._waiting.popleft()
-            if submission.roots.isdisjoint(blocked):
+            if submission.roots.isdisjoint(blocked) and group.may_search(submission):
                 group.add(submission)
             else:
                 blocked |= submission.roots

@@ -199,7 +199,7 @@ class AnswerTooLarge(Refusal):
 
     code = "HF1905"
     status = 503
-    hint = "It was carried out. Send it again, which is safe, by itself or with fewer others."
+    hint = "It was carried out. Send it again, if it may be repeated, by itself or with fewer others."
 
 
 class AnswerLost(Refusal):

@@ -46,6 +46,7 @@ class TaskCreateReply(ReplyData, frozen=True):
     promise: Promise
     task: TaskView | None = None
     preload: list[Promise] | None = None
+    cursor: str | None = None
 
 
 class Invoked(ReplyData, frozen=True):
@@ -54,13 +55,17 @@ class Invoked(ReplyData, frozen=True):
 
 
 class AcquireReply(ReplyData, frozen=True):
-    """The union of both dialects: `task, promise, preload` and `kind, data`."""
+    """The union of both dialects: `task, promise, preload` and `kind, data`.
+
+    `cursor`: there are more promises to preload than fit, after this id. So in other preloads.
+    """
 
     task: TaskView
     promise: Promise
     preload: list[Promise]
     kind: Literal["invoke", "resume"]
     data: Invoked
+    cursor: str | None = None
 
 
 class ClaimReply(ReplyData, frozen=True):
@@ -73,6 +78,7 @@ class ClaimReply(ReplyData, frozen=True):
 
 class PreloadReply(ReplyData, frozen=True):
     preload: list[Promise]
+    cursor: str | None = None
 
 
 class FenceReply(ReplyData, frozen=True):

@@ -19,6 +19,7 @@ from holdfast.engine.scans import (
     QueueScan,
     ScheduleScan,
     Span,
+    StretchScan,
     TaskScan,
     TreeScan,
 )
@@ -224,6 +225,8 @@ class MemoryStore:
                     for key in _stretch(self.schedules, page)
                     if _has_tags(self.schedules[key].schedule.promise_tags, wanted)
                 ][: page.limit]
+            case StretchScan(kind, page):
+                return _stretch(getattr(self, kind), page)[page.limit - 2 : page.limit]
             case TreeScan(roots, limit):
                 return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):
@@ -299,7 +302,12 @@ class MemoryStore:
 
 
 def _stretch(ids: Iterable[str], page: Page) -> list[str]:
-    return sorted(key for key in ids if key > page.after and key.startswith(page.prefix))
+    until = page.until
+    return sorted(
+        key
+        for key in ids
+        if key > page.after and key.startswith(page.prefix) and (until is None or key <= until)
+    )
 
 
 def _in_spans(record: Promise | Task, spans: tuple[Span, ...], now: Millis) -> bool:

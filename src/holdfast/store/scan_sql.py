@@ -15,6 +15,7 @@ from holdfast.engine.scans import (
     QueueScan,
     ScheduleScan,
     Span,
+    StretchScan,
     TaskScan,
     TreeScan,
 )
@@ -76,6 +77,8 @@ class _Query:
         self.where(f"{table}.id > ?", page.after)
         if page.prefix:
             self.where(f"{table}.id BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+        if page.until is not None:
+            self.where(f"{table}.id <= ?", page.until)
         return f" WHERE {' AND '.join(self.conditions)} ORDER BY {table}.id LIMIT ?", [
             *self.parameters,
             page.limit,
@@ -161,7 +164,7 @@ def _page_of_tree(origin: str, rest: str, parameters: list[Any]) -> tuple[str, l
 
 
 def find_query(
-    scan: TreeScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan, words: Words
+    scan: TreeScan | StretchScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan, words: Words
 ) -> tuple[str, list[Any]]:
     query = _Query(words)
     match scan:
@@ -170,6 +173,14 @@ def find_query(
             for root in roots:
                 values += chain.from_iterable(_tree_values(root))
             return f"{' UNION '.join([_TREE] * len(roots))} LIMIT ?", [*values, limit]
+        case StretchScan(kind, page):
+            rest, parameters = query.page(page, "r")
+            values = [*parameters[:-1], 2, page.limit - 2]
+            if kind == "promises":
+                return "SELECT r.id FROM promises r" + rest + " OFFSET ?", values
+            if kind == "tasks":
+                return "SELECT r.id FROM tasks r" + rest + " OFFSET ?", values
+            return "SELECT r.id FROM schedules r" + rest + " OFFSET ?", values
         case PromiseScan(page, now, spans, wanted):
             query.spans(spans, now, "p", words.timer)
             query.tags(wanted, "p.tags")

@@ -43,6 +43,7 @@ from holdfast.worker.no_loop import without_loop
 from holdfast.worker.operations import Call, Note, Operation, Step
 from holdfast.worker.pen import Pen
 from holdfast.worker.progress import Progress
+from holdfast.worker.reading import read_rest
 from holdfast.worker.recording import as_settled
 from holdfast.worker.surroundings import Surroundings
 from holdfast.worker.under_way import StepsUnderWay, is_cut_short
@@ -75,7 +76,7 @@ class Execution:
         self._is_doubtful = False  # there may be news that no message told us of
         self._news = News()
         self._steps = StepsUnderWay(around, self._news)
-        self._started = False
+        self._unread: AcquireReply | None = claim  # until it has begun
         self._loop = asyncio.get_running_loop()
         self.lease_ends_s = inf  # by the loop's clock; whoever holds the claim keeps it up to date
         self._info: ExecutionInfo | None = None
@@ -117,8 +118,9 @@ class Execution:
     async def drive(self) -> Ending:
         """Go on until there is nothing more to do here."""
         try:
-            if not self._started:
-                self._started = True
+            if self._unread is not None:
+                claim, self._unread = self._unread, None
+                self._progress.read(await read_rest(self._pen, claim))
                 await self._look(self._progress.journal.elsewhere())
                 work, args, kwargs = self._work
                 without_loop(self.scheduler.start, work, *args, **kwargs)
@@ -164,10 +166,10 @@ class Execution:
         self._pen.version = claim.task.version
         self.promise = claim.promise
         self._stop_listening()
-        for record in claim.preload:
+        self._is_doubtful |= claim.cursor is not None  # what it waits for may be in the rest
+        awaited = claim.data.awaited
+        for record in claim.preload if awaited is None else [*claim.preload, awaited]:
             self._learn(record)
-        if claim.data.awaited is not None:
-            self._learn(claim.data.awaited)
         return True
 
     def notice(self, promise: Promise) -> None:
@@ -361,6 +363,7 @@ class Execution:
         if isinstance(reply.data, PreloadReply):
             for record in reply.data.preload:
                 self._learn(record)
+            self._is_doubtful |= reply.data.cursor is not None
         await self.catch_up(waiting)
         return None
 

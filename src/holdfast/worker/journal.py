@@ -15,7 +15,7 @@ each completion has a *place*.
    place, because forced completions have none and it must not move past them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.protocol.records import Promise
@@ -35,6 +35,11 @@ def child_id(parent: str, number: int) -> str:
     return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
 
 
+def below(root: str) -> str:
+    """What the ids of everything that an execution records begin with."""
+    return child_id(root, 0)[:-1]
+
+
 def observation_id(root: str, place: int) -> str:
     """Beside the counter ids, where no operation can be: its number is not one."""
     return child_id(root, 0) + f"~{place}"
@@ -52,7 +57,7 @@ def refusal_id(promise_id: str) -> str:
 
 def cancel_id(root: str) -> str:
     """The promise that asks an execution to cancel itself, once it is resolved."""
-    return f"{child_id(root, 0)[:-1]}cancel"
+    return f"{below(root)}cancel"
 
 
 def cancellation_id(root: str) -> str:
@@ -63,14 +68,17 @@ def cancellation_id(root: str) -> str:
 class Journal:
     """The records of one execution, by id, and the order of its completions."""
 
-    def __init__(self, root: str, records: list[Promise]) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
         self.records: dict[str, Promise] = {}
         self.highest = 0  # the number of the last operation recorded before
-        self._prefix = child_id(root, 0)[:-1]
+        self._prefix = below(root)
         self.order: dict[int, str] = {}
         self.refusals: dict[str, Promise] = {}  # by the id of what could not be created
         self.canceled_after: int | None = None  # so many completions
+
+    def read(self, records: Sequence[Promise]) -> None:
+        """What was recorded before."""
         for record in records:
             self.add(record)
             number = record.id[len(self._prefix) :].partition("~")[0]

@@ -8,7 +8,7 @@
    seen, and where, is noted before they are, and written before anything follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.protocol import limits
@@ -31,16 +31,15 @@ class Progress:
     def __init__(
         self,
         root: Promise,
-        records: list[Promise],
+        records: Sequence[Promise],
         around: Surroundings,
         scheduler: Scheduler,
         note: Callable[[PromiseCreate], None],
         work: Callable[..., Any],
     ) -> None:
-        self.journal = j.Journal(root.id, records)
+        self.journal = j.Journal(root.id)
         self.recorder = Recorder(root, around)
         self.cancel = CancelRequest(root)
-        self.cancel.learn(self.journal.records.get(self.cancel.id))
         self.open: dict[str, Operation] = {}  # issued, not yet seen to complete
         self.notes: dict[str, None] = {}  # issued, not yet taken
         self.fresh: dict[str, None] = {}  # issued besides notes, not yet begun
@@ -58,8 +57,15 @@ class Progress:
         self._note = note
         self._work = work
         self._last: tuple[str, str, Origin] | None = None  # the operation that was compared last
-        self._place_recorded = max(self.journal.order, default=0)  # before this process
+        self._place_recorded = 0  # before this process
         self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
+        self.read(records)
+
+    def read(self, records: Sequence[Promise]) -> None:
+        """What was recorded before this process, or the rest of it. All is read before the code runs."""
+        self.journal.read(records)
+        self.cancel.learn(self.journal.records.get(self.cancel.id))
+        self._place_recorded = max(self.journal.order, default=0)
         self._begin_drain()
 
     # --- asking ----------------------------------------------------------------------------------------
