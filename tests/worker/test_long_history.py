@@ -20,9 +20,12 @@ async def test_no_step_is_performed_again_because_its_record_did_not_fit_into_th
     monkeypatch.setattr(limits, "preload_bytes_max", 1_500)
     performed: list[int] = []
 
+    async def perform(number: int) -> None:
+        performed.append(number)
+
     async def flow() -> int:
         for number in range(30):
-            await hf.run(performed.append, number)
+            await hf.run(perform, number)
         await hf.sleep(3_600)
         return len(performed)
 
@@ -45,8 +48,11 @@ def test_a_request_to_cancel_that_is_not_preloaded_is_seen(
 
     @virtual
     async def run(world: World) -> None:
+        async def step() -> None:
+            pass
+
         async def flow() -> None:
-            await hf.run(len, "a")
+            await hf.run(step)
             await hf.promise(int)
             await hf.sleep(3_600)
 
