@@ -355,7 +355,7 @@ MUTANTS: dict[Mutation, Where] = {
     writes_without_the_fence: Where(),
     does_not_count_a_retry: Where(),
     starts_what_has_expired: Where(),
-    takes_a_late_result: Where(),
+    takes_a_late_result: Where(seeds=400),  # it takes a pause of just the right length
     lets_one_too_many_through: Where(),
     begins_before_its_time: Where(),
     forgets_that_it_crashed: Where(),
