@@ -7,6 +7,7 @@ cut down to what finds the fault soonest; beside these, `tests/model` has faults
 
 from __future__ import annotations
 
+from tests.mutants.found_catalogue import FOUND
 from tests.mutants.mutant import Mutant
 from tests.mutants.task_catalogue import TASKS
 
@@ -428,4 +429,4 @@ CLIENT = (
     ),
 )
 
-MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS)
+MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *FOUND)
