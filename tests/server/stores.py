@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from holdfast.store.interface import Save, Step
 from holdfast.store.memory import MemoryStore
 
 
@@ -23,8 +24,14 @@ class BreakableStore(MemoryStore):
     """A store whose disk can be taken away."""
 
     broken = False
+    full = False
 
     async def transact(self, work: Any) -> Any:
         if self.broken:
             raise OSError("no disk")
         return await super().transact(work)
+
+    def _perform(self, step: Step) -> Any:
+        if self.full and isinstance(step, Save):
+            raise OSError("no space left")
+        return super()._perform(step)

@@ -99,6 +99,18 @@ async def test_a_server_whose_store_fails_is_alive_but_not_ready() -> None:
         assert (await get(server.url, "/ready")).status == 200
 
 
+async def test_a_server_whose_store_recovers_is_ready_before_anybody_asks_for_anything() -> None:
+    """Whoever is not ready is sent nothing: it must find out by itself."""
+    store = BreakableStore()
+    async with running(memory, store) as server:
+        store.full = True
+        refused = await post(server.url, envelope("promise.create", create("p")))
+        assert refused.json["head"]["status"] == 503
+        assert (await get(server.url, "/ready")).status == 503, "it can be read, but not written"
+        store.full = False
+        assert (await get(server.url, "/ready")).status == 200
+
+
 async def test_pipelined_requests_are_answered_in_order() -> None:
     async with running(memory) as server, connected(server.url) as connection:
         for number in range(20):

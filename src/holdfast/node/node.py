@@ -25,7 +25,7 @@ from holdfast.node.janitor import Janitor
 from holdfast.node.outsiders import Outsiders, Watched
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
-from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse
+from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
 from holdfast.node.retention import Progress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
@@ -179,8 +179,15 @@ class Node:
         return await self._store.transact(lambda: read_backlog(now))
 
     async def check(self) -> None:
-        """Raise if the store cannot be read."""
+        """Raise if the store cannot be read; or written, if the latest commit failed.
+
+        Whoever is told so may send nothing more: the next commit is not to be waited for.
+        """
         await self._store.transact(read_pulse)
+        if not self.stats.store_healthy:
+            now = self._clock.now()
+            await self._store.transact(lambda: write_pulse(now, self._debug))
+            self.stats.store_healthy = True
 
     async def find_promises(self, promise_ids: Sequence[str]) -> list[Promise]:
         """Those of these promises that exist, as they are now."""

@@ -15,7 +15,7 @@ from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
 from holdfast.engine.view import is_open, see_promise
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise, TaskRef
-from holdfast.store.interface import Backlog, CorruptRecord, CountBacklog, Find, Load, Now, Work
+from holdfast.store.interface import Backlog, CorruptRecord, CountBacklog, Find, Load, Now, Save, Work
 
 backlog_groups_max: Final = 100
 
@@ -72,3 +72,9 @@ def read_backlog(now: Millis) -> Work[Backlog]:
 
 def read_pulse() -> Work[None]:
     yield Find(ScheduleScan(Page("", "", 1), {}))
+
+
+def write_pulse(now: Millis, debug: bool) -> Work[None]:
+    """The time, which may be written whenever it is real."""
+    now = yield Now(now)
+    yield Save(WorkingSet(Rules()), None if debug else now)

@@ -134,12 +134,9 @@ class App:
         try:
             async with asyncio.timeout(ready_timeout_s):
                 await self._node.check()
-            usable = self._node.stats.store_healthy
-        except Exception:
+        except Exception as error:
             log.warning("the store does not answer", exc_info=True)
-            usable = False
-        if not usable:
-            raise NotReady("The server is not ready")
+            raise NotReady("The server is not ready") from error
         await respond_json(send, 200, {"status": "ready"})
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
