@@ -150,7 +150,7 @@ class Lane:
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
-        if self._worker is not None:
+        if self._worker is not None and not self._worker.done():
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
         await self._disconnect()

@@ -157,7 +157,7 @@ class TaskWorker:
         await self._runner.close()
 
     async def _close(self) -> None:
-        tasks = [task for task in (self._beating, self._looking) if task is not None]
+        tasks = [task for task in (self._beating, self._looking) if task is not None and not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

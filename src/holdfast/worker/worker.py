@@ -261,4 +261,5 @@ class Worker:
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    # Of what is done already `gather` makes turns of the loop on one Python and none on the next.
+    await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
