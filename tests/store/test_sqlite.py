@@ -92,8 +92,8 @@ def test_the_latest_instant_survives(path: Path) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("size", [1, 64, 500])
-def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: int) -> None:
+def traced(path: Path) -> tuple[SqliteFile, list[str]]:
+    """An open file, and every statement that it performs."""
     statements: list[str] = []
 
     def connect(name: str) -> sqlite3.Connection:
@@ -101,7 +101,12 @@ def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: i
         connection.set_trace_callback(statements.append)
         return connection
 
-    file = opened(path, connect=connect)
+    return opened(path, connect=connect), statements
+
+
+@pytest.mark.parametrize("size", [1, 64, 500])
+def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: int) -> None:
+    file, statements = traced(path)
     requests = [create(f"p{index}", target="poll://any@g") for index in range(size)]
     statements.clear()
     commit(file, *requests)  # writes two rows a request
@@ -114,14 +119,7 @@ def test_a_group_takes_far_fewer_statements_than_it_has_rows(path: Path, size: i
 
 @pytest.mark.parametrize("kind", ["callbacks", "listeners"])
 def test_who_waits_takes_far_fewer_statements_than_rows(path: Path, kind: str) -> None:
-    statements: list[str] = []
-
-    def connect(name: str) -> sqlite3.Connection:
-        connection = sqlite.connect(name)
-        connection.set_trace_callback(statements.append)
-        return connection
-
-    file = opened(path, connect=connect)
+    file, statements = traced(path)
     commit(file, create("w", target="poll://any@g"), acquire("w"), *(create(f"p{n}") for n in range(500)))
     for wait in (
         [register(f"p{n}", "w") if kind == "callbacks" else listen(f"p{n}", HERE) for n in range(500)],
