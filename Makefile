@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
-	chaos fuzz mutants soak audit sbom check format lock bench clean
+.PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
+	chaos fuzz mutants mutants-tenth soak audit sbom check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -21,8 +21,11 @@ $(STAMP): requirements-dev.lock pyproject.toml
 demo: $(STAMP)  ## watch an order survive kill -9
 	@$(BIN)/holdfast demo
 
-test: $(STAMP)  ## every test that fits in about ten minutes
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+test: $(STAMP)  ## the tests, in a few minutes
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
+
+test-all: $(STAMP)  ## what `make test` leaves out: large counts, and processes that are killed again and again
+	HOLDFAST_FULL=1 $(BIN)/python -m pytest -n 2 -m "slow or sized" $(ARGS)
 
 interop: $(STAMP)  ## the official SDKs, unchanged, against `holdfast serve` (fetches them; needs npm)
 	@$(BIN)/python -m tests.interop.installation
@@ -58,6 +61,9 @@ fuzz: $(STAMP)  ## damaged input for every decoder and the HTTP surface (SECONDS
 
 mutants: $(STAMP)  ## plant small faults in a copy of the sources; every one must turn a suite red
 	$(BIN)/python -m tests.mutants.run $(ARGS)
+
+mutants-tenth: $(STAMP)  ## every tenth of them, a different tenth at each commit
+	$(BIN)/python -m tests.mutants.run --tenth --skip-baseline $(ARGS)
 
 campaign-power: $(STAMP)  ## cut the power at 200,000 points of a recorded disk (POINTS, SEED)
 	$(BIN)/python -m tests.crash.campaign --points $(or $(POINTS),200000) $(if $(SEED),--seed $(SEED))

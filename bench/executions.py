@@ -25,7 +25,7 @@ from typing import Any
 from bench import peers
 from bench.table import Row, print_table
 from holdfast.app import App
-from holdfast.worker import functions as hf
+from holdfast.workflow import functions as hf
 
 # Without a peer: as measured on such a machine (reference/performance.md), x32.
 dbos_per_s = 206.0
@@ -99,7 +99,7 @@ async def be_replayed(url: str, count: int, _: int) -> float:
     async with app_of(url) as app:
         await app.start("sequence", 1)
         started = time.perf_counter()
-        await app.session.settle(f"long:{count + 1}", None)
+        await app.session.executions.settle(f"long:{count + 1}", None)
         assert await app.handle("long") == count
         return (time.perf_counter() - started) / count
 

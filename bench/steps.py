@@ -14,9 +14,9 @@ from time import perf_counter
 from typing import Any
 
 from bench.table import Row, print_table
+from holdfast.payloads.payloads import Payloads
 from holdfast.runtime import Signal, Step
-from holdfast.worker.payload import Payloads
-from holdfast.worker.steps import Mode, Outcome, StepCall, StepRunner
+from holdfast.steps.runner import Mode, StepCall, StepOutcome, StepRunner
 
 ROUNDS = 9
 STEPS = 1000
@@ -38,7 +38,7 @@ def one_by_one(runner: StepRunner, function: Callable[[], Any], mode: Mode) -> C
 
     async def run(times: int) -> None:
         for _ in range(times):
-            outcome: asyncio.Future[Outcome] = runner.loop.create_future()
+            outcome: asyncio.Future[StepOutcome] = runner.loop.create_future()
             runner.start(StepCall(Step("nothing", function, (), {}, above), mode=mode), outcome.set_result)
             (await outcome).result()
 

@@ -5,6 +5,7 @@ import holdfast as hf
 app = hf.App()
 
 
+@hf.step
 def greet(name: str) -> str:
     print(f"greeting {name}")
     return f"Hello, {name}!"
@@ -12,10 +13,10 @@ def greet(name: str) -> str:
 
 @app.workflow
 async def hello(names: list[str]) -> str:
-    greetings = [await hf.run(greet, name) for name in names]
+    greetings = [await greet(name) for name in names]
     return " ".join(greetings)
 
 
 if __name__ == "__main__":
-    handle = app.start(hello, ["Ada", "Grace"], id="hello-1")
+    handle = hello.with_options(id="hello-1").start(["Ada", "Grace"])
     print(handle.result())

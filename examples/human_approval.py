@@ -23,7 +23,7 @@ async def expense(what: str) -> str:
     await hf.run(ask_the_boss, what, approval.id)
     try:
         approved = await approval
-    except hf.CallTimedOut:
+    except hf.errors.CallTimedOut:
         return "nobody answered"
     if not approved:
         return "refused"
@@ -32,6 +32,6 @@ async def expense(what: str) -> str:
 
 
 if __name__ == "__main__":
-    handle = app.start(expense, "a kettle", id="expense-1")
+    handle = app.start(expense, "a kettle")  # without an id of yours: each run is another expense
     app.resolve(mailbox.get(), True)  # from a web page, a chat bot, `holdfast promises resolve`
     print(handle.result())

@@ -9,6 +9,7 @@ class SoldOut(Exception):
     pass
 
 
+@hf.step
 def book(what: str) -> str:
     if what == "museum":
         raise SoldOut(what)
@@ -16,6 +17,7 @@ def book(what: str) -> str:
     return f"{what}-{len(what)}"
 
 
+@hf.step(retry=hf.Retry(attempts=10))
 def cancel(booking: str) -> None:
     print(f"cancelled {booking}")
 
@@ -25,10 +27,10 @@ async def trip(parts: list[str]) -> list[str]:
     booked: list[str] = []
     try:
         for part in parts:
-            booked.append(await hf.run(book, part))  # noqa: PERF401 (what is booked must be known below)
+            booked.append(await book(part))  # noqa: PERF401 (what is booked must be known below)
     except SoldOut:
         for booking in reversed(booked):
-            await hf.run(cancel, booking, retry=hf.Retry(attempts=10))
+            await cancel(booking)
         raise
     return booked
 

@@ -7,7 +7,7 @@ app.queue("email", concurrency=8)
 refused: set[str] = set()
 
 
-@app.task(queue="email", retry=hf.RetryPolicy.fixed([0.05, 0.1], retry_for=["SMTP_DOWN"]))
+@app.task(queue="email", retry=hf.Retry.fixed([0.05, 0.1], retry_for=["SMTP_DOWN"]))
 def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
     if to not in refused and to.startswith("user3"):
         refused.add(to)

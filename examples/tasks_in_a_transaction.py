@@ -25,7 +25,7 @@ def place(shop: sqlite3.Connection, order: int, *, pays: bool) -> hf.TaskHandle[
 if __name__ == "__main__":
     with app:
         shop = sqlite3.connect("shop.db")
-        shop.execute("CREATE TABLE orders (id INTEGER)")
+        shop.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER)")
         shop.commit()
         print(place(shop, 1, pays=True).get(timeout=30).ok)
         print(place(shop, 2, pays=False).get(timeout=30).err_value.error_code)

@@ -5,7 +5,7 @@ import holdfast as hf
 app = hf.App()
 
 
-@app.task(retry=hf.RetryPolicy.fixed([0.05] * 10))
+@app.task(retry=hf.Retry.fixed([0.05] * 10))
 def ask(source: str) -> hf.TaskResult[int, hf.TaskError]:
     if source == "broken":
         return hf.TaskResult(err=hf.TaskError("NO_ANSWER", source))

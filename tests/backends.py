@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.engine import Rules
 from holdfast.node import Node
-from holdfast.node.group import Moment, run_group
+from holdfast.node.group import CommitContext, run_group
 from holdfast.node.post_office import PostOffice
 from holdfast.node.rpc import answer, answer_all, reply_to
 from holdfast.protocol.records import Millis
@@ -133,7 +133,7 @@ class DirectBackend:
     def _answer(self, decoded: Request | RefusedRequest | list[Request | RefusedRequest]) -> Any:
         items = decoded if isinstance(decoded, list) else [decoded]
         requests = [item for item in items if isinstance(item, Request)]
-        moment = Moment(0, Rules(), debug=True, waiting=self._office.waiting)
+        moment = CommitContext(0, Rules(), debug=True, waiting=self._office.waiting)
         outcome = self._store.run(lambda: run_group(requests, moment))
         if any(isinstance(request.data, DebugReset) for request in requests):
             self._office.clear()

@@ -235,12 +235,12 @@ def _ours(folder: Path, size: int) -> Generator[None]:
     async def start() -> asyncio.Server:
         return await asyncio.start_unix_server(pooler.accept, folder / f".s.PGSQL.{PORT}")
 
-    listener = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    listener = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
     try:
         yield
     finally:
         loop.call_soon_threadsafe(listener.close)
-        asyncio.run_coroutine_threadsafe(pooler.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(pooler.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -260,7 +260,7 @@ def _pgbouncer(folder: Path, role: str, size: int) -> Generator[None]:
         ["pgbouncer", "-q", str(settings)], user=as_nobody(), stderr=subprocess.DEVNULL
     )
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not (folder / f".s.PGSQL.{PORT}").exists():
             assert process.poll() is None, "pgbouncer did not start"
             assert time.monotonic() < until, "pgbouncer does not listen"

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
-START_S_MAX = 30.0
+START_S_MAX = 120.0
 PORT = 5432  # only names the socket; every server has a folder of its own
 _schemas = count()
 

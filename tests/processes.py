@@ -106,7 +106,7 @@ class Server:
         return holdfast(*words, env={"HOLDFAST_URL": self.url})
 
 
-def eventually(look: Callable[[], Any], within_s: float = 20.0) -> Any:
+def eventually(look: Callable[[], Any], within_s: float = 60.0) -> Any:
     """The first true thing that `look` finds. For what another process does in its own time."""
     deadline = time.monotonic() + within_s
     while not (found := look()):

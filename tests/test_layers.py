@@ -9,7 +9,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 
 # What each layer may import from. `runtime` knows nothing of promises; everything else hangs on `protocol`.
-LAYERS: dict[str, set[str]] = {
+BELOW = ("protocol", "runtime", "client")
+_INNER: dict[str, set[str]] = {
     "protocol": set(),
     "engine": {"protocol"},
     "store": {"protocol", "engine"},
@@ -17,23 +18,14 @@ LAYERS: dict[str, set[str]] = {
     "server": {"protocol", "engine", "store", "node"},
     "runtime": set(),
     "client": {"protocol", "engine", "store", "node"},
-    "worker": {"protocol", "runtime", "client"},
-    "tasks": {"protocol", "runtime", "client", "worker"},
-    "testing": {
-        "protocol",
-        "engine",
-        "store",
-        "node",
-        "server",
-        "runtime",
-        "client",
-        "worker",
-        "tasks",
-        "app",
-        "session",
-    },
-    "cli": {"protocol", "engine", "store", "node", "server", "runtime", "client", "worker", "tasks", "app"},
+    "payloads": {*BELOW},
+    "steps": {*BELOW, "payloads"},
+    "workflow": {*BELOW, "payloads", "steps"},
+    "jobs": {*BELOW, "payloads", "steps", "workflow"},
+    "host": {*BELOW, "engine", "store", "node", "payloads", "steps", "workflow", "jobs"},
 }
+USERS = {"app", *_INNER}
+LAYERS = _INNER | {"testing": USERS, "cli": USERS}
 PURE = ("protocol", "engine", "runtime")
 IMPURE_MODULES = {
     "asyncio",

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.payloads.error_values import KnownErrors
 from holdfast.protocol.text import hide_password
 from holdfast.server import Settings, running
 from holdfast.server.errors import SettingsError
-from holdfast.worker.fault import KnownErrors
 from tests.postgres import database_url
 from tests.processes import environment
 from tests.server.http import create, envelope, post

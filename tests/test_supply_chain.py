@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tomllib
 
+from packaging.requirements import Requirement
+
 from tests.processes import environment
 from tests.supply_chain import ROOT, document, normal, read_lock, shipped
 
@@ -43,3 +45,17 @@ def test_the_same_lock_gives_the_same_document() -> None:
     first = printed("1")
     assert json.loads(first) == document()
     assert printed("2") == first
+
+
+def test_an_application_chooses_the_versions_itself_and_gets_uvloop_where_there_is_one() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    for requirement in (Requirement(text) for group in groups for text in group):
+        bounds = [each.version for each in requirement.specifier if each.operator.startswith("<")]
+        assert all(re.fullmatch("[0-9]+", bound) for bound in bounds), f"{requirement}: whole versions only"
+        if requirement.name == "uvloop":
+            assert requirement.marker is not None
+            found = {
+                system: requirement.marker.evaluate({"sys_platform": system}) for system in ("linux", "win32")
+            }
+            assert found == {"linux": True, "win32": False}

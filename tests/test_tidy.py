@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.protocol import tags
+
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 LINES_MAX = 420
+_PREFIXES = ("resonate:", "holdfast:")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
 
 
@@ -30,12 +33,37 @@ def test_no_module_has_a_vague_name() -> None:
     assert not [path for path in SOURCES if path.stem in VAGUE]
 
 
+def test_requests_are_built_in_one_place() -> None:
+    """With `ask`. What is read from the wire, and the engine's own sweep, are nothing that is asked."""
+    allowed = {"client/asking.py", "protocol/wire.py", "engine/sweep.py"}
+    found = {
+        path.relative_to(ROOT / "src/holdfast").as_posix()
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Request"
+    }
+    assert found == allowed
+
+
+def test_the_name_of_a_tag_is_spelled_in_one_place() -> None:
+    names = {name for name in vars(tags).values() if isinstance(name, str) and name.startswith(_PREFIXES)}
+    assert len(names) > 10
+    found = [
+        (path.name, node.value)
+        for path in SOURCES
+        if path.name != "tags.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    ]
+    assert not found
+
+
 def test_a_seed_has_one_name_and_is_chosen_in_one_place() -> None:
     asks = re.compile(r"""environ(\.get\(|\[)\s*["'](HOLDFAST_)?(\w+_)?(SEED|COUNT)["']""")
     found = [
         path.name for path in sorted((ROOT / "tests").rglob("*.py")) if asks.search(path.read_text("utf-8"))
     ]
-    assert found == ["seeds.py", "test_bad_input.py"]  # the latter: HOLDFAST_FUZZ_COUNT
+    assert found == ["seeds.py"]
 
 
 def test_no_path_of_a_development_machine_is_committed() -> None:

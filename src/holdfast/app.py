@@ -1,38 +1,40 @@
 """App: what a user constructs. It knows workflows and tasks, opens a node (or talks to one), runs a worker.
 
 The work is asynchronous and lives in one `Session` on one event loop: the caller's own inside
-`async with app`, otherwise that of a background thread. Everything here is a thin bridge to it.
+`async with app`, otherwise that of a background thread. `bridge.py` is the way to it, and has the table of
+what happens in which state of the app, by who asks. Nothing of that is part of an app's public face.
 """
 
 import asyncio
-import atexit
-import concurrent.futures
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.tls import find_certificate
-from holdfast.handle import Handle as Handle
-from holdfast.node.clock import wall_clock
-from holdfast.session import Session
-from holdfast.settings import declare_settings, default_concurrency, default_lease_s, settings_here
-from holdfast.tasks.declaring import Declaring
-from holdfast.tasks.desk import Desk
-from holdfast.tasks.findings import named_options, note, read_options
-from holdfast.tasks.home import Sent
-from holdfast.tasks.order import Order, fresh_end
-from holdfast.unawaited import Done, Unawaited
-from holdfast.worker.durations import Duration
-from holdfast.worker.execution_errors import DuplicateWorkflow, NoAsyncioHere
-from holdfast.worker.no_loop import is_in_workflow
-from holdfast.worker.payload import Codec
-from holdfast.worker.providers import Providers
-from holdfast.worker.registry import Registry, Workflow, check_workflow, workflow_options
-from holdfast.worker.signature import signature_of
-from holdfast.worker.user_ids import check_id
-from holdfast.worker.user_tags import check_user_tags
+from holdfast.host.bridge import AppBridge
+from holdfast.host.execution_client import Start
+from holdfast.host.handle import Handle as Handle
+from holdfast.host.session import Session
+from holdfast.host.settings import (
+    SessionSettings,
+    declare_settings,
+    default_concurrency,
+    default_lease_s,
+)
+from holdfast.host.startable import Workflow as Workflow
+from holdfast.jobs.declaring import Declaring
+from holdfast.jobs.errors import PlainWorkflow
+from holdfast.jobs.findings import named_options, note, read_options
+from holdfast.payloads.durations import Duration
+from holdfast.payloads.payloads import Codec
+from holdfast.payloads.signature import signature_of
+from holdfast.payloads.user_ids import check_id
+from holdfast.payloads.user_tags import check_user_tags
+from holdfast.steps.providers import Providers
+from holdfast.workflow.errors import DuplicateWorkflow
+from holdfast.workflow.registry import Registry, WorkflowDefinition, check_workflow, workflow_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,12 +85,10 @@ class App(Declaring):
             codec=codec,
             retention=retention,
         )
-        self.unawaited = Unawaited()
-        self._session: Session | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._lent: Callable[..., Any] | None = None  # holdfast.testing drives the loop
+        self._bridge = AppBridge(
+            self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
+        )
+        self._task_app = self._bridge
 
     # --- workflows -------------------------------------------------------------------------------------
 
@@ -126,10 +126,16 @@ class App(Declaring):
             given = {"timeout": timeout, "tags": tags}
             read = read_options("a workflow", given, workflow_options, function)
             limit, own_tags = read.get("timeout"), read.get("tags")
-            workflow = Workflow(function, name or function.__name__, version, group, limit, own_tags)
+            named = str(name or getattr(function, "__name__", type(function).__name__))
+            workflow = Workflow(self._start, function, named, version, group, limit, own_tags)
             try:
+                if not _is_durable(function):
+                    kind = (
+                        "an async generator" if inspect.isasyncgenfunction(function) else "a plain function"
+                    )
+                    raise PlainWorkflow(f"The workflow {named} is {kind}")
                 self.registry.add(workflow)
-            except DuplicateWorkflow as error:
+            except (DuplicateWorkflow, PlainWorkflow) as error:
                 note(error, function)
             return workflow
 
@@ -170,33 +176,43 @@ class App(Declaring):
     # With an id or tags the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
-        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+        self, workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+        self, workflow: WorkflowDefinition[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: Any, tags: Tags, **kwargs: Any
+        self,
+        workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Tags,
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: Any, tags: Tags, **kwargs: Any
+        self,
+        workflow: WorkflowDefinition[P, Generator[Any, Any, T]],
+        /,
+        *args: Any,
+        tags: Tags,
+        **kwargs: Any,
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: Workflow[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, workflow: WorkflowDefinition[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
     def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Start an execution, or find the one that has this id. In a script it is durable when this returns,
-        in asyncio after `await handle.started()`.
+        in asyncio after `await handle.started()`. The short form of `workflow.with_options(...).start(...)`.
 
         Besides the workflow's own arguments: `id`, and `tags` (unless it has a parameter of that name), which
         are added to those of the workflow.
@@ -204,122 +220,108 @@ class App(Declaring):
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
         """
         if isinstance(workflow, str):
-            name, group, timeout_s, returns = workflow, None, None, Any
             tags = check_user_tags(kwargs.pop("tags", None))
-            promise_id = self._id_of(name, kwargs.pop("id", None))
-            param = self.payloads.encode_call(name, args, kwargs, 0)
-        else:
-            check_workflow(workflow)
-            name, group, timeout_s = workflow.name, workflow.group, workflow.timeout_s
-            signature = signature_of(workflow.function)
-            returns = signature.returns
-            own = {parameter.name for parameter in signature.parameters or ()}
-            given = None if "tags" in own else kwargs.pop("tags", None)
-            tags = workflow.tags | check_user_tags(given)
-            promise_id = self._id_of(name, kwargs.pop("id", None))
-            self.providers.check(workflow.function, kwargs)
-            supplied = frozenset(self.providers.wanted_by(workflow.function))
-            param = self.payloads.encode_call(name, args, kwargs, workflow.version, signature, supplied)
+            promise_id = self._id_of(workflow, kwargs.pop("id", None))
+            param = self.payloads.encode_call(workflow, args, kwargs, 0)
+            return self._begin(Start(promise_id, param, tags=tags))
+        check_workflow(workflow)
+        own = {parameter.name for parameter in signature_of(workflow.function).parameters or ()}
+        options = {
+            key: kwargs.pop(key) for key in ("id", "tags") if key in kwargs and key not in own - {"id"}
+        }
+        return self._start(workflow.with_options(**options) if options else workflow, args, kwargs)
 
+    def _start(
+        self, workflow: WorkflowDefinition[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Handle[Any]:
+        """Start what is checked and encoded here, at the call and on the caller's thread."""
+        signature = signature_of(workflow.function)
+        self.providers.check(workflow.function, kwargs)
+        supplied = frozenset(self.providers.wanted_by(workflow.function))
+        return self._begin(
+            Start(
+                self._id_of(workflow.name, workflow.id),
+                self.payloads.encode_call(workflow.name, args, kwargs, workflow.version, signature, supplied),
+                workflow.group,
+                workflow.timeout_s,
+                workflow.tags,
+                signature,
+                supplied,
+            )
+        )
+
+    def _begin(self, asked: Start) -> Handle[Any]:
         async def create() -> None:
-            await self.session.start(promise_id, param, group, timeout_s, tags)
+            await self.session.executions.start(asked)
 
         work = create()
-        if self._is_here(work):
-            created = self.unawaited.begin(f"the start of {promise_id[:80]}", work)
-            return Handle(self, promise_id, returns, created)
-        self.block(work)
-        return Handle(self, promise_id, returns)
+        if self._bridge.is_here(work):
+            created = self._bridge.tracked_calls.begin(f"the start of {asked.id[:80]}", work)
+            return Handle(self._bridge, asked.id, asked.returns, created)
+        self._bridge.block(work)
+        return Handle(self._bridge, asked.id, asked.returns)
 
     def handle(self, id: str, returns: Any = Any) -> Handle[Any]:  # noqa: A002
         """The handle of an execution that was started elsewhere."""
-        return Handle(self, check_id(id), returns)
+        return Handle(self._bridge, check_id(id), returns)
 
     def resolve(self, promise_id: str, value: Any = None) -> Awaitable[None]:
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.
 
-        Settling it again changes nothing: the first outcome stands.
+        The first outcome stands. Settling it again with the same value is fine; with another one it raises
+        `AlreadySettled`, which says what stands. Executions and tasks are refused: cancel them instead.
         """
-        return self.do(f"the resolving of {check_id(promise_id)}", self._resolve(promise_id, value))
+        return self._bridge.do(f"the resolving of {check_id(promise_id)}", self._resolve(promise_id, value))
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
-        """Settle it with an error, which is raised where the workflow awaits it."""
-        return self.do(f"the rejecting of {check_id(promise_id)}", self._reject(promise_id, error))
+        """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
+        return self._bridge.do(f"the rejecting of {check_id(promise_id)}", self._reject(promise_id, error))
 
     async def _resolve(self, promise_id: str, value: Any) -> None:
-        await self.session.settle(promise_id, value)
+        await self.session.executions.settle(promise_id, value)
 
     async def _reject(self, promise_id: str, error: Exception) -> None:
-        await self.session.settle_error(promise_id, error)
-
-    # --- tasks: declaring.py has what is said about them -----------------------------------------------
-
-    @property
-    def desk(self) -> Desk:
-        return self.session.desk
-
-    def now(self) -> int:
-        return wall_clock() if self._session is None else self._session.now()
-
-    def fresh(self) -> str:
-        return fresh_end() if self._session is None else self._session.fresh()
+        await self.session.executions.settle_error(promise_id, error)
 
     def _id_of(self, name: str, given: Any) -> str:
         """Without one, a fresh one: those that grow with time stay together in every index."""
-        return f"{name}-{self.now():011x}{self.fresh()}" if given is None else check_id(given)
-
-    def send_inside(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
-        self._open_in_thread()
-        return self.session.send_inside(connection, orders)
-
-    async def send_inside_async(self, connection: Any, orders: Sequence[Order]) -> list[Sent]:
-        return await self.session.send_inside_async(connection, orders)
+        if given is not None:
+            return check_id(given)
+        return f"{name}-{self._bridge.now():011x}{self._bridge.fresh()}"
 
     # --- life ------------------------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
-        if self._session is None:
-            raise RuntimeError("The app is not open.")
-        return self._session
+        return self._bridge.session
+
+    def _make_session(self, settings: SessionSettings) -> Session:
+        return Session(settings, self.registry, self.providers, tasks=self.tasks)
 
     async def __aenter__(self) -> Self:
-        self._session = Session(settings_here(self.settings), self.registry, self.providers, tasks=self.tasks)
-        self._loop = asyncio.get_running_loop()
-        try:
-            await self._session.open()
-        except BaseException:
-            self._session = self._loop = None
-            raise
+        await self._bridge.open_here()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.unawaited.finish(self.settings.grace_s)
-        session, self._session, self._loop = self._session, None, None
-        if session is not None:
-            await session.close()
+        await self._bridge.close_here()
 
     def __enter__(self) -> Self:
-        self._open_in_thread()
+        self._bridge.enter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._bridge.leave()
 
     def close(self) -> None:
-        """Stop the worker, finish what was accepted, close the store."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None and self._loop is not None:
-            loop = self._loop
-            asyncio.run_coroutine_threadsafe(self.__aexit__(None, None, None), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        """Stop the worker, finish what was accepted, close the store.
+
+        Whoever still waits for a result, in another thread say, is told by `ClosedTooSoon`.
+        """
+        self._bridge.close()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Open the app, run `main` on its loop, close it: all a small program needs."""
@@ -336,83 +338,13 @@ class App(Declaring):
         async with self:
             yield
 
-    def lend(
-        self, session: Session | None, loop: asyncio.AbstractEventLoop | None, run: Callable[..., Any] | None
-    ) -> None:
-        """For holdfast.testing: work with this session, on a loop that `run` drives; None gives it back."""
-        if session is not None and self._session is not None:
-            raise RuntimeError("The app is open already: a test world needs it closed.")
-        self._session, self._loop, self._lent = session, loop, run
 
-    # --- bridges ---------------------------------------------------------------------------------------
+def _is_durable(function: Callable[..., Any]) -> bool:
+    """Is it written so that it can wait? Also under a decorator (with functools.wraps), or as an object."""
+    forms = (function, inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
+    return any(inspect.iscoroutinefunction(form) or inspect.isgeneratorfunction(form) for form in forms)
 
-    def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Wait for work of the session from a thread that is not its own."""
-        if self._is_here(work):
-            work.close()
-            raise RuntimeError("This would block the event loop that has to do the work: `await` it instead.")
-        if self._lent is not None:
-            result: T = self._lent(work, timeout_s)
-            return result
-        self._open_for(work)
-        assert self._loop is not None
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        concurrent.futures.wait([future], timeout_s)
-        if not future.done():  # not an except clause: the work itself may have ended with a TimeoutError
-            future.cancel()
-            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.")
-        return future.result()
 
-    def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """Do it: at once from a script; from asyncio when this is awaited, or soon."""
-        if self._is_here(work):
-            return self.unawaited.begin(what, work)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            self.block(work)
-            return Done()
-        return self.bridge(work)
-
-    def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Await work of the session from any event loop."""
-        if self._is_here(work):
-            return work
-        self._open_for(work)
-        assert self._loop is not None
-        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
-
-    def _is_here(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Is this the loop that has to do the work? Code of a workflow may not ask for any."""
-        if is_in_workflow():
-            work.close()
-            raise NoAsyncioHere("In a workflow an app can do nothing: there it is hf.start, hf.call")
-        try:
-            return self._loop is not None and asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
-
-    def _open_for(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Open; if that fails, the work that was to be done will never be."""
-        try:
-            self._open_in_thread()
-        except BaseException:
-            work.close()
-            raise
-
-    def _open_in_thread(self) -> None:
-        with self._lock:
-            if self._session is not None:
-                return
-            loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=loop.run_forever, name="holdfast-app", daemon=True)
-            self._thread.start()
-            try:
-                asyncio.run_coroutine_threadsafe(self.__aenter__(), loop).result()
-            except BaseException:
-                loop.call_soon_threadsafe(loop.stop)
-                self._thread.join()
-                self._thread = self._session = self._loop = None
-                loop.close()
-                raise
-            atexit.register(self.close)
+def bridge_of(app: App) -> AppBridge:
+    """For holdfast.testing, which lends an app a session of its own."""
+    return app._bridge  # pyright: ignore[reportPrivateUsage]

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.engine import Rules
-from holdfast.node.group import Moment, run_group
+from holdfast.node.group import CommitContext, run_group
 from holdfast.protocol.requests import DebugSnap
 from holdfast.store.interface import SyncStore
 from holdfast.store.postgres import PostgresStore
@@ -177,7 +177,7 @@ class PostgresGround:
 def _violations(store: SyncStore) -> list[str]:
     now = max(store.open(), time.time_ns() // 1_000_000 + 3_600_000)  # its clock may have been set ahead
     try:
-        moment = Moment(now, Rules(), debug=True)
+        moment = CommitContext(now, Rules(), debug=True)
         [reply] = store.run(lambda: run_group([ask(DebugSnap())], moment)).replies
     finally:
         store.close()

@@ -19,6 +19,7 @@ from tests.seeds import chosen_seed
 SEED = chosen_seed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ground", "faults"),
     [

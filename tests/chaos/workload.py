@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 import holdfast as hf
-from holdfast.worker.payload import Payloads
+from holdfast.payloads.payloads import Payloads
 
 LEASE_S = 1.0
 WIDTH, DEPTH = 3, 2
@@ -151,7 +151,7 @@ def open_app(url: str, ledger: Ledger, *, lease_s: float = LEASE_S, worker: bool
         """What the schedule starts."""
         await hf.run(act, "tick", retry=never)
 
-    @app.task(name="errand", retry=hf.RetryPolicy.fixed([0.1] * 20, retry_for=["WORKER_CRASHED"]))
+    @app.task(name="errand", retry=hf.Retry.fixed([0.1] * 20, retry_for=["WORKER_CRASHED"]))
     def errand(number: int) -> int:
         ledger.enter("errand")
         return number + 1

@@ -302,7 +302,7 @@ class Roots(threading.Thread):
             result = await sent.ok_value if sent.is_ok else None
             if result is not None and result.is_ok:
                 return result.ok_value
-            if result is not None and not isinstance(result.err_value.error_code, hf.RetrievalCode):
+            if result is not None and not isinstance(result.err_value.error_code, hf.codes.RetrievalCode):
                 return result.err_value
             self.troubles["errand"] += 1
             await asyncio.sleep(0.1)

@@ -169,7 +169,7 @@ def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> N
 
 
 def test_an_invocation_can_be_waited_for(run: Run, data: Data) -> None:
-    assert data("promises", "create", "waited")["promise"]["state"] == "pending"
+    assert data("invoke", "waited", "--func", "f")["promise"]["state"] == "pending"
     data("promises", "resolve", "waited", "--data", "[1, 2]")
     assert "[1,2]" in run("invoke", "waited", "--func", "f", "--wait").out
 
@@ -378,3 +378,38 @@ def test_the_help_of_dev_shows_its_own_defaults(run: Run) -> None:
     assert "or memory: (memory:)" in shown
     assert "never in production (on)" in shown
     assert "or memory: (sqlite:///holdfast.db)" in " ".join(run("serve", "--help").out.split())
+
+
+@pytest.mark.parametrize(
+    "again",
+    [("resolve", "--data", "late"), ("reject", "--data", "paid"), ("cancel",)],
+    ids=lambda words: words[0],
+)
+def test_settling_a_settled_promise_otherwise_says_which_outcome_stands(
+    run: Run, again: tuple[str, ...]
+) -> None:
+    verb, *words = again
+    promise = f"settled-before-{verb}"
+    for _ in range(2):
+        run("promises", "create", promise)
+        assert run("promises", "resolve", promise, "--data", "paid").code == 0
+    refused = run("promises", verb, promise, *words)
+    assert refused.code == 1
+    assert 'is resolved already with "paid"' in refused.err
+    assert "HF5204" in refused.err
+
+
+def test_sending_another_task_under_a_taken_id_is_refused(run: Run) -> None:
+    first = ("tasks", "send", "--func", "mail", "--arg", "a", "--queue", "nobody-serves", "--id", "mail-1")
+    assert [run(*first).code for _ in range(2)] == [0, 0]
+    others = [
+        ("--func", "mail", "--arg", "b"),
+        ("--func", "other", "--arg", "a"),
+    ]
+    for other in others:
+        refused = run("tasks", "send", *other, "--queue", "nobody-serves", "--id", "mail-1")
+        assert refused.code == 1
+        assert "HF5203" in refused.err
+    run("invoke", "checkout-1", "--func", "mail", "--arg", "a", "--target", anybody)
+    refused = run("tasks", "send", "--func", "mail", "--arg", "a", "--id", "checkout-1")
+    assert (refused.code, "is that of an execution" in refused.err) == (1, True)

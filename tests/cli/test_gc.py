@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import App
 from holdfast.node import Node
+from holdfast.payloads.errors import NoStoreHere
 from holdfast.server import Settings, running
 from holdfast.store import open_store
-from holdfast.worker.errors import NoStoreHere
 from tests.postgres import database_url
 from tests.processes import Outcome, holdfast
 from tests.requests import create, get, settle
@@ -79,7 +79,7 @@ async def test_a_server_with_a_retention_needs_nobody_to_ask(
     monkeypatch.setattr("holdfast.node.janitor.first_pass_s_max", 0.01)
     async with running(Settings(port=0, store=url, retention="1s")) as server:
         await fill(server.node)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await left(server.node) != [404, 404, 404, 200, 200]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -150,6 +150,6 @@ async def test_an_app_with_a_retention_forgets_by_itself(url: str, monkeypatch: 
     async with app:
         assert await app.start(greet, "Ada", id="greeting") == "hello Ada"
     async with app:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await app.session._client.request([get("greeting")]))[0].status == 200:  # noqa: ASYNC110  # pyright: ignore
                 await asyncio.sleep(0.05)

@@ -35,7 +35,7 @@ def test_an_execution_can_be_seen_and_steered_while_its_app_runs(url: str, run: 
         while "order-1:1" not in run("tree", "order-1", "-S", url).out:
             pass
         assert run("promises", "resolve", "order-1:1", "--data", '"granted"', "-S", url).code == 0
-        assert handle.result(timeout=20) == "tea granted"
+        assert handle.result(timeout=60) == "tea granted"
     shown = run("promises", "get", "order-1", "-S", url, "--json")
     assert shown.json["promise"]["state"] == "resolved"
 

@@ -1,13 +1,27 @@
 """Background tasks and their queues from the console, and what `holdfast check` finds."""
 
+import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.node import Node
+from holdfast.protocol.records import Value
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseSettle,
+    SettleAction,
+    TaskClaim,
+    TaskFail,
+    TaskFulfill,
+)
+from holdfast.store.urls import open_store
 from tests.processes import Outcome, holdfast
+from tests.requests import FAR, ask
 
 Run = Callable[..., Outcome]
 Data = Callable[..., Any]
@@ -15,21 +29,22 @@ Data = Callable[..., Any]
 
 def test_a_task_is_sent_listed_shown_cancelled_and_run_again(run: Run, data: Data) -> None:
     sent = data(
-        "tasks", "send", "--id", "mail-1", "--func", "send_email", "--arg", "a@b.c", "--queue", "console",
+        "tasks", "send", "--id", "sent-mail-1", "--func", "send_email", "--arg", "a@b.c",
+        "--queue", "console",
         "--priority", "5", "--key", "welcome", "--delay", "1h", "--good-for", "2h",
     )["promise"]  # fmt: skip
-    assert sent["id"] == "mail-1"
+    assert sent["id"] == "sent-mail-1"
     listed = data("tasks", "list", "--queue", "console", "--status", "PENDING", "--name", "send_email")
-    assert [task["id"] for task in listed["tasks"]] == ["mail-1"]
+    assert [task["id"] for task in listed["tasks"]] == ["sent-mail-1"]
     assert data("tasks", "list", "--queue", "console", "--status", "RUNNING")["tasks"] == []
-    shown = run("tasks", "info", "mail-1").out
+    shown = run("tasks", "info", "sent-mail-1").out
     assert "send_email" in shown
     assert "PENDING" in shown
     assert "a@b.c" in shown
-    assert run("tasks", "rerun", "mail-1").code == 2
-    assert data("tasks", "cancel", "mail-1")["task"]["job"]["status"] == "CANCELLED"
-    again = data("tasks", "rerun", "mail-1")["promise"]
-    assert again["tags"]["holdfast:rerun-of"] == "mail-1"
+    assert run("tasks", "rerun", "sent-mail-1").code == 2
+    assert data("tasks", "cancel", "sent-mail-1")["task"]["job"]["status"] == "CANCELLED"
+    again = data("tasks", "rerun", "sent-mail-1")["promise"]
+    assert again["tags"]["holdfast:rerun-of"] == "sent-mail-1"
     assert data("tasks", "cancel", again["id"], "--force")["task"]["job"]["status"] == "CANCELLED"
     assert "CANCELLED" in run("tasks", "list", "--queue", "console").out
 
@@ -80,11 +95,11 @@ app = hf.App("memory:")
 app.queue("email", concurrency=0)
 app.queue("sms")
 
-@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))
+@app.task(queue="emial", retry=hf.Retry.fixed([]))
 def one(x, y: int):
     return 1
 
-@app.task(name="one", priority="high")
+@app.task(name="one", priority="high", retry=hf.Retry(retry_on=KeyError))
 def two() -> int:
     return 1
 
@@ -129,11 +144,12 @@ def test_check_finds_everything_at_once_each_with_its_place(tmp_path: Path) -> N
     lines = {line: number for number, line in enumerate(SHOP.splitlines(), 1)}
     expected = {
         ("HF6001", 'app.queue("email", concurrency=0)'),
-        ("HF6006", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
-        ("HF7001", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
-        ("HF7004", '@app.task(queue="emial", retry=hf.RetryPolicy.fixed([]))'),
-        ("HF6001", '@app.task(name="one", priority="high")'),
-        ("HF6002", '@app.task(name="one", priority="high")'),
+        ("HF5011", '@app.task(queue="emial", retry=hf.Retry.fixed([]))'),
+        ("HF6006", '@app.task(name="one", priority="high", retry=hf.Retry(retry_on=KeyError))'),
+        ("HF7001", '@app.task(queue="emial", retry=hf.Retry.fixed([]))'),
+        ("HF7004", '@app.task(queue="emial", retry=hf.Retry.fixed([]))'),
+        ("HF6001", '@app.task(name="one", priority="high", retry=hf.Retry(retry_on=KeyError))'),
+        ("HF6002", '@app.task(name="one", priority="high", retry=hf.Retry(retry_on=KeyError))'),
         ("HF7003", '    @app.task(mode="process")'),
         ("HF7005", '@app.task(mode="async")'),
         ("HF7002", '@app.task(mode="async")'),
@@ -150,8 +166,8 @@ def test_check_finds_everything_at_once_each_with_its_place(tmp_path: Path) -> N
 def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
     outcome = check(tmp_path, SHOP)
     assert f"{tmp_path / 'shop.py'}:6: concurrency is a whole number" in outcome.out
-    assert outcome.out.count("    help: ") == 14
-    assert outcome.out.strip().endswith("14 to correct")
+    assert outcome.out.count("    help: ") == 15
+    assert outcome.out.strip().endswith("15 to correct")
 
 
 def test_check_finds_a_class_of_errors_that_cannot_be_stored(tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def one() -> int:
 def two() -> int:
     return 1
 
-policy = hf.RetryPolicy.exponential(factor="2", attempts=0, base="x", retry_for="A", tries=3)
+retry = hf.Retry(factor="2", attempts=0, delay="x", retry_for="A")
 
 @app.workflow(timeout="nonsense", tags={"holdfast:x": "y"}, retry=3)
 async def three() -> int:
@@ -213,8 +229,7 @@ def test_check_tells_of_every_option_and_none_hides_what_comes_after_it(tmp_path
         + [("app.queue", "HF6001")] * 3
         + [("@app.task", "HF6001")] * 7
         + [("@app.task", "HF6005")] * 2
-        + [("policy = hf.RetryPolicy.exponential", "HF6006")] * 4
-        + [("policy = hf.RetryPolicy.exponential", "HF6001")]
+        + [("retry = hf.Retry", code) for code in ("HF5010", "HF5011", "HF5011", "HF5011")]
         + [("@app.workflow", code) for code in ("HF5010", "HF5013", "HF6001")]
         + [("@app.schedule", "HF6001")] * 6
         + [("late = four.with_options", "HF6001")] * 2
@@ -238,9 +253,73 @@ app = hf.App("memory:")
 app.queue("email", concurrency=3)
 
 @app.schedule(every="1h", args=["a@b.c"])
-@app.task(queue="email", mode="process", retry=hf.RetryPolicy.exponential(attempts=3))
+@app.task(queue="email", mode="process", retry=hf.Retry(attempts=3))
 def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
     return hf.TaskResult(ok=to)
 """
     outcome = check(tmp_path, source)
     assert (outcome.code, outcome.out.strip()) == (0, "nothing to correct"), outcome
+
+
+def test_the_few_that_failed_are_listed_among_the_many_that_did_not(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    asyncio.run(fill(url, 30_000, {12_000, 20_000, 29_999}))
+    listed = holdfast("tasks", "list", "--status", "FAILED", "-S", url, "--json")
+    assert [task["id"] for task in json.loads(listed.out)["tasks"]] == ["j12000", "j20000", "j29999"]
+    shown = holdfast("tasks", "list", "--status", "FAILED", "-S", url).out
+    assert shown.count("FAILED") == 3
+
+
+async def fill(url: str, count: int, failing: set[int]) -> None:
+    """So many tasks, all over, these of them failed."""
+    async with Node(open_store(url)) as node:
+        for first in range(0, count, 1_000):
+            names = [f"j{number:05}" for number in range(first, first + 1_000)]
+            await node.request([ask(job(name)) for name in names])
+            await node.request([ask(TaskClaim(["queue.q"], 1_000, "w", 60_000, start=True))])
+            ends = [end(name, failed=int(name[1:]) in failing) for name in names]
+            replies = await node.request([ask(each) for each in ends])
+            assert {reply.status for reply in replies} == {200}
+
+
+def job(name: str) -> PromiseCreate:
+    entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": "{}"}
+    return PromiseCreate(name, FAR, Value(), entries)
+
+
+def end(name: str, *, failed: bool) -> TaskFail | TaskFulfill:
+    if failed:
+        return TaskFail(name, 1, "BROKEN", Value())
+    return TaskFulfill(name, 1, SettleAction(PromiseSettle(name, "resolved", Value())))
+
+
+def test_a_task_that_is_sent_from_the_console_keeps_the_retry_policy_of_its_app(
+    data: Data, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "declared_here.py").write_text(
+        "import holdfast as hf\n"
+        "app = hf.App('memory:')\n"
+        "app.queue('letters', priority=3)\n"
+        "@app.task(queue='letters', retry=hf.Retry.fixed([1, 5]))\n"
+        "def post(to: str, copies: int = 1) -> None: ...\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    declared = ("--app", "declared_here:app", "--func", "post")
+    sent = data("tasks", "send", "--id", "post-1", *declared, "--arg", "a@b.c", "--tag", "by=hand")["promise"]
+    spec = json.loads(sent["tags"]["holdfast:job"])
+    assert (spec["retry"]["delays"], sent["tags"]["by"]) == ([1000, 5000], "hand")
+    assert sent["tags"]["resonate:target"] == "poll://any@queue.letters"
+    assert sent["tags"]["holdfast:priority"] == "3"
+    wrong = run("tasks", "send", *declared, "--arg", "a@b.c", "--arg", "many")
+    assert (wrong.code, "copies" in wrong.err) == (2, True)
+    assert run("tasks", "send", "--app", "declared_here:app", "--func", "nothing").code != 0
+
+
+def test_without_its_app_the_console_is_told_how_often_a_task_is_tried(run: Run, data: Data) -> None:
+    sent = data(
+        "tasks", "send", "--func", "g", "--queue", "tried", "--attempts", "3", "--retry-base", "2s",
+        "--kwarg", "a=1",
+    )["promise"]  # fmt: skip
+    retry = json.loads(sent["tags"]["holdfast:job"])["retry"]
+    assert (retry["retries"], retry["base"]) == (2, 2000)
+    assert run("tasks", "send", "--func", "g", "--attempts", "0").code == 2

@@ -36,7 +36,7 @@ def test_it_works_for_a_server_until_sigterm(tmp_path: Path) -> None:
             done = holdfast("invoke", "h1", "--func", "hello", "--arg", "Ada", "--wait", "-S", server.url)
             assert "Hello, Ada!" in done.out, done.err
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(20) == 0
+            assert worker.wait(60) == 0
             assert worker.stderr.read().endswith("stopped\n")
 
 

@@ -16,19 +16,21 @@ from holdfast.client.errors import (
     InvalidUrl,
     OutcomeUnknown,
     Refused,
-    TimedOut,
+    RequestTimedOut,
     TooManyWaiting,
     Unreachable,
 )
 from holdfast.client.http import HttpClient
 from holdfast.client.lane import waiting_requests_max
-from holdfast.protocol.limits import batch_envelopes_max
+from holdfast.protocol.limits import batch_envelopes_max, batch_schedules_max
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, PromiseReply, TaskReply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseGet,
     PromiseSettle,
+    ScheduleCreate,
+    ScheduleDelete,
     SettleAction,
     TaskAcquire,
     TaskContinue,
@@ -82,6 +84,15 @@ async def test_large_values_do_not_make_an_array_that_is_too_large(client: HttpC
     large = "x" * 300_000
     replies = await asyncio.gather(*(client.request([ask(create(f"p{n}", data=large))]) for n in range(20)))
     assert {found.status for [found] in replies} == {200}
+
+
+async def test_more_schedules_than_an_array_may_hold_are_replaced_whole(client: HttpClient) -> None:
+    schedules = [
+        ScheduleCreate(f"s{n}", "0 12 * * *", "p", 1_000) for n in range(batch_schedules_max * 2 + 7)
+    ]
+    await asyncio.gather(*(client.request([ask(each)]) for each in schedules))
+    changed = [client.request([ask(ScheduleDelete(each.id)), ask(each)]) for each in schedules]
+    assert {reply.status for replies in await asyncio.gather(*changed) for reply in replies} == {200}
 
 
 async def test_no_requests_are_no_round_trip(client: HttpClient, sky: Weather) -> None:
@@ -168,7 +179,7 @@ async def test_a_server_without_room_for_another_connection_is_named_if_it_stays
     body = b'{"error":"1 connections are open. [HF3007]","code":"HF3007"}'
     sky.answers = [reply(429, body, b"Retry-After: 30\r\n")]
     async with HttpClient([sky.url], limit_s=0.2) as hasty:
-        with pytest.raises(TimedOut, match=r"within 0.2 s.*connections are open. \[HF3007\]"):
+        with pytest.raises(RequestTimedOut, match=r"within 0.2 s.*connections are open. \[HF3007\]"):
             await hasty.request([ask(create("p"))])
     sky.answers = [reply(429, body)]
     async with HttpClient([sky.url], persistent=False) as console:
@@ -201,14 +212,34 @@ async def test_a_page_of_a_proxy_leaves_the_outcome_open(
     assert sky.posts == before + 1
 
 
-async def test_what_a_failing_store_left_open_is_asked_again(client: HttpClient, sky: Weather) -> None:
-    open_ = refusal(503, "The store failed. [HF1904]")
+@pytest.mark.parametrize(
+    "open_",
+    [refusal(503, "Words may change.", "HF1904"), refusal(503, "The store failed. [HF1904]")],
+    ids=["a code in the head", "an older server"],
+)
+async def test_what_a_failing_store_left_open_is_asked_again(
+    client: HttpClient, sky: Weather, open_: bytes
+) -> None:
     sky.answers = [reply(503, open_)]
     [found] = await client.request([ask(create("p", target))])
     assert found.status == 200
     sky.answers = [reply(503, open_)]
     [found] = await client.request([ask(TaskContinue("p"))])
     assert found.status == 503
+
+
+async def test_a_refusal_tells_its_code_whatever_its_sentence_says(client: HttpClient, sky: Weather) -> None:
+    [missing] = await client.request([ask(PromiseGet("nobody"))])
+    assert (missing.status, missing.code) == (404, "HF1101")
+    with pytest.raises(Refused) as caught:
+        expect(missing, PromiseReply)
+    assert caught.value.reply_code == "HF1101"
+    sky.answers = [reply(409, refusal(409, "It is held by 'x [HF1904]'", "HF1204"))]
+    [taken] = await client.request([ask(create("p"))])
+    assert (taken.status, taken.code) == (409, "HF1204")
+    sky.answers = [reply(404, refusal(404, "There is none. [HF1101]"))]
+    [older] = await client.request([ask(PromiseGet("nobody"))])
+    assert older.code == "HF1101"
 
 
 async def test_a_refusal_of_the_whole_array_is_the_reply_to_each(client: HttpClient, sky: Weather) -> None:
@@ -261,7 +292,7 @@ async def test_a_node_that_comes_later_is_found() -> None:
 async def test_a_node_that_does_not_answer_in_time_leaves_the_outcome_open(url: str, sky: Weather) -> None:
     sky.hangs = True
     async with HttpClient([sky.url], limit_s=0.2) as client:
-        with pytest.raises(TimedOut, match="HF4002"):
+        with pytest.raises(RequestTimedOut, match="HF4002"):
             await client.request([ask(create("p"))])
 
 

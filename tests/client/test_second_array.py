@@ -67,7 +67,7 @@ class Script:
 
     async def received(self, count: int) -> None:
         """Wait until so many arrays have come."""
-        async with asyncio.timeout(10), self._came:
+        async with asyncio.timeout(60), self._came:
             await self._came.wait_for(lambda: len(self.arrays) >= count)
 
     def answer(self, status: int = done, sentence: str = "no") -> None:

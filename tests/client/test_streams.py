@@ -163,7 +163,7 @@ async def test_a_message_that_cannot_be_read_does_not_make_the_client_deaf() -> 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         client = HttpClient([f"http://127.0.0.1:{port}"])
-        async with client.messages("g", "me") as messages, asyncio.timeout(20):
+        async with client.messages("g", "me") as messages, asyncio.timeout(60):
             message = await anext(messages)
         await client.close()
         await asyncio.gather(*(task for task in served if task is not None))

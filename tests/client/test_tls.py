@@ -108,7 +108,7 @@ async def test_an_app_presents_its_certificate(strict_url: str, tmp_path: Path) 
 
     async with app:
         sent = await double.send_async(21)
-        assert (await sent.ok_value.get_async(timeout=20)).ok_value == 42
+        assert (await sent.ok_value.get_async(timeout=60)).ok_value == 42
 
 
 async def test_an_app_and_the_console_find_the_certificate_in_the_environment(

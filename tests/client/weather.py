@@ -80,8 +80,9 @@ async def weather(server_url: str) -> AsyncGenerator[Weather]:
         await asyncio.sleep(0.01)
 
 
-def refusal(status: int, sentence: str) -> bytes:
-    head = {"corrId": "0", "status": status, "version": "2026-04-01"}
+def refusal(status: int, sentence: str, code: str | None = None) -> bytes:
+    """Without a code in its head it is an older server's."""
+    head = {"corrId": "0", "status": status, "version": "2026-04-01"} | ({"code": code} if code else {})
     return json.dumps({"kind": "unknown", "head": head, "data": sentence}).encode()
 
 

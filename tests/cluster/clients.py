@@ -33,6 +33,7 @@ KINDS = (
 )
 
 
+told_s = 25.0  # below every fallback: a task is offered again after 30 s, nodes look around after 60 s
 SHORT = 12  # operations of a caller in a round
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,11 +13,12 @@ import pytest
 from holdfast.node import Node
 from holdfast.store import postgres_statements as sql
 from holdfast.store.postgres import PostgresStore
+from tests.counts import count_of
 from tests.postgres import database_url, execute
 from tests.requests import FAR
 
 asyncpg: Any = importlib.import_module("asyncpg")  # it has no types
-JOBS = int(os.environ.get("HOLDFAST_BACKLOG", "20000"))
+JOBS = count_of("HOLDFAST_BACKLOG", quick=2_000, full=20_000)
 HELD = 1_000
 KEYS = 50
 PAGES_MAX = 400  # of 8 kB, for the claim of ten
@@ -81,19 +81,23 @@ def literal(parameter: int | str | list[str]) -> str:
 ANY = 2**31
 
 
+@pytest.mark.sized
 async def test_a_claim_of_ten_reads_little(connection: Any) -> None:
     assert await pages(connection, sql.OFFERS, "q", 1, 10, ANY, []) < PAGES_MAX
 
 
+@pytest.mark.sized
 async def test_a_claim_passes_over_keys_that_are_full(connection: Any) -> None:
     full = [f"k{number}" for number in range(KEYS // 2)]
     assert await pages(connection, sql.OFFERS, "q", 1, 10, ANY, full) < PAGES_MAX
 
 
+@pytest.mark.sized
 async def test_who_holds_a_unique_key_is_found_by_an_index(connection: Any) -> None:
     wanted = [f"q/{number}" for number in range(1, 64)]
     assert await pages(connection, sql.FETCH["uniques"], wanted) < PAGES_MAX
 
 
+@pytest.mark.sized
 async def test_counting_what_is_held_reads_only_what_is_held(connection: Any) -> None:
     assert await pages(connection, sql.HELD, ["q"]) < HELD * 3

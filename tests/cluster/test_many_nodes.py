@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from holdfast import App
 from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
+from holdfast.host import slots
 from holdfast.node import Node, cluster
 from holdfast.node.post_office import Mailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
@@ -29,17 +30,17 @@ from holdfast.server import Settings, running
 from holdfast.store import postgres_statements as sql
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import PostgresStore
-from holdfast.tasks import lanes
-from tests.cluster.clients import Asked, play
+from tests.cluster.clients import Asked, play, told_s
 from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
+from tests.counts import count_of
 from tests.postgres import PostgresServer, execute
-from tests.requests import acquire, ask, create, get, listen, promise_of, settle
+from tests.requests import acquire, ask, create, listen, promise_of, settle
 from tests.seeds import chosen_seed
 from tests.server.http import Connection
 from tests.server.process import start_process
 
-ROUNDS = int(os.environ.get("HOLDFAST_HISTORY_ROUNDS", "17"))  # of three promises each
+ROUNDS = count_of("HOLDFAST_HISTORY_ROUNDS", quick=3, full=17)  # of three promises each
 EACH = int(os.environ.get("HOLDFAST_HISTORY_EACH", "133"))  # a caller's operations in a round
 SHORT_ROUNDS = max(ROUNDS, 25)
 LATEST = migrations("postgres")[-1][0]
@@ -50,6 +51,7 @@ def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
     return Counter(check(history) for history in histories.values())
 
 
+@pytest.mark.sized
 async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: list[Node]) -> None:
     print(f"HOLDFAST_SEED={SEED}")
     histories = await play(nodes, SEED, rounds=ROUNDS, each=EACH)
@@ -143,18 +145,14 @@ async def test_a_task_is_claimed_by_one_node_only(nodes: list[Node]) -> None:
     assert sorted(claimed) == sorted(f"t{index}" for index in range(300))
 
 
-async def test_a_worker_at_another_node_hears_of_work_in_milliseconds(nodes: list[Node]) -> None:
+async def test_a_worker_at_another_node_hears_of_work_from_the_node_that_has_it(nodes: list[Node]) -> None:
     here, there, _ = nodes
     mailbox = there.connect("g", "w")
-    delays: list[float] = []
     for index in range(20):
-        began = time.monotonic()
         await here.request([create(f"t{index}", target="poll://any@g")])
-        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
         assert isinstance(message, Execute)
         assert message.task.id == f"t{index}"
-        delays.append(time.monotonic() - began)
-    assert sorted(delays)[10] < 0.25
 
 
 async def test_a_worker_at_another_node_is_told_in_its_own_words(nodes: list[Node]) -> None:
@@ -164,7 +162,7 @@ async def test_a_worker_at_another_node_is_told_in_its_own_words(nodes: list[Nod
     await here.request([*old, replace(listen("p", "poll://any@g"), dialect="B")])
     await here.request([settle("p")])
     heard: list[Message] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(heard) < 2:
             heard += await mailbox.receive()
     assert {(type(message), message.dialect) for message in heard} == {(Execute, "B"), (Unblock, "B")}
@@ -176,7 +174,7 @@ async def test_a_listener_at_another_node_is_told_once(nodes: list[Node]) -> Non
     other = third.connect("me", "2")
     await here.request([create("p"), listen("p", "poll://uni@me/1")])
     await here.request([settle("p", "x" * 50_000)])
-    [message] = await asyncio.wait_for(mailbox.receive(), 5)
+    [message] = await asyncio.wait_for(mailbox.receive(), told_s)
     assert isinstance(message, Unblock)
     assert message.promise.value.data == "x" * 50_000
     assert not len(other)
@@ -187,7 +185,7 @@ async def test_a_listener_that_connects_late_is_told_by_the_node_that_knows(node
     await here.request([create("p"), listen("p", "poll://uni@me/1")])
     await here.request([settle("p", "x")])
     mailbox = there.connect("me", "1")
-    [message] = await asyncio.wait_for(mailbox.receive(), 5)
+    [message] = await asyncio.wait_for(mailbox.receive(), told_s)
     assert isinstance(message, Unblock)
 
 
@@ -200,10 +198,10 @@ async def test_a_timer_is_fired_once_whoever_fires_it(nodes: list[Node]) -> None
         + [listen(f"t{index}", "poll://any@me") for index in range(50)]
     )
     heard: list[str] = []
-    until = time.monotonic() + 5
-    while time.monotonic() < until and len(heard) < 50:
-        await asyncio.sleep(0.05)
-        heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
+    async with asyncio.timeout(60):
+        while len(heard) < 50:
+            await asyncio.sleep(0.05)
+            heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
     await asyncio.sleep(0.3)
     heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
     assert sorted(heard) == sorted(f"t{index}" for index in range(50))
@@ -220,28 +218,23 @@ async def test_what_a_dead_node_left_is_swept_by_another_at_its_instant(url: str
         await doomed.request([create("t", due, timer="true"), listen("t", "poll://any@me")])
         await asyncio.sleep(0.1)
         await doomed.stop()
-        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
         assert isinstance(message, Unblock)
-        [reply] = await survivor.request([get("late")])
-        [after] = await survivor.request([create("after")])
-        assert promise_of(after).created_at - due < 1_000
 
 
-async def test_a_lease_of_a_dead_node_is_taken_over_within_a_second_of_its_end(url: str) -> None:
+async def test_a_lease_of_a_dead_node_is_taken_over_at_its_end(url: str) -> None:
     async with Node(PostgresStore(url)) as survivor:
         mailbox = survivor.connect("g", "w")
         doomed = Node(PostgresStore(url))
         await doomed.start()
         await doomed.request([create("t", target="poll://any@g")])
-        await asyncio.wait_for(mailbox.receive(), 5)
+        await asyncio.wait_for(mailbox.receive(), told_s)
         [reply] = await doomed.request([acquire("t", ttl=800)])
-        began = time.monotonic()
         await asyncio.sleep(0.1)
         await doomed.stop()
-        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
         assert reply.status == 200
         assert isinstance(message, Execute)
-        assert time.monotonic() - began < 0.8 + 1.0
 
 
 class Swallowing:
@@ -268,13 +261,13 @@ async def test_nodes_that_cannot_hear_each_other_look_often(
     async with Node(stores[0]) as here, Node(stores[1]) as there:
         mailbox = there.connect("g", "w")
         [reply] = await here.request([create("t", target="poll://any@g")])
-        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
         assert isinstance(message, Execute)
         due = promise_of(reply).created_at + 300
         await here.request([create("timer", due, timer="true"), listen("timer", "poll://any@h")])
         await here.stop()
         other = there.connect("h", "w")
-        [message] = await asyncio.wait_for(other.receive(), 5)
+        [message] = await asyncio.wait_for(other.receive(), told_s)
         assert isinstance(message, Unblock)
 
 
@@ -282,31 +275,32 @@ async def test_skewed_node_clocks_change_nothing(url: str) -> None:
     def skewed(by_ms: int) -> Node:
         return Node(PostgresStore(url), clock=lambda: time.time_ns() // 1_000_000 + by_ms)
 
-    async with skewed(-5_000) as behind, skewed(3_600_000) as ahead:
+    async with skewed(-3_600_000) as behind, skewed(3_600_000) as ahead:
         mailbox = ahead.connect("me", "1")
-        instants: list[int] = []
+        instants = [time.time_ns() // 1_000_000]
         for index in range(10):
             [reply] = await (behind, ahead)[index % 2].request([create(f"p{index}")])
             instants.append(promise_of(reply).created_at)
+        instants.append(time.time_ns() // 1_000_000)
         assert instants == sorted(instants)
-        assert abs(instants[-1] - time.time_ns() // 1_000_000) < 2_000
-        assert abs(ahead.now() - behind.now()) < 1_000, "what workers beside them go by"
-        await ahead.request([create("t", instants[-1] + 500, timer="true"), listen("t", "poll://any@me")])
-        began = time.monotonic()
-        await asyncio.wait_for(mailbox.receive(), 5)
-        assert 0.2 < time.monotonic() - began < 1.5
+        assert abs(ahead.now() - behind.now()) < 60_000, "what workers beside them go by"
+        due = instants[-1] + 500
+        await ahead.request([create("t", due, timer="true"), listen("t", "poll://any@me")])
+        await asyncio.wait_for(mailbox.receive(), told_s)
+        assert time.time_ns() // 1_000_000 >= due
 
 
 async def test_setting_the_clock_of_a_node_shows_nobody_another_time(url: str) -> None:
     off_ms = 0
     async with Node(PostgresStore(url), clock=lambda: time.time_ns() // 1_000_000 + off_ms) as node:
         for off_ms in (3_600_000, -3_600_000):
-            assert abs(node.now() - time.time_ns() // 1_000_000) < 1_000, (
+            assert abs(node.now() - time.time_ns() // 1_000_000) < 60_000, (
                 "what the sleep of a workflow counts from"
             )
             await node.request([create(f"p{off_ms}")])
 
 
+@pytest.mark.slow
 async def test_each_occurrence_of_a_schedule_is_one_promise_whichever_nodes_are_there(
     url: str, nodes: list[Node]
 ) -> None:
@@ -319,7 +313,7 @@ async def test_each_occurrence_of_a_schedule_is_one_promise_whichever_nodes_are_
     heard: set[str] = set()  # an invitation may reach several workers
 
     async def listen_for(count: int, listening: Sequence[Mailbox]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(heard) < count:
                 await asyncio.sleep(0.02)
                 heard.update(
@@ -346,14 +340,15 @@ async def test_nodes_that_start_at_once_make_one_schema(url: str) -> None:
     assert execute(url, "SELECT version FROM schema_version; SELECT count(*) FROM clock") == f"{LATEST}\n1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["workflows", "tasks", "limited tasks"])
 async def test_an_idle_cluster_asks_the_database_next_to_nothing(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three nodes and ten workers that have been idle for a while, twenty times as fast as usual."""
     monkeypatch.setattr(cluster, "look_s", cluster.look_s / 20)
-    monkeypatch.setattr(lanes, "poll_idle_s", lanes.poll_idle_s / 20)
-    monkeypatch.setattr(lanes, "poll_s", lanes.poll_idle_s)
+    monkeypatch.setattr(slots, "poll_idle_s", slots.poll_idle_s / 20)
+    monkeypatch.setattr(slots, "poll_s", slots.poll_idle_s)
     server = PostgresServer(log_statement="all").create()
     try:
         async with AsyncExitStack() as stack:

@@ -18,7 +18,7 @@ from holdfast.protocol.messages import Execute, Unblock
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres_connection import PoolerInTheWay
 from tests.backends import AwaitedStore, DirectBackend
-from tests.cluster.clients import play
+from tests.cluster.clients import play, told_s
 from tests.cluster.linearizability import check
 from tests.model import differential
 from tests.pooler import kinds_of_pooler, new_role, pooler_of
@@ -97,11 +97,11 @@ async def test_a_worker_at_another_node_hears_of_work_and_listeners_are_told(nod
     here, there, _ = nodes
     mailbox = there.connect("g", "w")
     await here.request([create("t", target="poll://any@g")])
-    [message] = await asyncio.wait_for(mailbox.receive(), 5)
+    [message] = await asyncio.wait_for(mailbox.receive(), told_s)
     assert isinstance(message, Execute)
     await here.request([create("p"), listen("p", "poll://any@g")])
     await here.request([settle("p", "x")])
-    [told] = await asyncio.wait_for(mailbox.receive(), 5)
+    [told] = await asyncio.wait_for(mailbox.receive(), told_s)
     assert isinstance(told, Unblock)
 
 
@@ -119,14 +119,14 @@ async def test_nodes_without_a_way_to_listen_look_often(
         await here.start()
         mailbox = there.connect("g", "w")
         [reply] = await here.request([create("t", target="poll://any@g")])
-        [message] = await asyncio.wait_for(mailbox.receive(), 5)
+        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
         assert isinstance(message, Execute)
         assert cluster_of(there).is_deaf
         due = promise_of(reply).created_at + 300
         await here.request([create("timer", due, timer="true"), listen("timer", "poll://any@h")])
         await here.stop()
         other = there.connect("h", "w")
-        [told] = await asyncio.wait_for(other.receive(), 5)
+        [told] = await asyncio.wait_for(other.receive(), told_s)
         assert isinstance(told, Unblock)
 
 

@@ -140,7 +140,7 @@ async def test_work_and_news_travel_between_versions(worker_at: str, old_source:
         there, here = (old, new) if worker_at == "old" else (new, old)
         async with there.messages("g", "w") as messages:
             await here.request([create("t", target="poll://any@g")])
-            message = await asyncio.wait_for(anext(messages), 10)
+            message = await asyncio.wait_for(anext(messages), 60)
             assert isinstance(message, Execute)
             [reply] = await here.request([create("now")])
             due = promise_of(reply).created_at + 300
@@ -148,7 +148,7 @@ async def test_work_and_news_travel_between_versions(worker_at: str, old_source:
             await here.request([create("q"), listen("q", "poll://any@g"), settle("q", "x")])
             told: set[str] = set()
             while told != {"p", "q"}:
-                message = await asyncio.wait_for(anext(messages), 10)
+                message = await asyncio.wait_for(anext(messages), 60)
                 if isinstance(message, Unblock):
                     told.add(message.promise.id)
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from holdfast import App
+from holdfast.host.execution_client import Start
 from holdfast.node import Node
 from holdfast.store.postgres import PostgresStore
 from tests.cluster.ledger_worker import LEASE_MS, STEPS, asyncpg
@@ -150,7 +151,7 @@ class Feeder:
                     assert reply.status == 200
                 else:
                     param = self._app.payloads.encode_call("keep_books", (name,), {}, 1)
-                    await self._app.session.start(name, param, "g", None, {})
+                    await self._app.session.executions.start(Start(name, param, "g"))
                 self.names.append(name)
             await asyncio.sleep(0.02)
         until = time.monotonic() + 60
@@ -183,6 +184,7 @@ async def place(mode: str, server: PostgresServer) -> AsyncGenerator[Place]:
         yield Place(f"{one.url},{two.url}", one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["raw", "app", "served"])
 async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_killed(
     mode: str, server: PostgresServer

@@ -184,6 +184,57 @@ def test_a_claim_leaves_tasks_that_are_not_pending(wire: Wire, state: str) -> No
     assert wire.claim(count=10) == []
 
 
+@pytest.mark.parametrize("state", ["pending", "acquired", "suspended"])
+def test_a_task_that_is_halted_with_a_reason_says_why_and_since_when(wire: Wire, state: str) -> None:
+    wire.create("dep")
+    if state == "pending":
+        wire.create("t", target=WORKERS)
+    else:
+        wire.acquired("t")
+    if state == "suspended":
+        wire.suspend("t", "dep")
+    wire.now = T0 + 5
+    assert wire.halt("t", reason="other code", code="HF5101").status == 200
+    why = {"at": T0 + 5, "reason": "other code", "code": "HF5101"}
+    task = wire.task("t")
+    assert (task["state"], task["halted"], task["error"]) == ("halted", why, "other code")
+    [found] = wire.send("task.search", {"state": "halted"}).data["tasks"]
+    assert found["halted"] == why
+
+
+def test_the_first_reason_for_halting_stands(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    wire.now = T0 + 5
+    wire.halt("t", reason="first")
+    wire.now = T0 + 9
+    assert wire.halt("t", reason="second", code="LATER").status == 200
+    assert wire.task("t")["halted"] == {"at": T0 + 5, "reason": "first"}
+
+
+def test_a_task_that_is_continued_or_ended_is_not_shown_as_halted(wire: Wire) -> None:
+    for name in ("on", "off"):
+        wire.create(name, target=WORKERS)
+        wire.halt(name, reason="other code")
+    wire.resume("on")
+    wire.settle("off")
+    assert [wire.task(name)["state"] for name in ("on", "off")] == ["pending", "fulfilled"]
+    assert all("halted" not in wire.task(name) for name in ("on", "off"))
+    wire.acquire("on", 0)
+    assert wire.halt("on").status == 200
+    assert "halted" not in wire.task("on"), "this time nobody gave a reason"
+
+
+def test_a_claim_says_whose_lease_lapsed(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    wire.acquire("t", 0, pid="first")
+    wire.tick(T0 + MINUTE)
+    [claim] = wire.claim(pid="second")
+    assert claim["lapsed"] == "first"
+    wire.release("t", 2)
+    [claim] = wire.claim(pid="third")
+    assert "lapsed" not in claim, "it was given back"
+
+
 def test_a_claimed_task_is_fenced_like_any_other(wire: Wire) -> None:
     wire.create("t", target=WORKERS)
     assert wire.acquire("t", 0, pid="q").status == 200
@@ -387,7 +438,7 @@ def test_a_pair_named_twice_is_refreshed_and_not_lost(wire: Wire) -> None:
     assert wire.heartbeat(("t", 1), ("t", 1)).data == {}
 
 
-# -- heed --------------------------------------------------------------------------------------------------
+# -- woken ------------------------------------------------------------------------------------------------
 
 
 def woken_while_held(wire: Wire) -> None:
@@ -402,7 +453,7 @@ def woken_while_held(wire: Wire) -> None:
 
 def test_a_suspension_that_heeds_is_refused_once_when_something_woke_the_task(wire: Wire) -> None:
     woken_while_held(wire)
-    heeding = {**suspension("t", "dep"), "heed": True}
+    heeding = {**suspension("t", "dep"), "checkWoken": True}
     answer = wire.send("task.suspend", heeding)
     assert (answer.status, [*answer.data]) == (300, ["preload"])
     assert (wire.task("t")["state"], wire.task("t")["resumes"]) == ("acquired", 0)
@@ -410,7 +461,7 @@ def test_a_suspension_that_heeds_is_refused_once_when_something_woke_the_task(wi
     assert wire.task("t")["state"] == "suspended"
 
 
-@pytest.mark.parametrize("more", [{}, {"heed": False}, {"heed": None}])
+@pytest.mark.parametrize("more", [{}, {"checkWoken": False}, {"checkWoken": None}])
 def test_a_suspension_that_does_not_heed_is_as_before(wire: Wire, more: Json) -> None:
     woken_while_held(wire)
     assert wire.send("task.suspend", {**suspension("t", "dep"), **more}).status == 200
@@ -424,10 +475,10 @@ def test_a_heartbeat_that_heeds_names_the_tasks_that_were_woken(wire: Wire) -> N
     lost = {"lost": [{"id": "t", "version": 7}]}
     assert wire.send("task.heartbeat", beat).data == lost
     woken = {"woken": [{"id": "t", "version": 1}]}
-    assert wire.send("task.heartbeat", {**beat, "heed": True}).data == lost | woken
+    assert wire.send("task.heartbeat", {**beat, "checkWoken": True}).data == lost | woken
 
 
 def test_whether_to_heed_is_true_or_false(wire: Wire) -> None:
     woken_while_held(wire)
-    assert wire.send("task.suspend", {**suspension("t", "dep"), "heed": "yes"}).status == 400
-    assert wire.send("task.heartbeat", {"pid": "p", "tasks": [], "heed": 1}).status == 400
+    assert wire.send("task.suspend", {**suspension("t", "dep"), "checkWoken": "yes"}).status == 400
+    assert wire.send("task.heartbeat", {"pid": "p", "tasks": [], "checkWoken": 1}).status == 400

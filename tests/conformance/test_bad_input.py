@@ -187,7 +187,7 @@ FIELDS: list[Field] = [
         CREATION_OPTIONAL.format(INNER),
     ),
     *fields("task.heartbeat", "pid=id;tasks=pairs;tasks.0=object;tasks.0.id=id;tasks.0.version=integer"),
-    *fields("task.halt", "id=id", "version=optional integer"),
+    *fields("task.halt", "id=id", "version=optional integer;reason=error"),
     *fields("task.continue", "id=id", "version=optional integer"),
     *fields(
         "task.search",

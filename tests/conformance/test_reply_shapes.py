@@ -26,6 +26,7 @@ from tests.conformance.wire import (
     is_object,
 )
 
+SETTLEMENT: Json = {"kind": "promise.settle", "head": {}, "data": {"id": "t", "state": "resolved"}}
 DIALECTS = pytest.mark.parametrize("dialect", [A, B])
 
 
@@ -49,6 +50,31 @@ def test_a_refusal_repeats_the_kind_and_the_correlation_id_and_is_a_text(
         assert kind.startswith("debug.")
     else:
         assert (answer.status, answer.refused) == (400, True)
+
+
+@DIALECTS
+@pytest.mark.parametrize(
+    ("kind", "data", "code"),
+    [
+        ("promise.get", {"id": "nobody"}, "HF1101"),
+        ("task.get", {"id": "nobody"}, "HF1102"),
+        ("schedule.get", {"id": "nobody"}, "HF1103"),
+        ("promise.get", {"id": 7}, "HF1001"),
+        ("promise.what", {}, "HF1003"),
+        ("task.fulfill", {"id": "t", "version": 9, "action": SETTLEMENT}, "HF1201"),
+    ],
+)
+def test_the_head_of_a_refusal_has_its_code(
+    wire: Wire, kind: str, data: Json, code: str, dialect: str
+) -> None:
+    wire.acquired("t")
+    answer = wire.send(kind, data, version=dialect)
+    assert (answer.status >= 400, answer.head["code"]) == (True, code)
+
+
+def test_the_head_of_a_success_has_no_code(wire: Wire) -> None:
+    wire.create("p")
+    assert "code" not in wire.send("promise.get", {"id": "p"}).head
 
 
 def field_names(value: Any) -> set[str]:

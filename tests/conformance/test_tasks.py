@@ -425,6 +425,12 @@ def test_the_inner_head_repeats_the_inner_correlation_id(wire: Wire) -> None:
     assert action["head"]["corrId"] == "inner"
 
 
+def test_a_refusal_inside_a_fence_has_its_code_in_the_inner_head(wire: Wire) -> None:
+    wire.acquired("t")
+    action = wire.fence("t", "promise.settle", {"id": "nobody", "state": "resolved"}).data["action"]
+    assert (action["head"]["status"], action["head"]["code"]) == (404, "HF1101")
+
+
 @pytest.mark.parametrize("action", [{"head": {}}, {}])
 def test_without_an_inner_correlation_id_the_inner_head_repeats_the_outer(wire: Wire, action: Json) -> None:
     wire.acquired("t")

@@ -12,6 +12,7 @@ and were acquired once, so the version to present is 1.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -377,6 +378,12 @@ TASK_STATES = {"pending", "acquired", "suspended", "halted", "fulfilled"}
 WITH_PRELOAD = {("task.acquire", 200), ("task.fence", 200), ("task.suspend", 300)}
 
 
+def check_code(head: Json, sentence: str) -> None:
+    """Fail unless the head of a refusal has the code that its sentence ends with."""
+    assert re.fullmatch(r"HF\d{4}", head["code"]), head
+    assert sentence.endswith(f"[{head['code']}]"), (head, sentence)
+
+
 def check_reply(request: Json, answer: Answer) -> None:
     """Fail unless a published client would accept this reply to this request."""
     assert answer.kind == request["kind"]
@@ -386,7 +393,9 @@ def check_reply(request: Json, answer: Answer) -> None:
     if answer.status >= 400:
         assert isinstance(answer.data, str), answer
         assert answer.data.strip(), "a refusal says why"
+        check_code(answer.head, answer.data)
         return
+    assert "code" not in answer.head
     assert answer.head["version"] == request["head"]["version"]
     if answer.kind == "debug.tick":
         assert isinstance(answer.data, list)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.engine import Rules
-from holdfast.node.group import Moment, run_group
+from holdfast.node.group import CommitContext, run_group
 from holdfast.protocol.requests import Request
 from holdfast.protocol.wire import decode_body
 from holdfast.store import sqlite
@@ -30,7 +30,7 @@ from holdfast.store.sqlite import SqliteFile
 from holdfast.store.sqlite_log import SqliteLog, stretch_bytes
 from tests.backends import scratch_folder
 from tests.crash.power_loss import NAME, Ack, Event, RecordingVfs, Sync, disk_at
-from tests.jobs.wire import job_creation
+from tests.job_rules.wire import job_creation
 from tests.model.generator import Generator
 from tests.model.oracle import Oracle
 from tests.requests import create, settle
@@ -127,7 +127,7 @@ def record(seed: str, *, synchronous: str | None = None, astray_bytes: int = 0) 
             work = Work(chance)
             for number in range(1, chance.randint(20, 60)):
                 requests = work.commit()
-                moment = Moment(1_000 + number, Rules(), debug=True)
+                moment = CommitContext(1_000 + number, Rules(), debug=True)
                 file.run(lambda requests=requests, moment=moment: run_group(requests, moment))  # type: ignore[misc]
                 contents.append(contents_of(connections[0]))
                 vfs.log.append(Ack(number))

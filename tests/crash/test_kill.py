@@ -1,6 +1,5 @@
 """kill -9 in the middle of commits: nothing acknowledged is lost, nothing is half applied."""
 
-import os
 import random
 import signal
 import sqlite3
@@ -8,14 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from holdfast.store.sqlite import SqliteFile
+from tests.counts import count_of
 from tests.crash.acknowledged import check_acknowledged
 from tests.seeds import chosen_seed
 
-KILLS = int(os.environ.get("HOLDFAST_KILLS", "12"))
+KILLS = count_of("HOLDFAST_KILLS", quick=3, full=12)
 SEED = chosen_seed()
 
 
+@pytest.mark.sized
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
     print(f"HOLDFAST_SEED={SEED}")
     chance = random.Random(SEED)

@@ -1,12 +1,13 @@
 """Power fails at any instant: after a restart, everything acknowledged is there and nothing is broken."""
 
-import os
+import pytest
 
+from tests.counts import count_of
 from tests.crash.power_loss import NAME, Ack, Event, Sync, Write
 from tests.crash.recording import Recording, cut, cut_one_recording, record, repeat
 from tests.seeds import seed_for_test
 
-POINTS = int(os.environ.get("HOLDFAST_POWER_POINTS", "2000"))
+POINTS = count_of("HOLDFAST_POWER_POINTS", quick=200, full=2_000)
 POINTS_PER_RECORDING = 200
 LOG = f"{NAME}-wal"
 
@@ -15,6 +16,7 @@ def wrongs(recording: Recording, cuts: int) -> list[str]:
     return [found.wrong for number in range(cuts) if (found := cut(recording, f"{number}")).wrong]
 
 
+@pytest.mark.sized
 def test_no_acknowledged_commit_is_lost_when_power_fails() -> None:
     seed = seed_for_test()
     for number in range(max(1, POINTS // POINTS_PER_RECORDING)):

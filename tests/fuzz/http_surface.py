@@ -1,4 +1,4 @@
-"""Damaged requests over real sockets to a real server."""
+"""Damaged requests over real sockets to a real server: alone, in pipelines, in chunks with trailers."""
 
 from __future__ import annotations
 
@@ -58,6 +58,59 @@ def _whole(chance: random.Random) -> bytes:
     return head.encode("utf-8", "replace") + body
 
 
+def _chunked(chance: random.Random) -> bytes:
+    """The same with a body in chunks and headers after it, which must count for nothing."""
+    body = _make_body(chance)
+    chunks = b""
+    while body:
+        size = chance.randint(1, max(1, len(body)))
+        chunks += b"%x%s\r\n%s\r\n" % (size, chance.choice([b"", b";a=b"]), body[:size])
+        body = body[size:]
+    trailers = chance.choice(
+        [
+            b"",
+            b"host: evil.example\r\n",
+            b"origin: http://evil.example\r\nauthorization: Bearer x\r\n",
+            b"content-length: 5\r\n",
+            b"x: y\r\n" * chance.randint(1, 5_000),
+            b"x: " + b"y" * chance.randint(1, 50_000) + b"\r\n",
+        ]
+    )
+    head = b"POST / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head + chunks + b"0\r\n" + trailers + b"\r\n"
+
+
+def _pipeline(chance: random.Random) -> tuple[bytes, int]:
+    """Several requests at once, the last of which asks to hang up; and how many there are."""
+    count = chance.choice([2, 3, 9, 10, 40, 300])
+    requests = b""
+    for number in range(count):
+        close = b"connection: close\r\n" if number == count - 1 else b""
+        if chance.random() < 0.5:
+            requests += b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n%s\r\n" % close
+        else:
+            body = _make_body(chance)[:3_000]
+            length = b"content-length: %d\r\n" % len(body)
+            requests += b"POST / HTTP/1.1\r\nhost: 127.0.0.1\r\n%s%s\r\n%s" % (length, close, body)
+    return requests, count
+
+
+def _check_pipeline(port: int, requests: bytes, count: int, findings: list[Find]) -> None:
+    """All of them are answered, each once."""
+    answers = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(requests)
+        try:
+            while data := connection.recv(65_536):
+                answers += data
+        except OSError as error:
+            findings.append((repr(requests[:2_000]), f"a pipeline ended with {error!r}"))
+    if answers.count(b"HTTP/1.1 ") != count:
+        findings.append(
+            (repr(requests[:2_000]), f"{answers.count(b'HTTP/1.1 ')} answers to {count} requests")
+        )
+
+
 def _ask(port: int, request: bytes, timeout_s: float) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         with suppress(ConnectionError):
@@ -94,8 +147,15 @@ def _pelt(node: Node, seconds: float, seed: int, findings: list[Find]) -> int:
     while time.monotonic() < until and len(findings) < 5:
         chance = random.Random(f"http:{seed}:{count}")
         count += 1
-        if chance.random() < 0.25:
+        way = chance.random()
+        if way < 0.2:
             _throw(node.port, damage_bytes(chance.choice(RAW), chance, RAW))
+        elif way < 0.25:
+            _throw(node.port, damage_bytes(_chunked(chance), chance, RAW))
+        elif way < 0.35:
+            _check_answer(node.port, _chunked(chance), findings)
+        elif way < 0.4:
+            _check_pipeline(node.port, *_pipeline(chance), findings)
         else:
             _check_answer(node.port, _whole(chance), findings)
         if count % health_every == 0:

@@ -15,17 +15,19 @@ import msgspec
 from holdfast.client.connection import Broken
 from holdfast.client.stream import events_of
 from holdfast.client.wire import decode_message
+from holdfast.jobs.outcome import read_result, store_error
+from holdfast.jobs.result import TaskError, TaskResult
 from holdfast.node import cluster
 from holdfast.node.post_office import PostOffice
+from holdfast.payloads import error_values
+from holdfast.payloads.error_values import KnownErrors
+from holdfast.payloads.errors import UndecodablePayload
+from holdfast.payloads.payloads import Payloads, dump, load
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Promise, TaskRef, Value
+from holdfast.steps import child
 from holdfast.store.interface import Bus
-from holdfast.tasks.outcome import read_result, store_error
-from holdfast.tasks.result import TaskError, TaskResult
-from holdfast.worker import child, fault
-from holdfast.worker.errors import UndecodablePayload
-from holdfast.worker.fault import KnownErrors
-from holdfast.worker.payload import Payloads, dump, load
+from tests.fuzz.cursor_target import CURSORS
 from tests.fuzz.mutation import damage_bytes, damage_json, damage_text, to_body
 from tests.fuzz.target import MESSAGES, PROMISE, Target
 from tests.server.http import envelope
@@ -80,8 +82,8 @@ def _job_request(chance: random.Random) -> Any:
 _CALLS = [
     msgspec.json.encode(each).decode()
     for each in (
-        cluster.Call("n1", [Execute("poll://any@g", TaskRef("t", 1), "A", True)], [], 5, ["g"]),
-        cluster.Call("n1", [], [cluster.Settled("poll://any@g", "p", "B")], None, []),
+        cluster.NodeCall("n1", [Execute("poll://any@g", TaskRef("t", 1), "A", True)], [], 5, ["g"]),
+        cluster.NodeCall("n1", [], [cluster.Settled("poll://any@g", "p", "B")], None, []),
     )
 ]
 
@@ -178,7 +180,7 @@ _HELLO = dump(child.Hello(["/x"], "m", None))
 _ORDER = dump({"module": "m", "qualname": "f", "args": [1], "kwargs": {"a": "b"}, "attempt": 1, "info": None})
 _ANSWERS = [
     child.VALUE + dump({"a": [1, 2]}),
-    child.ERROR + dump(fault.describe(ValueError("x", 1))),
+    child.ERROR + dump(error_values.describe(ValueError("x", 1))),
     child.ERROR + dump({"type": "os:system", "message": "x", "args": ["true"]}),
 ]
 
@@ -195,10 +197,10 @@ def _make_frames(chance: random.Random) -> bytes:
 def _swallow_frames(data: bytes) -> None:
     stream = io.BytesIO(data)
     while (frame := child._read(stream)) is not None:  # pyright: ignore[reportPrivateUsage]
-        for what in (child.Hello, child.Order):
+        for what in (child.Hello, child.ChildRequest):
             _try(frame, what)
         if frame[:1] == child.ERROR:
-            assert isinstance(fault.restore(_try(frame[1:]), {}), Exception)
+            assert isinstance(error_values.restore(_try(frame[1:]), {}), Exception)
 
 
 def _try(frame: bytes, what: Any = Any) -> Any:
@@ -213,7 +215,7 @@ def _try(frame: bytes, what: Any = Any) -> Any:
 _PAYLOADS = Payloads()
 _STORED: list[dict[str, Any]] = [
     {"__type": "error", "name": "TaskError", "message": "m", "code": "BROKEN", "data": {"a": 1}},
-    {"message": "m", "code": "BROKEN", "exception": fault.describe(ValueError("x", 1))},
+    {"message": "m", "code": "BROKEN", "exception": error_values.describe(ValueError("x", 1))},
     {"code": "BROKEN", "exception": {"type": "builtins:KeyError", "args": [1], "cause": {"type": "x:y"}}},
 ]
 
@@ -251,4 +253,5 @@ def more_targets() -> list[Target]:
         Target("streams", _make_chunks, _swallow_chunks, (*unreadable, Broken)),
         Target("frames", _make_frames, _swallow_frames),
         Target("results", _make_result, _swallow_result),
+        CURSORS,
     ]

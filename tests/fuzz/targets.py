@@ -23,6 +23,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from holdfast.client.endpoints import parse_endpoint
 from holdfast.client.errors import ClientError
 from holdfast.client.wire import decode_message, decode_replies
+from holdfast.payloads.durations import duration_s
+from holdfast.payloads.error_values import KnownErrors
+from holdfast.payloads.errors import BadDuration
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.cron import check_cron, check_timezone, due_occurrences, next_occurrence
@@ -32,10 +36,6 @@ from holdfast.server.auth import Authenticator
 from holdfast.server.errors import SettingsError
 from holdfast.server.grants import Grant
 from holdfast.server.settings import Settings, load_settings
-from holdfast.worker.durations import duration_s
-from holdfast.worker.errors import BadDuration
-from holdfast.worker.fault import KnownErrors
-from holdfast.worker.payload import Payloads
 from tests.backends import NodeBackend
 from tests.conformance.every_kind import EVERY_KIND
 from tests.fuzz.more_targets import make_jobs, more_targets

@@ -14,6 +14,7 @@ from tests.fuzz.target import Target
 from tests.seeds import seed_for_test
 
 
+@pytest.mark.slow
 def test_no_decoder_and_no_request_meets_an_input_that_hurts_it() -> None:
     assert [str(finding) for finding in run(0.7, seed_for_test())] == []
 

@@ -41,10 +41,11 @@ ADDRESS = re.compile(
 class Refused(Exception):
     """The request is answered with this status and changes nothing."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, code: str | None = None) -> None:
         super().__init__(why)
         self.status = status
         self.why = why
+        self.code = code
 
 
 def bad(why: str) -> Refused:

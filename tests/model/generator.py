@@ -443,7 +443,7 @@ class Generator:
             kind = self.rng.choice(("promise.register_callback", "promise.register"))
             actions.append(self.action(kind, {"awaiter": awaiter, "awaited": awaited}))
         if self.chance(0.3):
-            data["heed"] = self.chance(0.8)
+            data["checkWoken"] = self.chance(0.8)
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:
@@ -459,14 +459,18 @@ class Generator:
         ids = [first] + [self.task_id("acquired", "pending") for _ in range(self.rng.randrange(3))]
         pairs = [{"id": task_id, "version": self.version_of(task_id)} for task_id in ids]
         data: Json = {"pid": self.pid_of(first), "tasks": [] if self.chance(0.3) else pairs}
-        return "task.heartbeat", data | {"heed": True} if self.chance(0.5) else data
+        return "task.heartbeat", data | {"checkWoken": True} if self.chance(0.5) else data
 
     def with_version(self, task_id: str) -> Json:
         return {"id": task_id, "version": self.version_of(task_id)} if self.chance(0.3) else {"id": task_id}
 
     def task_halt(self) -> tuple[str, Json]:
         states = self.rng.choice(HALTABLE)
-        return "task.halt", self.with_version(self.task_id(*states))
+        data = self.with_version(self.task_id(*states))
+        if self.chance(0.5):
+            data |= {"reason": self.rng.choice(("", "other code", "by hand"))}
+            data |= {"code": "HF5101"} if self.chance(0.5) else {}
+        return "task.halt", data
 
     def task_continue(self) -> tuple[str, Json]:
         return "task.continue", self.with_version(self.task_id("halted"))

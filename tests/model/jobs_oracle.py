@@ -63,7 +63,9 @@ class JobsOracle:
     def end(self, job: Json, outcome: str, at: int, code: str | None) -> None:
         if job["started"] is not None:
             self.attempt(job, "COMPLETED" if outcome == "COMPLETED" else "FAILED", at, code, False)
-        job.update(state="fulfilled", outcome=outcome, finished=at, code=code, due=None, pid=None)
+        job.update(
+            state="fulfilled", outcome=outcome, finished=at, code=code, due=None, pid=None, next_retry=None
+        )
 
     def attempt(self, job: Json, outcome: str, at: int, code: str | None, again: bool) -> None:
         row = {"number": len(job["attempts"]) + 1, "version": job["version"], "outcome": outcome}
@@ -77,7 +79,8 @@ class JobsOracle:
 
     def wait(self, job: Json, now: int, until: int = 0) -> None:
         """Pending, and either resting until an instant or on offer."""
-        job.update(state="pending", pid=None, acquired=None, parked=until > now, since=max(now, until))
+        job.update(state="pending", pid=None, acquired=None, parked=until > now)
+        job["since"] = until if until > now else job["eligible"]
         job["due"] = self.cap(job, until if until > now else now + RETRY_MS)
 
     def offer_again(self, job: Json, now: int) -> None:
@@ -96,12 +99,18 @@ class JobsOracle:
         self.unclaim(job)
         self.wait(job, now, until)
 
+    def is_retried(self, rule: Json, code: str) -> bool:
+        """A worker that died is no answer of the function: the list is not about that."""
+        if code == "WORKER_CRASHED":
+            return bool(rule.get("crashes", True))
+        return code in rule.get("codes", [code])
+
     def retry_at(self, job: Json, code: str, delay: int | None, now: int) -> int | None:
         rule = job["retry"]
         if rule is None:
             return None
         most = rule.get("retries", len(rule.get("delays", ())))
-        if job["retries"] >= most or code not in rule.get("codes", [code]):
+        if job["retries"] >= most or not self.is_retried(rule, code):
             return None
         if delay is None and "delays" in rule:
             delay = rule["delays"][min(job["retries"], len(rule["delays"]) - 1)]
@@ -112,13 +121,20 @@ class JobsOracle:
         good = job["timeout"] if job["good"] is None else min(job["good"], job["timeout"])
         return instant if instant < good else None
 
-    def failed(self, job: Json, code: str, value: Json, delay: int | None, now: int, crash: bool) -> None:
+    def failed(
+        self, job: Json, code: str, value: Json, delay: int | None, now: int, crash: bool,
+        error: str | None = None,
+    ) -> None:  # fmt: skip
         again = self.retry_at(job, code, delay, now)
         if again is None:
             job["promise"] = ("rejected", value, now)
             self.end(job, "FAILED", now, code)
             return
         self.attempt(job, "FAILED", now, code, True)
+        if error is not None:
+            job["attempts"][-1]["error"] = error
+        for row in job["attempts"][:-10]:
+            row.pop("error", None)
         job.update(started=None, retries=job["retries"] + 1, bounces=0, eligible=again, next_retry=again)
         if crash:
             self.unclaim(job)
@@ -219,7 +235,7 @@ class JobsOracle:
 
     def task_claim(self, data: Json, now: int) -> Seen:
         ready = sorted(
-            (-job["priority"], job["created"], job["id"])
+            (-job["priority"], self.place(job), job["created"], job["id"])
             for job in self.jobs.values()
             if job["state"] == "pending" and not job["parked"] and not self.over(job, now)
             and job["queue"] == data["queue"] and job["priority"] <= data.get("ceiling", 10**6)
@@ -228,7 +244,7 @@ class JobsOracle:
         granted: list[tuple[str, int]] = []
         queue = self.queues.get(data["queue"], {"meters": {}})
         before = {meter: [*untils] for meter, untils in queue["meters"].items()}
-        for _, _, name in ready:
+        for *_, name in ready:
             job = self.jobs[name]
             if len(granted) < data["count"] and self.room(job, now):
                 self.grant(job, data["pid"], data["ttl"], data["start"], now)
@@ -236,6 +252,11 @@ class JobsOracle:
         if not data["start"]:  # only what begins counts
             queue["meters"] = before
         return 200, granted
+
+    def place(self, job: Json) -> int:
+        """What has been ready longer goes first."""
+        since: int = job["since"]
+        return since
 
     def grant(self, job: Json, pid: str, ttl: int, start: bool, now: int) -> None:
         job.update(state="acquired", version=job["version"] + 1, pid=pid, ttl=ttl, acquired=now, parked=False)
@@ -329,7 +350,8 @@ class JobsOracle:
         job = self.driven(data, now)
         if job is None or job["started"] is None:
             return (404 if data["id"] not in self.jobs else 409), None
-        self.failed(job, data["code"], {}, data.get("delay"), now, False)
+        value = {"headers": {"holdfast-code": data["code"]}}
+        self.failed(job, data["code"], value, data.get("delay"), now, False, data.get("error"))
         return 200, self.see(job, now)
 
     def task_release(self, data: Json, now: int) -> Seen:

@@ -65,6 +65,8 @@ class Task:
     started_at: int | None = None
     retries: int | None = None
     error: str | None = None
+    halted: Json | None = None  # with a reason
+    lapsed: str | None = None  # who held it, if its lease lapsed and nobody has taken it since
 
 
 @dataclass(slots=True)
@@ -134,6 +136,8 @@ class Machine:
             record = {"id": task.id, "state": task.state, "version": task.version, "resumes": task.resumes}
             if task.state == "acquired":
                 record["pid"], record["ttl"] = task.pid, task.ttl
+            if task.halted is not None:
+                record["halted"] = task.halted
         if task.started_at is not None:
             record["startedAt"] = task.started_at
         if task.retries is not None:
@@ -236,8 +240,11 @@ class Machine:
             (t.lease_at, t.id) for t in self.tasks.values() if t.lease_at is not None and t.lease_at <= now
         ]
         for _, task_id in sorted(leases):
-            self.tasks[task_id].started_at = None
-            self.enter_pending(self.tasks[task_id], now)
+            task = self.tasks[task_id]
+            task.started_at = None
+            pid = task.pid
+            self.enter_pending(task, now)
+            task.lapsed = pid
         retries = [
             (t.retry_at, t.id) for t in self.tasks.values() if t.retry_at is not None and t.retry_at <= now
         ]
@@ -338,6 +345,7 @@ def show_payload(payload: Json, dialect: str) -> Json:
 def leave_lease(task: Task) -> None:
     """Clear what only a pending or an acquired task has."""
     task.pid = task.ttl = task.lease_at = task.retry_at = task.acquired_by = None
+    task.halted = task.lapsed = None
     task.parked = False
 
 

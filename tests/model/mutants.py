@@ -15,7 +15,7 @@ class SkipsTheVersionCheck(Oracle):
     def held_task(self, data: Json, call: Call) -> Task:
         task = self.task_or_404(fields.identifier(data, "id"))
         if task.state != "acquired" or not self.live(task.id, call.now):
-            raise Refused(409, "not held")
+            raise Refused(409, "not held", "HF1201")
         return task
 
 
@@ -116,7 +116,11 @@ class ClaimsTheOldestFirst(Oracle):
             for promise in self.promises.values():
                 promise.tags = kept[promise.id]
         return 200, {
-            "tasks": [self.acquired_answer(self.tasks[t["task"]["id"]], call) for t in answer["tasks"]]
+            "tasks": [
+                self.acquired_answer(self.tasks[t["task"]["id"]], call)
+                | ({"lapsed": t["lapsed"]} if "lapsed" in t else {})
+                for t in answer["tasks"]
+            ]
         }
 
 
@@ -167,7 +171,7 @@ class SearchesWhatIsStored(Oracle):
 class RefusesARepeatedAcquire(Oracle):
     def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
         if task.state == "acquired":
-            raise Refused(409, "taken")
+            raise Refused(409, "taken", "HF1201")
         super().acquire(task, pid, ttl, now)
 
     def task_acquire(self, data: Json, call: Call) -> Answer:
@@ -217,8 +221,27 @@ class LapsesADeadTask(Oracle):
         for task in list(self.tasks.values()):
             if task.lease_at is not None and task.lease_at <= now:
                 task.started_at = None
+                pid = task.pid
                 self.enter_pending(task, now)
+                task.lapsed = pid
         super().sweep(now)
+
+
+class KeepsTheLastReason(Oracle):
+    """A task that is halted again takes the second reason."""
+
+    def task_halt(self, data: Json, call: Call) -> Answer:
+        answer = super().task_halt(data, call)
+        task = self.tasks[data["id"]]
+        if data.get("reason") is not None and task.halted is not None:
+            task.halted["reason"] = task.error = data["reason"]
+        return answer
+
+
+class ForgetsWhoseLeaseLapsed(Oracle):
+    def offer(self, task: Task) -> None:
+        super().offer(task)
+        task.lapsed = None
 
 
 MUTANTS: tuple[type[Oracle], ...] = (
@@ -248,4 +271,6 @@ MUTANTS: tuple[type[Oracle], ...] = (
     SpeaksOneDialect,
     LosesBufferedResumes,
     LapsesADeadTask,
+    KeepsTheLastReason,
+    ForgetsWhoseLeaseLapsed,
 )

@@ -24,6 +24,8 @@ from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
 from tests.model.machine import Machine, Promise, Schedule, Task, leave_lease
 
+LISTENERS_MAX = 10_000
+
 CLIENT_STATES = ("resolved", "rejected", "rejected_canceled")
 PROMISE_STATES = ("pending", *CLIENT_STATES, "rejected_timedout")
 TASK_STATES = ("pending", "acquired", "suspended", "halted", "fulfilled")
@@ -85,6 +87,8 @@ Answer = tuple[int, Any]
 class Oracle(Machine):
     """The whole server as one object; `handle` is its only door."""
 
+    answer_chars = 8 * 1_048_576  # about so much is in a page, and in the answer to a claim
+
     def __init__(self, *, retry_ms: int = 30_000, debug: bool = True) -> None:
         super().__init__(retry_ms=retry_ms)
         self.debug = debug
@@ -95,6 +99,8 @@ class Oracle(Machine):
 
     def handle(self, envelope: Any) -> Json:
         kind, corr_id, version = "unknown", "0", fields.DIALECT_A
+        wrong = "HF1000"  # the code of what is not as it should be, as far as was looked
+        code = None
         try:
             envelope = fields.check_object(envelope, "the envelope")
             if isinstance(envelope.get("kind"), str):
@@ -106,24 +112,26 @@ class Oracle(Machine):
                 raise bad("kind and head.version must be strings, kind not empty")
             fields.check_text(head.get("corrId"), "head.corrId", fields.NAME_BYTES_MAX)
             data = fields.check_object(envelope.get("data"), "data")
+            wrong = "HF1002"
             dialect = fields.dialect_of(head["version"])
             version = head["version"]
+            wrong = "HF1003"
             if kind not in OPERATIONS:
                 raise bad("unknown kind")
+            wrong = "HF1000"
             if kind.startswith("debug.") and not self.debug:
-                raise Refused(403, "debug mode is off")
+                raise Refused(403, "debug mode is off", "HF1004")
             debug_time = fields.optional_integer(head, "resonate:debug_time") if self.debug else None
             if debug_time is not None:
                 self.now = debug_time
+            wrong = "HF1001"
             operation: Callable[[Json, Call], Answer] = getattr(self, OPERATIONS[kind])
             status, answer = operation(data, Call(self.now, dialect, version, corr_id, debug_time))
         except Refused as refused:
-            status, answer = refused.status, refused.why
-        return {
-            "kind": kind,
-            "head": {"corrId": corr_id, "status": status, "version": version},
-            "data": answer,
-        }
+            code = refused.code or wrong
+            status, answer = refused.status, f"{refused.why} [{code}]"
+        head = {"corrId": corr_id, "status": status, "version": version}
+        return {"kind": kind, "head": _with_code(head, code), "data": answer}
 
     def preload(self, task_id: str, call: Call) -> list[Json]:
         """Every other promise of the same branch, by id."""
@@ -150,11 +158,52 @@ class Oracle(Machine):
             "data": data,
         }
 
+    def chars(self, promise: Promise) -> int:
+        """About how large it is in an answer."""
+        return chars(promise.param, promise.tags) + chars(promise.value, {}) + len(promise.id) + 256
+
+    def schedule_chars(self, name: str) -> int:
+        schedule = self.schedules[name]
+        return chars(schedule.promise_param, schedule.promise_tags)
+
+    def fitting(self, sizes: list[int]) -> int:
+        """How many go into one answer: the first one always does."""
+        count = total = 0
+        for size in sizes:
+            total += size
+            if count and total > self.answer_chars:
+                break
+            count += 1
+        return count
+
+    def page(
+        self, name: str, found: Iterable[Json], data: Json, limit_default: int, size: Callable[[str], int]
+    ) -> Json:
+        """One page of records, by id; the cursor is there only if more follow that the caller may see."""
+        limit = fields.optional_integer(data, "limit", 1, 1_000) or limit_default
+        cursor = fields.optional_text(data, "cursor") or ""
+        prefix = fields.optional_text(data, "prefix") or ""
+        rest = sorted(
+            (
+                record
+                for record in found
+                if record["id"] > cursor
+                and record["id"].startswith(prefix)
+                and (self.scope is None or fields.reaches(self.scope, record["id"]))
+            ),
+            key=lambda record: record["id"],
+        )
+        count = self.fitting([size(record["id"]) for record in rest[:limit]])
+        answer: Json = {name: rest[:count]}
+        if len(rest) > count:
+            answer["cursor"] = rest[count - 1]["id"]
+        return answer
+
     # ------------------------------------------------------------------------------------------ promises
 
     def promise_or_404(self, promise_id: str) -> Promise:
         if promise_id not in self.promises:
-            raise Refused(404, "no such promise")
+            raise Refused(404, "no such promise", "HF1101")
         return self.promises[promise_id]
 
     def promise_answer(self, promise: Promise, call: Call) -> Answer:
@@ -195,14 +244,14 @@ class Oracle(Machine):
         """The promise already stored under that id; 409 if it was created under another key."""
         promise = self.promises.get(new.id)
         if promise is not None and differ(promise.ikc, new.ikc):
-            raise Refused(409, "the promise was created with another ikc")
+            raise Refused(409, "the promise was created with another ikc", "HF1202")
         return promise
 
     def promise_settle(self, data: Json, call: Call) -> Answer:
         promise_id, state, value, iku = read_settle(data)
         promise = self.promise_or_404(promise_id)
         if differ(promise.iku, iku):
-            raise Refused(409, "the promise was settled with another iku")
+            raise Refused(409, "the promise was settled with another iku", "HF1202")
         if self.live(promise_id, call.now):
             promise.iku = iku
             self.settle(promise, state, value, call.now, call.now)
@@ -214,7 +263,7 @@ class Oracle(Machine):
             raise bad("a promise cannot await itself")
         promise = self.promise_or_404(awaited)
         if awaiter not in self.tasks:
-            raise Refused(422, "the awaiter does not exist or has no target")
+            raise Refused(422, "the awaiter does not exist or has no target", "HF1301")
         if self.live(awaited, call.now) and self.live(awaiter, call.now) and awaiter not in promise.callbacks:
             promise.callbacks.append(awaiter)
         return self.promise_answer(promise, call)
@@ -224,6 +273,8 @@ class Oracle(Machine):
         address = fields.check_address(data.get("address"), "address")
         promise = self.promise_or_404(awaited)
         if self.live(awaited, call.now):
+            if address not in promise.listeners and len(promise.listeners) >= LISTENERS_MAX:
+                raise Refused(400, "too many listeners")
             promise.listeners.setdefault(
                 address, call.dialect
             )  # Open: the first registration's dialect stays.
@@ -234,20 +285,20 @@ class Oracle(Machine):
         tags = fields.optional_map(data, "tags")
         views = (self.show_promise(promise, call.dialect, call.now) for promise in self.promises.values())
         found = (v for v in views if state in (None, v["state"]) and carries(v["tags"], tags))
-        return 200, page("promises", found, data, limit_default=100)
+        return 200, self.page("promises", found, data, 100, lambda name: self.chars(self.promises[name]))
 
     # --------------------------------------------------------------------------------------------- tasks
 
     def task_or_404(self, task_id: str) -> Task:
         if task_id not in self.tasks:
-            raise Refused(404, "no such task")
+            raise Refused(404, "no such task", "HF1102")
         return self.tasks[task_id]
 
     def held_task(self, data: Json, call: Call) -> Task:
         """The task that the caller holds at the version it presents."""
         task = self.task_or_404(fields.identifier(data, "id"))
         if task.state != "acquired" or task.version != data["version"] or not self.live(task.id, call.now):
-            raise Refused(409, "the task is not held at that version")
+            raise Refused(409, "the task is not held at that version", "HF1201")
         return task
 
     def task_get(self, data: Json, call: Call) -> Answer:
@@ -267,12 +318,12 @@ class Oracle(Machine):
         if promise is None:
             return self.create_acquired(new, target, pid, ttl, call)
         if promise.id not in self.tasks:
-            raise Refused(422, "the promise exists without a target")
+            raise Refused(422, "the promise exists without a target", "HF1302")
         if call.dialect == "B":
             return self.promise_answer(promise, call)
         task, live = self.tasks[promise.id], self.live(promise.id, call.now)
         if live and task.state != "pending":
-            raise Refused(409, "the task is taken")
+            raise Refused(409, "the task is taken", "HF1201")
         if live:
             self.acquire(task, pid, ttl, call.now)
         return self.created_answer(task, call, acquired=live)
@@ -299,12 +350,12 @@ class Oracle(Machine):
         pid, ttl = read_lease(data)
         task = self.task_or_404(task_id)
         if not self.live(task_id, call.now):
-            raise Refused(409, "the promise is settled")
+            raise Refused(409, "the promise is settled", "HF1201")
         repeated = (call.corr_id, pid, version)
         if task.state == "acquired" and task.acquired_by == repeated:
             return 200, self.acquired_answer(task, call)
         if task.state != "pending" or task.version != version:
-            raise Refused(409, "the task is not pending at that version")
+            raise Refused(409, "the task is not pending at that version", "HF1201")
         self.acquire(task, pid, ttl, call.now)
         task.acquired_by = repeated
         return 200, self.acquired_answer(task, call)
@@ -331,9 +382,15 @@ class Oracle(Machine):
             and (self.scope is None or fields.reaches(self.scope, task.id))
         ]
         claimed = sorted(claimable, key=rank)[:count]
-        for task in claimed:
+        shown = ([task.id, *([] if task.woken_by is None else [task.woken_by])] for task in claimed)
+        fits = self.fitting([sum(self.chars(self.promises[name]) for name in names) for names in shown])
+        lapsed = {task.id: {"lapsed": task.lapsed} for task in claimed[:fits] if task.lapsed is not None}
+        for task in claimed[:fits]:
             self.acquire(task, pid, ttl, call.now)
-        return 200, {"tasks": [self.acquired_answer(task, call) for task in claimed]}
+        answer: Json = {
+            "tasks": [self.acquired_answer(task, call) | lapsed.get(task.id, {}) for task in claimed[:fits]]
+        }
+        return 200, answer if fits == len(claimed) else answer | {"nextAt": call.now}
 
     def task_start(self, data: Json, call: Call) -> Answer:
         fields.integer(data, "version")
@@ -370,7 +427,7 @@ class Oracle(Machine):
         task = self.task_or_404(task_id)
         settled = not self.live(task_id, call.now)
         if settled and not (call.dialect == "B" and task.version == version):
-            raise Refused(409, "the promise is settled, or another version holds the task")
+            raise Refused(409, "the promise is settled, or another version holds the task", "HF1201")
         if not settled:
             self.held_task(data, call)
         return self.promise_settle(action, call)
@@ -378,7 +435,7 @@ class Oracle(Machine):
     def task_suspend(self, data: Json, call: Call) -> Answer:
         task_id = fields.identifier(data, "id")
         fields.integer(data, "version")
-        heed = fields.flag(data, "heed")
+        check_woken = fields.flag(data, "checkWoken")
         awaiteds: list[str] = []
         for item in fields.items(data, "actions", 1, 10_000):
             action = read_action(item, REGISTER_KINDS)
@@ -388,9 +445,9 @@ class Oracle(Machine):
             awaiteds.append(awaited)
         task = self.held_task(data, call)
         if any(awaited not in self.promises for awaited in awaiteds):
-            raise Refused(422, "an awaited promise does not exist")
+            raise Refused(422, "an awaited promise does not exist", "HF1301")
         woken, task.resumes = task.resumes, 0
-        if (heed and woken) or any(not self.live(awaited, call.now) for awaited in awaiteds):
+        if (check_woken and woken) or any(not self.live(awaited, call.now) for awaited in awaiteds):
             return 300, {"preload": self.preload(task_id, call)}
         for awaited in awaiteds:
             callbacks = self.promises[awaited].callbacks
@@ -415,16 +472,18 @@ class Oracle(Machine):
         if inner_id == task_id:
             raise bad("a task cannot fence its own promise")
         self.held_task(data, call)
+        code = None
         try:
             if kind == "promise.create":
                 status, answer = self.promise_create(action, call)
             else:
                 status, answer = self.promise_settle(action, call)
         except Refused as refused:
-            status, answer = refused.status, refused.why
+            code = refused.code or "HF1001"
+            status, answer = refused.status, f"{refused.why} [{code}]"
         corr_id = data["action"].get("head", {}).get("corrId", call.corr_id)
         head = {"corrId": corr_id, "status": status, "version": call.version}
-        return 200, {"action": {"kind": kind, "head": head, "data": answer}, "preload": []}
+        return 200, {"action": {"kind": kind, "head": _with_code(head, code), "data": answer}, "preload": []}
 
     def task_heartbeat(self, data: Json, call: Call) -> Answer:
         pid = fields.identifier(data, "pid")
@@ -433,7 +492,7 @@ class Oracle(Machine):
             for item in (fields.check_object(raw, "a pair") for raw in fields.items(data, "tasks", 0, 10_000))
         ]
         held = {t.id: t for t in self.tasks.values() if t.pid == pid and self.live(t.id, call.now)}
-        heed = fields.flag(data, "heed")
+        check_woken = fields.flag(data, "checkWoken")
         lost: list[Json] = []
         woken: list[Json] = []
         for task_id, version in pairs or [(task.id, task.version) for task in held.values()]:
@@ -442,26 +501,30 @@ class Oracle(Machine):
                 lost.append({"id": task_id, "version": version})
             else:
                 task.lease_at = min(call.now + task.ttl, INSTANT_MAX)
-                if heed and pairs and task.resumes:
+                if check_woken and pairs and task.resumes:
                     woken.append({"id": task_id, "version": version})
         answer: Json = {"lost": lost} if lost else {}
         return 200, answer | {"woken": woken} if woken else answer
 
     def task_halt(self, data: Json, call: Call) -> Answer:
         task_id, version = fields.identifier(data, "id"), fields.optional_integer(data, "version")
+        reason, code = read_reason(data)
         task = self.task_or_404(task_id)
         if not self.live(task_id, call.now) or differ(task.version, version):
-            raise Refused(409, "the task is fulfilled, or its version differs")
+            raise Refused(409, "the task is fulfilled, or its version differs", "HF1201")
         if task.state != "halted":
             leave_lease(task)
             task.state = "halted"
+            if reason is not None:
+                task.halted = {"at": call.now, "reason": reason} | ({} if code is None else {"code": code})
+                task.error = reason
         return 200, {}
 
     def task_continue(self, data: Json, call: Call) -> Answer:
         task_id, version = fields.identifier(data, "id"), fields.optional_integer(data, "version")
         task = self.task_or_404(task_id)
         if task.state != "halted" or not self.live(task_id, call.now) or differ(task.version, version):
-            raise Refused(409, "the task is not halted, or its version differs")
+            raise Refused(409, "the task is not halted, or its version differs", "HF1201")
         task.bounces = 0
         self.enter_pending(task, call.now)
         return 200, {}
@@ -481,14 +544,14 @@ class Oracle(Machine):
             and group in (None, fields.group_of(self.tasks[view["id"]].target))
             and carries(self.promises[view["id"]].tags, tags)
         )
-        return 200, page("tasks", found, data, limit_default=100)
+        return 200, self.page("tasks", found, data, 100, lambda name: self.chars(self.promises[name]))
 
     # ----------------------------------------------------------------------------------------- schedules
 
     def schedule_or_404(self, data: Json) -> Schedule:
         schedule_id = fields.identifier(data, "id")
         if schedule_id not in self.schedules:
-            raise Refused(404, "no such schedule")
+            raise Refused(404, "no such schedule", "HF1103")
         return self.schedules[schedule_id]
 
     def schedule_get(self, data: Json, call: Call) -> Answer:
@@ -523,7 +586,7 @@ class Oracle(Machine):
         tags = fields.optional_map(data, "tags")
         views = (self.show_schedule(schedule, call.dialect) for schedule in self.schedules.values())
         found = (view for view in views if carries(view["promiseTags"], tags))
-        return 200, page("schedules", found, data, limit_default=10)
+        return 200, self.page("schedules", found, data, 10, self.schedule_chars)
 
     # --------------------------------------------------------------------------------------------- debug
 
@@ -555,6 +618,13 @@ def bounce_delay(bounces: int) -> int:
     return min(BOUNCE_LONGEST_MS, BOUNCE_FIRST_MS * 2 ** (bounces - 2)) if bounces >= 2 else 0
 
 
+def read_reason(data: Json) -> tuple[str | None, str | None]:
+    reason, code = fields.optional_text(data, "reason", 4_096), fields.optional_text(data, "code", 256)
+    if code == "" or (code is not None and reason is None):
+        raise bad("the code of a reason is empty, or there is no reason")
+    return reason, code
+
+
 def differ(stored: object, presented: object) -> bool:
     return stored is not None and presented is not None and stored != presented
 
@@ -563,19 +633,10 @@ def carries(tags: Json, wanted: Json) -> bool:
     return all(tags.get(key) == value for key, value in wanted.items())
 
 
-def page(name: str, found: Iterable[Json], data: Json, *, limit_default: int) -> Json:
-    """One page of records, by id; the cursor is there only if more follow."""
-    limit = fields.optional_integer(data, "limit", 1, 1_000) or limit_default
-    cursor = fields.optional_text(data, "cursor") or ""
-    prefix = fields.optional_text(data, "prefix") or ""
-    rest = sorted(
-        (record for record in found if record["id"] > cursor and record["id"].startswith(prefix)),
-        key=lambda record: record["id"],
-    )
-    answer: Json = {name: rest[:limit]}
-    if len(rest) > limit:
-        answer["cursor"] = rest[limit - 1]["id"]
-    return answer
+def chars(value: Json, tags: Json) -> int:
+    headers: Json = value.get("headers") or {}
+    entries = [*tags.items(), *headers.items()]
+    return len(value.get("data") or "") + sum(len(key) + len(text) for key, text in entries)
 
 
 def read_action(action: object, kinds: tuple[str, ...]) -> Json:
@@ -609,3 +670,7 @@ def read_settle_at_once(data: Json, new: Promise, call: Call) -> Json | None:
 
 def read_lease(data: Json) -> tuple[str, int]:
     return fields.identifier(data, "pid"), fields.integer(data, "ttl", 1, fields.TTL_MAX)
+
+
+def _with_code(head: Json, code: str | None) -> Json:
+    return head if code is None else {**head, "code": code}

@@ -83,6 +83,8 @@ BAD_FIELDS: dict[str, Choices] = {
     "timezone": ("Mars/Olympus", "", 5),
     "overlap": ("maybe", "", 5),
     "retry": ([], "x", {}, {"delay": -1}, {"delay": 1.5}, {"delay": 1, "error": 5}, {"delay": 2**53}),
+    "reason": (5, [], "x" * 4_097),
+    "code": ("", 5, [], "x" * 257),
     "ikc": (5, [], LONG),
     "iku": (5, [], LONG),
     "target": (5, []),

@@ -92,6 +92,8 @@ def _task_state(s: Snapshot, task: Json, now: int, settled: int) -> Iterator[str
         yield f"22 {who}: suspended but not bare (suspended_task_has_ttimeout)"
     if state == "halted" and holds:
         yield f"23 {who}: halted but not bare"
+    if "halted" in task and state != "halted":
+        yield f"23 {who}: {state}, with a reason for being halted"
     if state == "suspended" and task["resumes"]:
         yield f"24 {who}: suspended with resumes (suspended_with_consumed_callbacks)"
     if not 0 <= task["resumes"] <= settled:

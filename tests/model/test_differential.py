@@ -7,12 +7,13 @@ how many steps lie between two comparisons of snapshots (replies are compared at
 from __future__ import annotations
 
 import collections.abc
-import os
 from contextlib import contextmanager
 
 import pytest
 
+from holdfast.protocol import limits
 from tests.backends import DirectBackend
+from tests.counts import count_of
 from tests.model.differential import Backend, Difference, OracleBackend, open_named, run, shrink
 from tests.model.generator import Generator
 from tests.model.machine import Machine, Task
@@ -23,9 +24,9 @@ from tests.seeds import seed_for_test
 PARTS = 6
 POSTGRES_PARTS = 3
 BACKENDS = ("memory", "sqlite")
-OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_OPS", "300000"))
-POSTGRES_OPERATIONS = int(os.environ.get("HOLDFAST_MODEL_POSTGRES_OPS", "30000"))
-SNAP_EVERY = int(os.environ.get("HOLDFAST_MODEL_SNAP_EVERY", "10"))
+OPERATIONS = count_of("HOLDFAST_MODEL_OPS", quick=24_000, full=300_000)
+POSTGRES_OPERATIONS = count_of("HOLDFAST_MODEL_POSTGRES_OPS", quick=3_000, full=30_000)
+SNAP_EVERY = count_of("HOLDFAST_MODEL_SNAP_EVERY", quick=10, full=10)
 
 
 @contextmanager
@@ -39,12 +40,14 @@ def opened(*names: str) -> collections.abc.Generator[dict[str, Backend]]:
                 backend.close()
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_back_end_does_what_the_oracle_does(part: int) -> None:
     with opened(*BACKENDS) as backends:
         run(count=OPERATIONS // PARTS, seed=seed_for_test() + part, backends=backends, snap_every=SNAP_EVERY)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("part", range(POSTGRES_PARTS))
 def test_postgresql_does_what_the_oracle_does(part: int) -> None:
     with opened("postgres") as backends:
@@ -52,6 +55,23 @@ def test_postgresql_does_what_the_oracle_does(part: int) -> None:
         run(
             count=POSTGRES_OPERATIONS // POSTGRES_PARTS,
             seed=seed_for_test() + part,
+            backends=backends,
+            snap_every=SNAP_EVERY,
+            enforce_quotas=False,
+        )
+
+
+@pytest.mark.parametrize("chars", [300, 700, 2_000])
+def test_every_back_end_puts_as_much_into_an_answer_as_the_oracle(
+    chars: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Oracle, "answer_chars", chars)
+    monkeypatch.setattr(limits, "claim_bytes_max", chars)
+    monkeypatch.setattr(limits, "search_bytes_max", chars)
+    with opened(*BACKENDS) as backends:
+        run(
+            count=10_000,
+            seed=seed_for_test() + chars,
             backends=backends,
             snap_every=SNAP_EVERY,
             enforce_quotas=False,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from typing import Any
@@ -14,11 +13,12 @@ import pytest
 
 from tests.backends import DirectBackend
 from tests.conformance.wire import T0, Answer
-from tests.jobs.wire import JobWire
+from tests.counts import count_of
+from tests.job_rules.wire import JobWire
 from tests.model.jobs_oracle import JobsOracle, Json, Seen
 from tests.seeds import seed_for_test
 
-OPERATIONS = int(os.environ.get("HOLDFAST_JOBS_OPS", "6000"))
+OPERATIONS = count_of("HOLDFAST_JOBS_OPS", quick=1_500, full=6_000)
 QUEUES = ("mail", "slow")
 STEMS = ("j", "j-", "j.k", "jé/", "é:")
 SCOPES = ("j", "j-", "jé", "é", "é:")
@@ -112,6 +112,7 @@ class Dice:
             data["retry"] = chance.choice([
                 {"delays": [10, 300]}, {"delays": [50], "retries": 3}, {"base": 40, "retries": 4, "max": 200},
                 {"delays": [5], "codes": ["BROKEN"]}, {"delays": [5], "codes": ["WORKER_CRASHED"]},
+                {"delays": [5], "crashes": False}, {"delays": [1], "retries": 14},
             ])  # fmt: skip
         if chance.random() < 0.5:
             data["key"] = chance.choice("ab")
@@ -153,6 +154,7 @@ class Dice:
         if kind == "task.fail":
             data["code"] = chance.choice(["BROKEN", "BROKEN", "OTHER"])
             data |= {"delay": chance.choice([1, 70])} if chance.random() < 0.2 else {}
+            data |= {"error": chance.choice(["eA==", "eQ=="])} if chance.random() < 0.5 else {}
             if job["good"] is not None and chance.random() < 0.5:  # a retry that lands on the deadline
                 data["delay"] = max(1, job["good"] - self.now + chance.choice([-1, 0, 1]))
         if kind in ("task.fulfill", "promise.settle"):
@@ -295,6 +297,7 @@ def count_ends(oracle: JobsOracle, seen: Counter[Any]) -> None:
         seen["code", job["code"]] += 1
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", ["memory", "sqlite", "postgres"])
 def test_every_store_does_what_the_oracle_does(name: str) -> None:
     store = Store(name)
@@ -348,17 +351,40 @@ class KeepsTheKeyOfWhatItDebounced(JobsOracle):
 
 
 class RetriesEveryCode(JobsOracle):
-    def retry_at(self, job: Json, code: str, delay: int | None, now: int) -> int | None:
-        rule = job["retry"]
-        return super().retry_at({**job, "retry": rule and {**rule, "codes": [code]}}, code, delay, now)
+    def is_retried(self, rule: Json, code: str) -> bool:
+        return code != "WORKER_CRASHED" or super().is_retried(rule, code)
+
+
+class RetriesACrashOnlyIfItIsListed(JobsOracle):
+    def is_retried(self, rule: Json, code: str) -> bool:
+        return super().is_retried(rule, code) and code in rule.get("codes", [code])
+
+
+class ClaimsTheOldestFirst(JobsOracle):
+    def place(self, job: Json) -> int:
+        return int(job["created"])
+
+
+class ClaimsWhatCameBackLast(JobsOracle):
+    def back(self, job: Json, now: int, until: int = 0) -> None:
+        super().back(job, now, until)
+        job["since"] = max(now, until)
+
+
+class RetriesEveryCrash(JobsOracle):
+    def is_retried(self, rule: Json, code: str) -> bool:
+        return super().is_retried({**rule, "crashes": True}, code)
 
 
 class ForgetsTheRunThatCrashed(JobsOracle):
-    def failed(self, job: Json, code: str, value: Json, delay: int | None, now: int, crash: bool) -> None:
+    def failed(
+        self, job: Json, code: str, value: Json, delay: int | None, now: int, crash: bool,
+        error: str | None = None,
+    ) -> None:  # fmt: skip
         if crash:
             self.back(job, now)
         else:
-            super().failed(job, code, value, delay, now, crash)
+            super().failed(job, code, value, delay, now, crash, error)
 
 
 class BeginsWhatIsClaimedWhateverTheQueueSays(JobsOracle):
@@ -382,6 +408,7 @@ class CountsAClaimAgainstTheRate(JobsOracle):
 MUTANTS = [
     RetriesAtTheDeadline, ExpiresOneTooLate, CountsALapsedClaim, ForgetsWhoClaimedWhatExpired,
     LetsOneTooManyThrough, CancelsWhatRuns, KeepsTheKeyOfWhatItDebounced, RetriesEveryCode,
+    RetriesACrashOnlyIfItIsListed, RetriesEveryCrash, ClaimsTheOldestFirst, ClaimsWhatCameBackLast,
     ForgetsTheRunThatCrashed, BeginsWhatIsClaimedWhateverTheQueueSays, CountsAClaimAgainstTheRate,
 ]  # fmt: skip
 

@@ -1,8 +1,11 @@
 """Proves that the suites can fail: `python -m tests.mutants.run` (or `make mutants`).
 
-Each mutant is applied to a copy of the sources, its suite is run on that copy, and must turn red: by a test
-that fails, not by a module that cannot be imported. Before that, every suite must be green on the unchanged
-copy.
+1. Each mutant is planted in a copy of the sources. Its suite is run on that copy and must turn red: by a test
+   that fails, not by a module that cannot be imported.
+2. Before that, every suite must be green on the unchanged copy. `--skip-baseline` leaves this out, for those
+   who have just run the tests.
+3. `--tenth` tries every tenth mutant that is not slow. The number of commits decides where it begins, so ten
+   commits try them all.
 """
 
 from __future__ import annotations
@@ -78,20 +81,12 @@ def run_suite(folder: Path, suite: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def apply(mutant: Mutant, folder: Path) -> None:
-    file = folder / "src" / "holdfast" / mutant.path
-    text = file.read_text("utf-8")
-    count = text.count(mutant.old)
-    if count != 1:
-        raise ValueError(f"{mutant.name}: its text stands {count} times in {mutant.path}; write it anew")
-    file.write_text(text.replace(mutant.old, mutant.new), "utf-8")
-
-
 def try_mutant(mutant: Mutant, root: Path = ROOT) -> Verdict:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as name:
         folder = copy_of(root, Path(name))
-        apply(mutant, folder)
+        path, text = mutant.planted(folder / "src")
+        path.write_text(text, "utf-8")
         code, said = run_suite(folder, mutant.suite)
     failed = [line for line in said.splitlines() if line.startswith("FAILED ")]
     caught = failed[0].removeprefix("FAILED ").split(" - ")[0] if code == TESTS_FAILED and failed else ""
@@ -110,13 +105,27 @@ def check_suites(mutants: Sequence[Mutant]) -> list[str]:
             ]
 
 
+def tenth(mutants: Sequence[Mutant], number: int) -> list[Mutant]:
+    return [mutant for mutant in mutants if not mutant.slow][number::10]
+
+
+def commit_count() -> int:
+    command = ["git", "rev-list", "--count", "HEAD"]
+    return int(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="mutants whose name contains this")
     parser.add_argument("--skip-baseline", action="store_true", help="do not run the suites unchanged first")
+    parser.add_argument("--tenth", action="store_true", help="every tenth that is not slow")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     mutants = [mutant for mutant in MUTANTS if arguments.only in mutant.name]
+    if arguments.tenth:
+        number = commit_count() % 10
+        mutants = tenth(mutants, number)
+        print(f"tenth {number} of the mutants: {len(mutants)}")
     began = time.monotonic()
     if not arguments.skip_baseline and (red := check_suites(mutants)):
         print("RED without any mutant:", *red, sep="\n")

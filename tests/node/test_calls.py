@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from holdfast.engine import Rules
-from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.protocol.requests import ScheduleCreate
 from holdfast.store.memory import MemoryStore
 from tests.fuzz.more_targets import hear_call
@@ -30,8 +30,8 @@ def test_a_call_that_makes_no_sense_is_told_of_and_passed_over(
     ]
 
 
-def swept(store: MemoryStore, now: int) -> Outcome:
-    return store.run(lambda: run_sweep(Moment(now, Rules(), debug=False)))
+def swept(store: MemoryStore, now: int) -> CommitOutcome:
+    return store.run(lambda: run_sweep(CommitContext(now, Rules(), debug=False)))
 
 
 def test_a_sweep_tells_the_others_of_what_it_has_written_and_not_of_what_it_has_found() -> None:
@@ -42,7 +42,7 @@ def test_a_sweep_tells_the_others_of_what_it_has_written_and_not_of_what_it_has_
         listen("p", "poll://any@g"),
         ask(ScheduleCreate("s", "* * * * *", "s.{{.timestamp}}", 1_000)),
     ]
-    store.run(lambda: run_group(requests, Moment(1, Rules(), debug=False)))
+    store.run(lambda: run_group(requests, CommitContext(1, Rules(), debug=False)))
     nothing = swept(store, 5)
     assert (nothing.next_due, nothing.is_due_new) == (60_000, False)
     fired = swept(store, 60_000)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.engine import Rules
 from holdfast.engine.sweep import Due, sweep_requests
 from holdfast.node import Node
-from holdfast.node.group import Moment, Outcome, run_group
+from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.requests import DebugStart, DebugStop, Request, ScheduleCreate
 from holdfast.store.memory import MemoryStore
 from tests.requests import acquire, ask, create, listen
@@ -32,8 +32,8 @@ def store() -> MemoryStore:
     return store
 
 
-def carried_out(store: MemoryStore, requests: list[Request], now: int) -> Outcome:
-    return store.run(lambda: run_group(requests, Moment(now, Rules(retry_ms=5_000), debug=True)))
+def carried_out(store: MemoryStore, requests: list[Request], now: int) -> CommitOutcome:
+    return store.run(lambda: run_group(requests, CommitContext(now, Rules(retry_ms=5_000), debug=True)))
 
 
 def state(store: MemoryStore) -> tuple[object, ...]:
@@ -75,7 +75,7 @@ async def test_what_was_paused_for_debugging_goes_on_afterwards() -> None:
         assert mailbox.take() == []
         await node.request([ask(DebugStop())])
         heard: list[str] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(heard) < 2:
                 heard += [message.key[1] for message in await mailbox.receive()]
         assert sorted(heard) == ["p", "t"]

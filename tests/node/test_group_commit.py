@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import Rules, law
+from holdfast.engine import Rules, dispatch
 from holdfast.node import Node, node as limits, queue
+from holdfast.protocol import limits as protocol_limits
 from holdfast.protocol.messages import Execute
+from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import PromiseGet
 from holdfast.store.interface import Load, Result, Save, Work
 from holdfast.store.memory import MemoryStore
-from tests.requests import ask, create, get, promise_of, settle
+from tests.requests import ask, create, get, heartbeat, listen, promise_of, settle
 
 
 class GatedStore(MemoryStore):
@@ -138,6 +140,14 @@ async def test_a_group_has_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> No
     await finished(node, store)
 
 
+async def refusal(asked: asyncio.Future[list[Reply]]) -> Reply:
+    """The answer, which comes at once: if the request were accepted, it would wait for the gate."""
+    await settle_down()
+    assert asked.done()
+    [reply] = asked.result()
+    return reply
+
+
 async def test_past_the_queue_bound_a_request_is_refused_and_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,13 +156,57 @@ async def test_past_the_queue_bound_a_request_is_refused_and_changes_nothing(
     node = await opened(store)
     accepted = [asyncio.ensure_future(node.request([create(f"p{index}")])) for index in range(3)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):  # if it were accepted, it would wait for the gate
-        [refused] = await node.request([create("late")])
+    refused = await refusal(node.submit([create("late")]))
     assert refused.status == 429
     assert "HF1901" in str(refused.data)
     store.gate.set()
     assert [reply.status for [reply] in await asyncio.gather(*accepted)] == [200, 200, 200]
     assert "late" not in store.promises
+    await finished(node, store)
+
+
+async def test_past_the_bound_of_bytes_a_request_is_refused_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol_limits, "queue_bytes_max", 12_000)
+    store = GatedStore()
+    node = await opened(store)
+    accepted = [
+        asyncio.ensure_future(node.request([create(f"p{index}", data="x" * 4_000)])) for index in range(2)
+    ]
+    await asyncio.sleep(0)
+    asked = node.submit([create("late", data="x" * 4_000)])
+    listed = node.submit([heartbeat("p", *[("t", 1)] * 20)])
+    refused = await refusal(asked)
+    assert (refused.status, "bytes of requests" in str(refused.data)) == (429, True)
+    assert (await refusal(listed)).status == 429, "a long list takes up room, too"
+    small = asyncio.ensure_future(node.request([create("small")]))
+    store.gate.set()
+    assert [reply.status for [reply] in await asyncio.gather(*accepted, small)] == [200, 200, 200]
+    assert [reply.status for reply in await node.request([create("late", data="x" * 20_000)])] == [200]
+    await finished(node, store)
+
+
+async def test_a_node_that_holds_too_many_messages_takes_no_request_until_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol_limits, "node_bytes_max", 20_000)
+    store = GatedStore()
+    node = await opened(store)
+    store.gate.set()
+    await node.request([create("p"), listen("p", "poll://uni@g/w")])
+    await node.request([settle("p", "x" * 18_000)])
+    assert node.office.held_bytes > 18_000
+    store.gate.clear()
+    first = asyncio.ensure_future(node.request([create("first")]))
+    await asyncio.sleep(0)
+    [refused] = await node.request([create("second", data="x" * 2_000)])
+    assert (refused.status, "requests and messages" in str(refused.data)) == (429, True)
+    node.connect("g", "w").take()
+    again = asyncio.ensure_future(node.request([create("second", data="x" * 2_000)]))
+    await asyncio.sleep(0)
+    store.gate.set()
+    assert [reply.status for [reply] in await asyncio.gather(first, again)] == [200, 200]
     await finished(node, store)
 
 
@@ -194,7 +248,7 @@ async def test_a_defect_in_one_request_is_undone_and_spares_the_others(
         ws.put_promise(ws.promise("a"))
         raise ZeroDivisionError
 
-    handlers: dict[Any, Any] = law.HANDLERS
+    handlers: dict[Any, Any] = dispatch.HANDLERS
     monkeypatch.setitem(handlers, PromiseGet, broken)
     store = GatedStore()
     node = await opened(store)
@@ -231,7 +285,7 @@ async def test_no_message_leaves_before_the_commit_is_durable() -> None:
     assert mailbox.take() == [], "and nobody is called to work that may yet be lost"
     store.gate.set()
     await asked
-    assert len(await asyncio.wait_for(mailbox.receive(), 10)) == 1
+    assert len(await asyncio.wait_for(mailbox.receive(), 60)) == 1
     await finished(node, store)
 
 
@@ -248,7 +302,7 @@ async def test_what_a_commit_of_unknown_outcome_has_made_due_is_carried_out(
         [reply] = await node.request([create("a", target="poll://any@g")])
         assert reply.status == 503
         assert "a" in store.promises
-        [message] = await asyncio.wait_for(mailbox.receive(), 10)
+        [message] = await asyncio.wait_for(mailbox.receive(), 60)
         assert isinstance(message, Execute)
         assert message.task.id == "a"
 
@@ -266,5 +320,5 @@ async def test_a_node_whose_messages_cannot_be_delivered_goes_on_and_stops(
     for name in ("a", "b"):
         [reply] = await node.request([create(name, target="poll://any@g")])
         assert reply.status == 200
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await finished(node, store)

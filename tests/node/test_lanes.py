@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.node import Node, node as limits
+from holdfast.node import Node, patience as limits
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.records import Value
@@ -26,7 +26,7 @@ from holdfast.protocol.requests import (
     TaskFence,
     TaskFulfill,
 )
-from holdfast.protocol.requests.weight import weight_of
+from holdfast.protocol.sizes import payload_bytes
 from holdfast.store.interface import Result, Work
 from holdfast.store.memory import MemoryStore
 from tests.requests import FAR, create, get, settle
@@ -117,7 +117,7 @@ async def test_a_group_carries_only_so_much_and_what_is_larger_goes_alone(
     ],
 )
 def test_a_request_weighs_what_it_carries(data: RequestData) -> None:
-    assert weight_of(data) == 12
+    assert payload_bytes(data) == 12
 
 
 class SlowStore(MemoryStore):

@@ -6,16 +6,18 @@ import pytest
 
 from holdfast.node import post_office
 from holdfast.node.post_office import Mailbox, PostOffice
+from holdfast.protocol import limits
 from holdfast.protocol.messages import Execute, Message, Unblock
-from holdfast.protocol.records import NOTHING, Promise, TaskRef
+from holdfast.protocol.records import NOTHING, Promise, TaskRef, Value
 
 
 def execute(task_id: str, address: str = "poll://any@g", version: int = 0) -> Execute:
     return Execute(address, TaskRef(task_id, version), "A", woken=False)
 
 
-def unblock(promise_id: str, address: str) -> Unblock:
-    return Unblock(address, Promise(promise_id, "resolved", NOTHING, NOTHING, {}, 9, 1, 2), "A")
+def unblock(promise_id: str, address: str, data: str | None = None) -> Unblock:
+    value = Value(None, data)
+    return Unblock(address, Promise(promise_id, "resolved", NOTHING, value, {}, 9, 1, 2), "A")
 
 
 def ids(messages: list[Message]) -> list[str]:
@@ -130,7 +132,43 @@ async def test_what_nobody_reads_does_not_push_out_what_somebody_is_about_to(
     office.deliver([execute("a"), execute("b")])
     assert ids(office.waiting) == ["4", "5", "a", "b"]
     office.deliver([execute("c")])
-    assert ids(office.waiting) == ["4", "5", "b", "c"], "beyond its share a line loses its own"
+    assert ids(office.waiting) == ["5", "a", "b", "c"], "whoever has waited longest makes room"
+
+
+async def test_many_lines_for_callers_who_are_gone_do_not_keep_a_new_message_out(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post_office, "waiting_max", 10)
+    office.deliver([unblock(f"p{n}", f"poll://uni@g/gone{n}") for n in range(30)])
+    office.deliver([unblock("mine", "poll://uni@g/here")])
+    assert ids(office.connect("g", "here").take()) == ["mine"]
+    assert ids(office.waiting) == [f"p{n}" for n in range(21, 30)]
+    assert office.line_count == 9, "a line that nothing waits in is deleted"
+
+
+async def test_the_waiting_room_is_bounded_by_bytes_too(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "messages_bytes_max", 5_000)
+    office.deliver([unblock(f"p{n}", f"poll://uni@g/w{n}", "x" * 1_000) for n in range(9)])
+    assert ids(office.waiting) == ["p6", "p7", "p8"]
+    assert (office.dropped_count, office.waiting_bytes <= 5_000) == (6, True)
+    for n in range(6, 9):
+        office.connect("g", f"w{n}").take()
+    assert (office.waiting, office.held_bytes) == ([], 0)
+
+
+async def test_mailboxes_hold_no_more_bytes_than_all_of_them_may_and_lose_nothing(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "messages_bytes_max", 4_000)
+    idle, busy = office.connect("g", "idle"), office.connect("g", "busy")
+    office.deliver([unblock(f"i{n}", "poll://uni@g/idle", "x" * 1_000) for n in range(3)])
+    office.deliver([unblock(f"b{n}", "poll://uni@g/busy", "x" * 1_000) for n in range(2)])
+    assert office.mailbox_bytes < 2 * 4_000
+    assert ids(busy.take() + busy.take()) == ["b0", "b1"], "one that does not read keeps nobody waiting"
+    assert ids(idle.take() + idle.take()) == ["i0", "i1", "i2"]
+    assert office.held_bytes == 0
 
 
 async def test_while_paused_everything_waits(office: PostOffice) -> None:

@@ -1,13 +1,17 @@
-"""While a search looks through the store others wait, so each looks at so much, and a commit has few."""
+"""While a search looks through the store others wait, so each looks at so much, and not for long."""
 
+import json
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from holdfast.node import Node
-from holdfast.node.queue import group_searches_max
+from holdfast.engine.scans import PromiseScan
+from holdfast.node import Node, budget
 from holdfast.protocol import limits
 from holdfast.protocol.requests import PromiseSearch, ScheduleSearch, TaskSearch
+from holdfast.store import postgres_transaction, scan_sql, sqlite
 from holdfast.store.memory import MemoryStore
 from tests.backends import BACKENDS, open_backend
 from tests.node.test_group_commit import GatedStore, opened, settle_down
@@ -72,26 +76,102 @@ def test_a_search_ends_after_so_many_records_and_its_cursor_goes_on(
         backend.close()
 
 
-async def test_an_array_has_so_many_searches_and_the_rest_is_refused_unlike_its_writes() -> None:
+def all_pages(handle: Callable[[dict[str, Any]], Any], asked: dict[str, Any]) -> list[list[str]]:
+    found: list[list[str]] = []
+    more: dict[str, Any] = {}
+    while True:
+        data = handle(envelope("promise.search", asked | more))["data"]
+        found.append([each["id"] for each in data["promises"]])
+        if "cursor" not in data:
+            return found
+        more = {"cursor": data["cursor"]}
+
+
+def test_a_search_that_takes_too_long_on_sqlite_looks_at_fewer_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sqlite, "search_ms_max", 0)
+    monkeypatch.setattr(sqlite, "instructions_per_look", 2_000)  # and by then it has taken too long
+    backend = open_backend("sqlite")
+    try:
+        ids = [f"p{n:03}" for n in range(300)]
+        backend.handle([creation(name, colour="red") for name in ids])
+        pages = all_pages(backend.handle, {"tags": {"colour": "blue"}})
+        assert len(pages) > 1, "no page came to the end"
+        assert [name for page in pages for name in page] == []
+        assert [*chain(*all_pages(backend.handle, {"tags": {"colour": "red"}}))] == ids
+        assert len(all_pages(backend.handle, {})) == 3, "what passes over nothing is not ended"
+    finally:
+        backend.close()
+
+
+def test_a_search_that_cannot_look_at_less_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "search_ms_max", 0)
+    monkeypatch.setattr(sqlite, "instructions_per_look", 1)
+    backend = open_backend("sqlite")
+    try:
+        search = envelope("promise.search", {"tags": {"colour": "red"}})
+        first, second, third = backend.handle([creation("a"), search, creation("b")])
+        assert [each["head"]["status"] for each in (first, second, third)] == [200, 400, 200]
+        assert "HF1907" in json.dumps(second)
+        assert [*chain(*all_pages(backend.handle, {}))] == ["a", "b"]
+    finally:
+        backend.close()
+
+
+def test_a_search_that_takes_too_long_on_postgres_is_undone_alone_and_looks_at_fewer_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: list[str | None] = []
+
+    def find_query(scan: Any, words: Any) -> tuple[str, list[Any]]:
+        if isinstance(scan, PromiseScan):
+            tries.append(scan.page.until)
+            if len(tries) < 3:
+                return "SELECT pg_sleep(30)::text", []
+        return scan_sql.find_query(scan, words)
+
+    monkeypatch.setattr(postgres_transaction, "find_query", find_query)
+    monkeypatch.setattr(limits, "search_steps_max", 64)
+    backend = open_backend("postgres")
+    try:
+        backend.handle(envelope("debug.reset", {}))
+        before = creation("q")
+        backend.handle([creation(f"p{n}", colour="red") for n in range(9)])
+        search = envelope("promise.search", {"tags": {"colour": "red"}})
+        first, second = backend.handle([before, search])
+        assert (first["head"]["status"], second["head"]["status"]) == (200, 200)
+        assert [each["id"] for each in second["data"]["promises"]] == ["p0"], "one record at the third try"
+        assert tries == [None, "p3", "p0"]
+        assert backend.handle(envelope("promise.get", {"id": "q"}))["head"]["status"] == 200
+    finally:
+        backend.close()
+
+
+async def test_an_array_has_so_many_searches_and_the_rest_is_refused_unlike_its_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budget, "commit_steps_max", 3 * limits.search_steps_max)
+    monkeypatch.setattr(budget, "request_steps", 0)
     async with Node(MemoryStore()) as node:
-        searches = [ask(TaskSearch()), ask(ScheduleSearch()), *(ask(nothing) for _ in range(18))]
-        replies = await node.request([*searches, create("x")])
-        expected = [200] * group_searches_max + [429] * (20 - group_searches_max) + [200]
-        assert [reply.status for reply in replies] == expected
+        plain = [ask(TaskSearch()), ask(ScheduleSearch())]
+        replies = await node.request([*plain, *(ask(nothing) for _ in range(18)), create("x")])
+        assert [reply.status for reply in replies] == [200] * 6 + [429] * 14 + [200]
         assert "changed" in str(replies[-2].data)
 
 
-async def test_searches_that_have_no_room_wait_and_hold_nobody_up() -> None:
+async def test_searches_that_have_no_room_wait_and_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "commit_steps_max", 3 * limits.search_steps_max)
+    monkeypatch.setattr(budget, "request_steps", 0)
     store = GatedStore()
     node = await opened(store)
     first = node.submit([get("x")])  # its commit is under way while the others come
     await settle_down()
-    searches = [node.submit([ask(nothing)]) for _ in range(group_searches_max + 3)]
+    searches = [node.submit([ask(nothing)]) for _ in range(5)]
     later = node.submit([get("x")])
     store.gate.set()
-    await node.request([get("x")])
+    await later
     assert first.done()
-    assert later.done()
     assert [[reply.status for reply in await each] for each in searches] == [[200]] * len(searches)
-    assert store.groups[:3] == [1, group_searches_max + 2, 3]
+    assert store.groups[:3] == [1, 3 + 1, 2]
     await node.stop()

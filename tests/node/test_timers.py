@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from holdfast.engine import Rules
 from holdfast.node import Node
-from holdfast.node.group import Outcome
+from holdfast.node.group import CommitOutcome
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.store.interface import Result, Work
 from holdfast.store.memory import MemoryStore
@@ -26,9 +28,9 @@ class CountingStore(MemoryStore):
         return await super().transact(work)
 
 
-def in_virtual_time(test: Callable[[JumpingLoop, Node, CountingStore], object]) -> Callable[[], None]:
-    def run() -> None:
-        loop = JumpingLoop()
+def in_virtual_time(test: Callable[[JumpingLoop, Node, CountingStore], object]) -> Callable[[bool], None]:
+    def run(like_uvloop: bool) -> None:
+        loop = JumpingLoop(like_uvloop=like_uvloop)
         store = CountingStore()
 
         async def main() -> None:
@@ -39,7 +41,7 @@ def in_virtual_time(test: Callable[[JumpingLoop, Node, CountingStore], object]) 
         run_jumping(main(), loop)
 
     run.__name__ = test.__name__
-    return run
+    return pytest.mark.parametrize("like_uvloop", [False, True])(run)
 
 
 @in_virtual_time
@@ -133,7 +135,7 @@ async def test_a_failing_sweep_is_tried_again_without_spinning(
     original = store.run
     failures: list[int] = []
 
-    def failing(work: Callable[[], Work[Outcome]]) -> Outcome:
+    def failing(work: Callable[[], Work[CommitOutcome]]) -> CommitOutcome:
         if len(failures) < 3:
             failures.append(loop.millis())
             raise OSError("disk on holiday")

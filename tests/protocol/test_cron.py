@@ -1,10 +1,17 @@
 """Occurrences of schedules: POSIX cron, time zones, and long absences."""
 
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice, product
+from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim, CronSimError
 
 from holdfast.protocol.cron import check_cron, check_timezone, due_occurrences, next_occurrence
+from holdfast.protocol.cron_walk import CronWalk
 
 NEW_YORK = "America/New_York"
 
@@ -131,3 +138,63 @@ def test_an_expression_that_means_nothing_is_refused(cron: str) -> None:
 def test_a_place_without_a_clock_is_refused(zone: str) -> None:
     with pytest.raises(ValueError, match="timezone"):
         check_timezone(zone)
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many functions were entered: a measure of work that does not depend on the machine."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        with suppress(ValueError):
+            work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("cron", ["*/59 */59 */31 * 6L", "0 0 */31 * 1#2"])
+def test_an_expression_that_never_matches_is_refused_after_few_steps_and_remembered(
+    cron: str,
+) -> None:
+    with pytest.raises(ValueError, match="never matches"):
+        check_cron(cron + " ")
+    assert _calls(lambda: check_cron(cron)) < 2_000
+    assert _calls(lambda: check_cron(cron)) < 10
+
+
+@pytest.mark.parametrize("cron", ["0 0 */28 2 1#5", "0 0 29 2 *", "0 0 */30 * 3#5"])
+def test_a_rare_occurrence_is_found_in_few_steps(cron: str) -> None:
+    start = at("2080-03-01")  # 2100 is no leap year
+    assert start < next_occurrence(cron, None, start) < at("2125-01-01")
+    assert _calls(lambda: next_occurrence(cron, None, start)) < 8_000
+    assert _calls(lambda: due_occurrences(cron, None, start, start + 1, 10)) < 16_000
+
+
+def test_an_unknown_time_zone_is_remembered() -> None:
+    assert _calls(lambda: check_timezone("Nowhere/At_All")) > 10
+    assert _calls(lambda: check_timezone("Nowhere/At_All")) < 10
+
+
+_DATES = ("*", "L", "LW", "31", "29", "1-7", "*/31", "*/28", "L,LW,15", "13", "*/2")
+_WEEKDAYS = ("*", "1", "0", "7", "5L", "0L", "1#5", "3#1", "7#2", "1#5,3L,5", "*/6", "MON-FRI", "*/3")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("zone", ["UTC", NEW_YORK])
+def test_months_are_stepped_through_to_the_same_days_that_cronsim_finds(zone: str, reverse: bool) -> None:
+    start = datetime(2026, 3, 8, 6, 30, tzinfo=UTC if zone == "UTC" else ZoneInfo(zone))
+    for dates, weekdays, months in product(_DATES, _WEEKDAYS, ("*", "2", "4,12")):
+        cron = f"30 2 {dates} {months} {weekdays}"
+        try:
+            theirs = CronSim(cron, start, reverse)
+        except CronSimError:
+            continue
+        ours = CronWalk(cron, start, reverse)
+        expected = [*islice(theirs, 3)]
+        assert [*islice(ours, 3)] == expected, cron
+        assert ours.can_match == bool(expected), cron

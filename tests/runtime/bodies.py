@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime import TaskInterrupted
+from holdfast.runtime import FiberInterrupted
 from holdfast.runtime.testing import promise
 
 
@@ -22,6 +22,6 @@ async def watch(name: str, trace: list[str]) -> None:
     try:
         await promise(name)
         trace.append(f"{name} done")
-    except TaskInterrupted:
+    except FiberInterrupted:
         trace.append(f"{name} interrupted")
         raise

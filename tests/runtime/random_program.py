@@ -18,18 +18,22 @@ from typing import Any, Literal, cast
 from holdfast.runtime import (
     Channel,
     Deadlock,
+    Fiber,
     Operation,
     Queue,
     Semaphore,
-    Task,
+    Signal,
+    Step,
     all_settled,
     any_of,
     as_completed,
     current_task,
     gather,
     map_over,
+    named,
     operation,
     race,
+    run,
     scoped,
     select,
     shield,
@@ -37,7 +41,8 @@ from holdfast.runtime import (
     spawn,
     within,
 )
-from holdfast.runtime.testing import Hand, promise
+from holdfast.runtime.testing import Hand, ManualPromise, promise
+from tests.runtime.bodies import work
 
 Form = Literal["async", "generator"]
 Op = tuple[Any, ...]
@@ -55,9 +60,16 @@ LEAVES = (
     "interrupt",
     "sleep",
     "fail",
+    "step",
+    "gets",
+    "permits",
+    "foreign",
 )
 COMBINATORS = ("gather", "race", "any", "settled", "select", "cancel_losers", "as_completed")
-BLOCKS = ("spawn", "spawn", "spawn", "shield", "within", "within", "scope", "permit", "map", "operation")
+BLOCKS = (
+    *("spawn", "spawn", "spawn", "shield", "within", "within", "scope", "permit", "map", "operation"),
+    *("shield", "shielded step", "shielded scope", "timed scope", "timed shield"),
+)
 
 
 def draw_body(random: Random, depth: int) -> tuple[Op, ...]:
@@ -70,11 +82,15 @@ def draw(random: Random, depth: int) -> Op:
     number = random.randint(0, 3)
     if kind in COMBINATORS:
         return kind, caught, tuple(draw_body(random, depth - 1) for _ in range(random.randint(1, 3)))
-    if kind == "scope" or kind == "map":
+    if kind in ("scope", "map", "shielded scope", "timed scope"):
         return kind, caught, number, tuple(draw_body(random, depth - 1) for _ in range(random.randint(1, 3)))
     if kind in BLOCKS:
         return kind, caught, number, draw_body(random, depth - 1)
     return kind, caught, number
+
+
+async def _other() -> None:
+    await promise("of another execution")
 
 
 class Run:
@@ -83,13 +99,17 @@ class Run:
     def __init__(self, seed: int, form: Form) -> None:
         self.form = form
         self.trace: list[str] = []
-        self.tasks: list[Task[Any]] = []
+        self.tasks: list[Fiber[Any]] = []
         self.boxes: list[Channel[int]] = [Channel(f"box{number}") for number in range(4)]
         self.queues: list[Queue[int]] = [
             Queue(None if number % 2 else 1, f"queue{number}") for number in range(4)
         ]
         self.gates = [Semaphore(1 + number % 2, f"gate{number}") for number in range(4)]
         self.program = draw_body(Random(seed), 3)
+        self.signals: dict[str, Signal] = {}
+        other = Hand(_other)
+        self.foreign = other.scheduler.issue(ManualPromise("foreign"))
+        other.close()
         self.world = Random(seed + 1_000_003)
 
     def see(self, text: str) -> None:
@@ -104,8 +124,8 @@ class Run:
             for op in ops:
                 self.see(f"begins {op[0]}")
                 try:
-                    for work in self.begin(op):
-                        result = await work
+                    for wait in self.begin(op):
+                        result = await wait
                         self.see(f"{op[0]} gave {show(result)}")
                 except Exception as error:
                     self.see(f"{op[0]} raised {show(error)}")
@@ -121,8 +141,8 @@ class Run:
             for op in ops:
                 self.see(f"begins {op[0]}")
                 try:
-                    for work in self.begin(op):
-                        result = yield from cast("Generator[Any, Any, Any]", work)
+                    for wait in self.begin(op):
+                        result = yield from cast("Generator[Any, Any, Any]", wait)
                         self.see(f"{op[0]} gave {show(result)}")
                 except Exception as error:
                     self.see(f"{op[0]} raised {show(error)}")
@@ -151,6 +171,16 @@ class Run:
             return [self.queues[int(rest)].put(int(rest))]
         if kind == "get":
             return [self.queues[int(rest)].get()]
+        if kind == "step":
+            return [run(named(f"s{rest}", work))]
+        if kind == "gets":
+            queue = self.queues[int(rest)]
+            return [within(rest, gather(queue.get(), queue.get()))]
+        if kind == "permits":
+            gate = self.gates[int(rest)]
+            return [race(gather(gate.acquire(), gate.acquire()), sleep(rest))]
+        if kind == "foreign":
+            return [self.foreign]
         if kind == "join":
             return self.tasks[rest : rest + 1]
         if kind == "interrupt":
@@ -191,11 +221,20 @@ class Run:
         if kind == "permit":
             return [self.gates[number].acquire(), self.body_then_release(inner, number)]
 
+        if kind == "shielded step":
+            return [shield(gather(run(named(f"s{number}", work)), self.body(inner)))]
+        if kind == "timed shield":
+            return [within(number, shield(self.body(inner)))]
+
         def in_scope(tasks: Any) -> Any:
             for each in inner:
                 self.tasks.append(tasks.spawn(self.body(each)))
             return self.body(inner[0])
 
+        if kind == "shielded scope":
+            return [shield(scoped(in_scope))]
+        if kind == "timed scope":
+            return [within(number, scoped(in_scope))]
         return [scoped(in_scope)]
 
     def body_then_release(self, inner: tuple[Op, ...], number: int) -> Any:
@@ -215,6 +254,7 @@ class Run:
                 if hand.done:
                     break
                 self.act(hand, waiting)
+                self.watch_steps(hand)
             self.trace.append(hand.scheduler.dump())
         try:
             self.trace.append(f"world: result {show(hand.result())}")
@@ -223,6 +263,13 @@ class Run:
         self.trace.extend(f"world: {report.trouble.name} {report.fiber}" for report in hand.reports)
         self.trace.append(f"world: issued {list(hand.issued)}")
         return self.trace
+
+    def watch_steps(self, hand: Hand) -> None:
+        """Which steps were told, and when, is part of the trace."""
+        for name, issued in hand.issued.items():
+            if isinstance(issued, Step) and name not in self.signals:
+                signal = self.signals[name] = issued.signal
+                signal.on_set(lambda name=name: self.trace.append(f"world: {name} is told"))  # type: ignore[misc]
 
     def act(self, hand: Hand, waiting: tuple[str, ...]) -> None:
         chance = self.world.random()

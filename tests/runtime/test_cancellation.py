@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Cancelled, Channel, Queue, Semaphore, Step, Task, gather, run, select, spawn
+from holdfast.runtime import (
+    Cancelled,
+    Channel,
+    Fiber,
+    Queue,
+    Semaphore,
+    Step,
+    gather,
+    run,
+    select,
+    spawn,
+)
 from holdfast.runtime.testing import Hand, promise
 from tests.runtime.bodies import work
 
@@ -407,7 +418,7 @@ def test_a_fiber_cannot_make_the_drivers_calls() -> None:
 def test_all_fibers_see_the_cancellation_before_any_consequence_of_it() -> None:
     trace: list[str] = []
 
-    async def child(name: str, other: list[Task[None]]) -> None:
+    async def child(name: str, other: list[Fiber[None]]) -> None:
         try:
             await promise(name)
         except Cancelled:
@@ -415,7 +426,7 @@ def test_all_fibers_see_the_cancellation_before_any_consequence_of_it() -> None:
         await promise(f"{name} after")
 
     async def root() -> None:
-        tasks: list[Task[None]] = []
+        tasks: list[Fiber[None]] = []
         tasks.extend(spawn(child, name, tasks) for name in "ab")
         try:
             await gather(tasks)

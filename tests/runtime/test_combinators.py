@@ -11,10 +11,10 @@ from holdfast import runtime
 from holdfast.runtime import (
     Cancelled,
     Channel,
-    Failed,
+    Err,
+    FiberInterrupted,
     Future,
     Ok,
-    TaskInterrupted,
     all_settled,
     any_of,
     gather,
@@ -322,7 +322,7 @@ def test_race_can_cancel_losing_tasks() -> None:
     async def loser() -> None:
         try:
             await promise("slow")
-        except TaskInterrupted as error:
+        except FiberInterrupted as error:
             trace.append(str(error))
             raise
 
@@ -366,7 +366,7 @@ def test_race_can_tell_losing_steps() -> None:
     assert not step.signal.is_set
     hand.resolve("fast")
     assert step.signal.is_set
-    assert isinstance(step.signal.reason, TaskInterrupted)
+    assert isinstance(step.signal.reason, FiberInterrupted)
 
 
 def test_cancelling_losers_reaches_into_losing_combinators() -> None:
@@ -375,7 +375,7 @@ def test_cancelling_losers_reaches_into_losing_combinators() -> None:
     async def loser(name: str) -> None:
         try:
             await promise(name)
-        except TaskInterrupted:
+        except FiberInterrupted:
             trace.append(name)
 
     async def root() -> None:
@@ -393,7 +393,7 @@ def test_a_winner_settled_at_the_call_cancels_the_others_too() -> None:
     async def loser() -> None:
         try:
             await promise("slow")
-        except TaskInterrupted:
+        except FiberInterrupted:
             trace.append("interrupted")
 
     async def root() -> None:
@@ -465,7 +465,7 @@ def test_all_settled_gives_every_outcome_in_input_order(make: Make) -> None:
     hand.resolve("c", 3)
     hand.reject("b", failure)
     hand.resolve("a", 1)
-    assert hand.result() == [Ok(1), Failed(failure), Ok(3)]
+    assert hand.result() == [Ok(1), Err(failure), Ok(3)]
 
 
 def test_all_settled_of_nothing_is_an_empty_list() -> None:
@@ -482,7 +482,7 @@ def test_outcomes_can_be_matched() -> None:
             match outcome:
                 case Ok(value):
                     told.append(f"value {value}")
-                case Failed(error):
+                case Err(error):
                     told.append(f"error {error}")
         return told
 
@@ -510,7 +510,7 @@ def test_an_undecided_combinator_can_be_awaited_again_after_an_interrupt(combine
         future = combine([promise("a")])
         try:
             await future
-        except TaskInterrupted:
+        except FiberInterrupted:
             await promise("pause")
         return await future
 

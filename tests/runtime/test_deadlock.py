@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from holdfast.runtime import (
     Channel,
     Deadlock,
+    Fiber,
     Queue,
     Semaphore,
-    Task,
     TimedOut,
     Trouble,
+    all_settled,
     any_of,
     as_completed,
     current_task,
@@ -26,16 +27,17 @@ from holdfast.runtime import (
     timeout,
 )
 from holdfast.runtime.testing import Hand, promise
+from tests.runtime.random_program import Run
 
 
-async def join(box: Channel[Task[Any]]) -> Any:
+async def join(box: Channel[Fiber[Any]]) -> Any:
     task = await box.receive
     return await task
 
 
-async def pair() -> tuple[Task[Any], Task[Any]]:
+async def pair() -> tuple[Fiber[Any], Fiber[Any]]:
     """Two tasks that wait for each other."""
-    left, right = Channel[Task[Any]](), Channel[Task[Any]]()
+    left, right = Channel[Fiber[Any]](), Channel[Fiber[Any]]()
     first, second = spawn(join(left), name="first"), spawn(join(right), name="second")
     left.send(second)
     right.send(first)
@@ -81,13 +83,13 @@ def test_a_cycle_is_found_while_an_unrelated_timer_is_awaited() -> None:
 
 
 def test_a_cycle_is_found_when_a_completion_closes_it() -> None:
-    async def late(box: Channel[Task[Any]]) -> Any:
+    async def late(box: Channel[Fiber[Any]]) -> Any:
         task = await box.receive
         await promise("gate")
         return await task
 
     async def root() -> None:
-        box = Channel[Task[Any]]()
+        box = Channel[Fiber[Any]]()
         task = spawn(late, box)
         box.send(current_task())
         spawn(sleeper)
@@ -113,7 +115,7 @@ def test_a_cycle_is_found_though_a_fiber_that_leads_to_it_has_another_way_out() 
 
 
 def test_the_graph_shows_file_and_line_of_every_wait() -> None:
-    async def helper(task: Task[Any]) -> None:
+    async def helper(task: Fiber[Any]) -> None:
         await task
 
     async def root() -> None:
@@ -152,7 +154,7 @@ def test_finally_blocks_run_after_a_deadlock() -> None:
 
 
 def test_a_cycle_through_a_combinator_is_found() -> None:
-    async def child(parent: Task[Any]) -> None:
+    async def child(parent: Fiber[Any]) -> None:
         await gather(parent)
 
     async def root() -> None:
@@ -167,7 +169,7 @@ def test_a_cycle_through_a_combinator_is_found() -> None:
 
 
 def test_a_combinator_with_a_way_out_is_no_deadlock() -> None:
-    async def child(parent: Task[Any]) -> None:
+    async def child(parent: Fiber[Any]) -> None:
         await parent
 
     async def root() -> Any:
@@ -181,7 +183,7 @@ def test_a_combinator_with_a_way_out_is_no_deadlock() -> None:
 
 
 def test_a_cycle_through_a_scope_is_found() -> None:
-    async def child(parent: Task[Any]) -> None:
+    async def child(parent: Fiber[Any]) -> None:
         await parent
 
     async def root() -> None:
@@ -318,7 +320,7 @@ def test_a_diamond_of_waits_is_no_cycle() -> None:
     async def bottom() -> int:
         return await promise("a")
 
-    async def side(task: Task[int]) -> int:
+    async def side(task: Fiber[int]) -> int:
         return await task
 
     async def root() -> int:
@@ -332,7 +334,7 @@ def test_a_diamond_of_waits_is_no_cycle() -> None:
     assert hand.result() == 3
 
 
-def in_ring(box: dict[str, Task[Any]], name: str) -> Any:
+def in_ring(box: dict[str, Fiber[Any]], name: str) -> Any:
     async def wait() -> Any:
         return await box[name]
 
@@ -340,7 +342,7 @@ def in_ring(box: dict[str, Task[Any]], name: str) -> Any:
 
 
 def test_a_cycle_that_is_closed_by_a_loop_over_results_is_found() -> None:
-    box: dict[str, Task[Any]] = {}
+    box: dict[str, Fiber[Any]] = {}
 
     async def loop() -> None:
         for each in as_completed([box["b"]]):
@@ -356,7 +358,7 @@ def test_a_cycle_that_is_closed_by_a_loop_over_results_is_found() -> None:
 
 
 def test_a_cycle_that_a_timeout_will_end_hides_no_other() -> None:
-    box: dict[str, Task[Any]] = {}
+    box: dict[str, Fiber[Any]] = {}
 
     async def patient() -> Any:
         async with timeout(1000):
@@ -372,7 +374,7 @@ def test_a_cycle_that_a_timeout_will_end_hides_no_other() -> None:
 
 
 def test_a_cycle_inside_a_timeout_of_whoever_started_it_is_left_to_that() -> None:
-    box: dict[str, Task[Any]] = {}
+    box: dict[str, Fiber[Any]] = {}
 
     async def root() -> str:
         try:
@@ -386,3 +388,188 @@ def test_a_cycle_inside_a_timeout_of_whoever_started_it_is_left_to_that() -> Non
     assert not hand.done
     hand.resolve(hand.waiting[0])
     assert hand.result() == "timed out"
+
+
+@pytest.mark.parametrize("combine", [gather, race, any_of, all_settled])
+def test_the_report_on_thousands_of_nested_combinators_does_not_recurse(combine: Any) -> None:
+    async def root() -> None:
+        nested: Any = Channel[int]("mail").receive
+        for _ in range(3_000):
+            nested = combine([nested])
+        await nested
+
+    with pytest.raises(Deadlock, match="still open") as caught:
+        Hand(root).result()
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize("combine", [gather, all_settled])
+@pytest.mark.parametrize("form", ["async", "generator"])
+def test_a_ring_through_a_combinator_is_found_beside_a_timer_it_needs_too(combine: Any, form: str) -> None:
+    async def child(parent: Fiber[Any]) -> None:
+        await parent
+
+    async def root() -> None:
+        await combine([spawn(child, current_task()), sleep(3600)])
+
+    def generator_root() -> Any:
+        yield from combine([spawn(child, current_task()), sleep(3600)])
+
+    hand = Hand(root if form == "async" else generator_root)
+    assert hand.done, "the timer cannot help"
+    with pytest.raises(Deadlock, match="child#2"):
+        hand.result()
+
+
+def test_a_ring_through_nested_combinators_is_found_beside_timers() -> None:
+    async def child(parent: Fiber[Any]) -> None:
+        await gather(gather(parent, sleep(10)), sleep(20))
+
+    async def root() -> None:
+        await all_settled([gather(spawn(child, current_task()), sleep(30)), sleep(40)])
+
+    with pytest.raises(Deadlock, match="child#2"):
+        Hand(root).result()
+
+
+@pytest.mark.parametrize("combine", [race, any_of])
+def test_a_timer_that_ends_the_wait_is_a_way_out_of_the_ring(combine: Any) -> None:
+    async def child(parent: Fiber[Any]) -> None:
+        await parent
+
+    async def root() -> str:
+        await combine([spawn(child, current_task()), sleep(5)])
+        return "left"
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.elapse(5)
+    assert hand.result() == "left"
+
+
+def test_a_promise_that_may_fail_is_a_way_out_of_a_gather() -> None:
+    async def child(parent: Fiber[Any]) -> None:
+        await parent
+
+    async def root() -> str:
+        try:
+            await gather(spawn(child, current_task()), promise("a"))
+        except ValueError:
+            return "left"
+        return ""
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.reject("a", ValueError())
+    assert hand.result() == "left"
+
+
+def test_a_task_beside_that_may_fail_is_a_way_out_of_a_gather() -> None:
+    async def child(parent: Fiber[Any]) -> None:
+        await parent
+
+    async def sleeper() -> None:
+        await sleep(5)
+        raise ValueError
+
+    async def root() -> str:
+        try:
+            await gather(spawn(child, current_task()), spawn(sleeper))
+        except ValueError:
+            return "left"
+        return ""
+
+    hand = Hand(root)
+    assert not hand.done
+    hand.elapse(5)
+    assert hand.result() == "left"
+
+
+def test_after_a_keyboard_interrupt_ready_fibers_are_not_called_deadlocked() -> None:
+    trace: list[str] = []
+
+    async def first(go: Any) -> None:
+        await go
+        raise KeyboardInterrupt
+
+    async def second(go: Any) -> None:
+        await go
+        trace.append("second")
+        await promise("b")
+
+    async def root() -> None:
+        go = promise("go")
+        spawn(first, go)
+        await spawn(second, go)
+
+    hand = Hand(root)
+    with pytest.raises(KeyboardInterrupt):
+        hand.resolve("go")
+    assert hand.waiting == ()
+    assert not hand.done
+    assert hand.scheduler.deadlock is None
+
+
+class Walked(dict[Any, None]):
+    """The live fibers, and how often somebody went over all of them."""
+
+    times = 0
+
+    def __iter__(self) -> Any:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_asking_what_is_waited_for_does_not_walk_all_fibers_at_each_step() -> None:
+    async def parked(gate: Semaphore) -> None:
+        async with gate:
+            pass
+
+    async def root() -> None:
+        gate = Semaphore(1)
+        await gate.acquire()
+        for _ in range(100):
+            spawn(parked, gate)
+        for number in range(50):
+            await promise(str(number))
+
+    hand = Hand(root)
+    live = hand.scheduler.live = Walked(hand.scheduler.live)
+    for number in range(49):
+        assert hand.waiting == (str(number),)
+        assert hand.scheduler.is_awaited(str(number))
+        hand.resolve(str(number))
+    assert live.times == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_waited_for_is_found_as_by_walking_all_fibers(seed: int) -> None:
+    """The quick way gives what the plain way gives, in the same order."""
+
+    def plainly(hand: Hand) -> tuple[str, ...]:
+        ids: dict[str, None] = {}
+        seen: set[Any] = set()
+        for fiber in hand.scheduler.live:
+            stack: list[Any] = [fiber.waiting]
+            while stack:
+                future = stack.pop()
+                if future is None or future in seen or future._state:
+                    continue
+                seen.add(future)
+                if future._durable:
+                    ids[future.id] = None
+                else:
+                    stack.extend(reversed(list(future._inputs())))
+        for alarm in hand.scheduler.alarms:
+            if not alarm._state:  # pyright: ignore[reportPrivateUsage]
+                ids[cast(Any, alarm).id] = None
+        return tuple(ids)
+
+    run = Run(20270101 + seed, "async")
+    with Hand(run.body(run.program)) as hand:
+        for _ in range(40):
+            expected = () if hand.done else plainly(hand)
+            assert hand.waiting == expected
+            if hand.done:
+                break
+            run.act(hand, hand.waiting)

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from holdfast.runtime import Failed, FiberExited, Trouble, all_settled, any_of, scope, spawn
+from holdfast.runtime import Err, FiberExited, Trouble, all_settled, any_of, scope, spawn
 from holdfast.runtime.slot import slot
 from holdfast.runtime.testing import Hand, promise
 
@@ -77,7 +77,7 @@ def test_exits_of_tasks_can_be_collected() -> None:
 
     async def root() -> None:
         [one] = await all_settled([spawn(child)])
-        assert isinstance(one, Failed)
+        assert isinstance(one, Err)
         assert isinstance(one.error, FiberExited)
         with pytest.raises(ExceptionGroup):
             await any_of([spawn(child)])

@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.runtime import (
     Channel,
+    Fiber,
+    FiberInterrupted,
     NotInFiber,
     Step,
-    Task,
-    TaskInterrupted,
     current_task,
     gather,
     race,
@@ -22,7 +22,7 @@ from holdfast.runtime.testing import Hand, promise
 from tests.runtime.bodies import follow, watch, work
 
 
-async def outcome(task: Task[Any]) -> str:
+async def outcome(task: Fiber[Any]) -> str:
     try:
         return f"value {await task}"
     except Exception as error:
@@ -50,11 +50,11 @@ def test_without_an_error_it_is_a_task_interrupted_that_names_the_task() -> None
 
     hand = Hand(root)
     hand.resolve("go")
-    assert hand.result() == "TaskInterrupted: fetcher#2 was interrupted"
+    assert hand.result() == "FiberInterrupted: fetcher#2 was interrupted"
 
 
 def test_the_default_error_is_not_the_builtin_interrupted_error() -> None:
-    assert not issubclass(TaskInterrupted, InterruptedError)
+    assert not issubclass(FiberInterrupted, InterruptedError)
 
 
 def test_the_target_sees_the_very_object_it_was_interrupted_with() -> None:
@@ -82,7 +82,7 @@ def test_a_task_may_catch_it_clean_up_durably_and_return() -> None:
     async def child() -> str:
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             return f"cleaned {await promise('cleanup')}"
         return "missed"
 
@@ -102,7 +102,7 @@ def test_a_task_may_raise_something_else() -> None:
     async def child() -> None:
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             raise KeyError("other") from None
 
     async def root() -> str:
@@ -149,7 +149,7 @@ def test_two_interrupts_are_raised_once() -> None:
         while len(raised) < 5:
             try:
                 await promise("a")
-            except TaskInterrupted as error:
+            except FiberInterrupted as error:
                 raised.append(str(error))
 
     async def root() -> None:
@@ -185,7 +185,7 @@ def test_the_beaten_value_is_still_there_for_a_task_that_asks_again() -> None:
     async def child(box: Channel[int]) -> int:
         try:
             return await box.receive
-        except TaskInterrupted:
+        except FiberInterrupted:
             return await box.receive + 100
 
     async def root() -> int:
@@ -208,7 +208,7 @@ def test_an_unstarted_body_is_run_to_its_first_wait_so_that_its_handlers_count()
         trace.append("started")
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             return "handled"
         return "missed"
 
@@ -315,7 +315,7 @@ def test_it_never_goes_up() -> None:
         spawn(interrupter, child)
         await watch("parent", trace)
 
-    async def interrupter(task: Task[None]) -> None:
+    async def interrupter(task: Fiber[None]) -> None:
         await promise("go")
         task.interrupt()
 
@@ -349,7 +349,7 @@ def test_it_never_goes_sideways() -> None:
 def test_who_awaits_a_task_has_no_part_in_it() -> None:
     trace: list[str] = []
 
-    async def awaiter(task: Task[None]) -> None:
+    async def awaiter(task: Fiber[None]) -> None:
         await task
 
     async def root() -> None:
@@ -371,7 +371,7 @@ def test_children_spawned_after_the_interrupt_are_not_touched() -> None:
     async def parent() -> None:
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             await spawn(watch, "late", trace)
 
     async def root() -> None:
@@ -452,7 +452,7 @@ def test_a_rehomed_child_is_not_reached_through_a_sibling_of_its_dead_parent() -
 def test_interrupting_an_ancestor_comes_back_to_the_caller_at_its_next_wait() -> None:
     trace: list[str] = []
 
-    async def child(parent: Task[Any]) -> None:
+    async def child(parent: Fiber[Any]) -> None:
         parent.interrupt()
         trace.append("child goes on")
         await watch("child", trace)
@@ -543,7 +543,7 @@ def test_what_a_body_could_not_be_thrown_is_refused(error: Any) -> None:
 
 
 def test_interrupting_from_outside_a_fiber_is_refused() -> None:
-    tasks: list[Task[Any]] = []
+    tasks: list[Fiber[Any]] = []
 
     async def root() -> None:
         tasks.append(spawn(follow, "a"))
@@ -556,7 +556,7 @@ def test_interrupting_from_outside_a_fiber_is_refused() -> None:
 
 
 def test_interrupting_a_task_of_another_execution_is_refused() -> None:
-    tasks: list[Task[Any]] = []
+    tasks: list[Fiber[Any]] = []
 
     async def first() -> None:
         tasks.append(spawn(follow, "a"))
@@ -630,7 +630,7 @@ def test_steps_started_after_an_interrupt_get_a_fresh_signal() -> None:
     async def child() -> None:
         try:
             await run(work)
-        except TaskInterrupted:
+        except FiberInterrupted:
             await run(work)
 
     async def root() -> None:

@@ -17,10 +17,10 @@ from holdfast.runtime import (
     Cancelled,
     Channel,
     Deadlock,
+    FiberInterrupted,
     ForeignAwait,
     Future,
     Step,
-    TaskInterrupted,
     Trouble,
     all_settled,
     any_of,
@@ -163,7 +163,7 @@ def test_defect_10_a_deep_interrupt_does_not_overflow() -> None:
             spawn(link, below - 1)
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             reached.append(below)
 
     async def root() -> None:
@@ -214,7 +214,7 @@ def test_defect_12_the_reason_of_a_stopped_step_tells_an_interrupt_from_a_cancel
     cancelled = hand.issued["step/2"]
     assert isinstance(cancelled, Step)
     hand.cancel()
-    assert isinstance(interrupted.signal.reason, TaskInterrupted)
+    assert isinstance(interrupted.signal.reason, FiberInterrupted)
     assert isinstance(cancelled.signal.reason, Cancelled)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime import Channel, Future, Task, gather, race, spawn
+from holdfast.runtime import Channel, Fiber, Future, gather, race, spawn
 from holdfast.runtime.testing import Hand, promise
 
 
@@ -89,7 +89,7 @@ def test_a_finishing_fiber_queues_its_waiters_and_does_not_run_them() -> None:
         await promise("go2")
         trace.append("bystander")
 
-    async def waiter(task: Task[None]) -> None:
+    async def waiter(task: Fiber[None]) -> None:
         await task
         trace.append("waiter")
 
@@ -110,7 +110,7 @@ def test_waiters_of_one_task_wake_in_the_order_they_began_to_wait() -> None:
     async def child() -> None:
         await promise("go")
 
-    async def waiter(name: str, task: Task[None], gate: str) -> None:
+    async def waiter(name: str, task: Fiber[None], gate: str) -> None:
         await promise(gate)
         await task
         trace.append(name)

@@ -58,12 +58,14 @@ def test_the_programs_reach_every_corner() -> None:
         "gave",
         "raised",
         "Cancelled",
-        "TaskInterrupted",
+        "FiberInterrupted",
         "Deadlock",
         "group(",
         "TimedOut",
         "parked",
         "branch",
+        "is told",
+        "HF5120",
     )
     for seed in range(FIRST, FIRST + 300):
         text = "\n".join(trace_of(seed, "async"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import NotInFiber, Queue, TaskInterrupted, gather, race, spawn
+from holdfast.runtime import FiberInterrupted, NotInFiber, Queue, gather, race, spawn
 from holdfast.runtime.testing import Hand, promise
 
 
@@ -227,7 +227,7 @@ def test_a_reader_that_recovers_can_read_again() -> None:
         while True:
             try:
                 return await queue.get()
-            except TaskInterrupted:
+            except FiberInterrupted:
                 continue
 
     async def root() -> int:

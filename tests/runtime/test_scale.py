@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Channel, Future, Queue, Task, TaskInterrupted, gather, race, spawn
+from holdfast.runtime import Channel, Fiber, FiberInterrupted, Future, Queue, gather, race, spawn
 from holdfast.runtime.testing import Hand, promise
 from tests.runtime.inside import waiters
 
@@ -84,7 +84,7 @@ def test_a_chain_of_a_hundred_thousand_spawns_is_interrupted_to_its_end() -> Non
             spawn(link, below - 1)
         try:
             await promise(f"level {below}")
-        except TaskInterrupted:
+        except FiberInterrupted:
             interrupted.append(below)
 
     async def root() -> None:
@@ -151,12 +151,12 @@ def test_leaving_ten_thousand_nested_combinators_needs_no_recursion() -> None:
 def test_a_cycle_of_ten_thousand_fibers_is_found() -> None:
     from holdfast.runtime import Deadlock
 
-    async def link(box: Channel[Task[Any]], before: Task[Any] | None) -> None:
+    async def link(box: Channel[Fiber[Any]], before: Fiber[Any] | None) -> None:
         await (await box.receive if before is None else before)
 
     async def root() -> None:
-        box = Channel[Task[Any]]()
-        last: Task[Any] = spawn(link, box, None)
+        box = Channel[Fiber[Any]]()
+        last: Fiber[Any] = spawn(link, box, None)
         for _ in range(10_000):
             last = spawn(link, box, last)
         box.send(last)

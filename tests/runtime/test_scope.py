@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from holdfast.runtime import Cancelled, Scope, TaskInterrupted, TimedOut, scope, scoped, sleep, spawn, timeout
+from holdfast.runtime import (
+    Cancelled,
+    Channel,
+    Fiber,
+    FiberExited,
+    FiberInterrupted,
+    Future,
+    Scope,
+    Step,
+    TimedOut,
+    run,
+    scope,
+    scoped,
+    shield,
+    sleep,
+    spawn,
+    timeout,
+)
 from holdfast.runtime.testing import Hand, promise
-from tests.runtime.bodies import follow, watch
+from tests.runtime.bodies import follow, watch, work
 
 
 def test_leaving_a_scope_waits_for_its_tasks() -> None:
@@ -89,7 +107,7 @@ def test_failures_come_out_together_in_spawn_order() -> None:
     async def stubborn(name: str) -> None:
         try:
             await promise(name)
-        except TaskInterrupted:
+        except FiberInterrupted:
             raise KeyError(name) from None
 
     async def root() -> None:
@@ -131,7 +149,7 @@ def test_a_failing_block_waits_for_the_cleanup_of_its_tasks() -> None:
     async def tidy() -> None:
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             await promise("cleanup")
             trace.append("cleaned")
 
@@ -154,7 +172,7 @@ def test_errors_of_block_and_tasks_come_out_together_the_block_first() -> None:
     async def worse() -> None:
         try:
             await promise("a")
-        except TaskInterrupted:
+        except FiberInterrupted:
             raise KeyError("task") from None
 
     async def root() -> None:
@@ -229,7 +247,7 @@ def test_an_interrupt_of_the_owner_interrupts_its_tasks_and_comes_out_bare() -> 
         task.interrupt()
         try:
             await task
-        except TaskInterrupted:
+        except FiberInterrupted:
             return "interrupted"
         return "ended"
 
@@ -364,7 +382,7 @@ def test_a_block_that_catches_the_sibling_failure_still_raises_it_when_left() ->
             tasks.spawn(follow, "a")
             try:
                 await promise("b")
-            except TaskInterrupted:
+            except FiberInterrupted:
                 await promise("c")
 
     hand = Hand(root)
@@ -425,3 +443,230 @@ def test_a_timeout_inside_a_scope_leaves_its_tasks_alone() -> None:
     hand.resolve("a")
     assert trace == ["timed out", "a done"]
     assert hand.done
+
+
+class Exit(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), Exit("mine")], ids=repr)
+def test_a_scope_left_by_what_is_no_exception_interrupts_and_joins(error: BaseException) -> None:
+    trace: list[str] = []
+
+    async def tidy() -> None:
+        try:
+            await promise("a")
+        except FiberInterrupted:
+            await promise("cleanup")
+            trace.append("cleaned")
+
+    async def root() -> None:
+        async with scope() as tasks:
+            tasks.spawn(tidy)
+            await promise("go")
+            raise error
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert hand.waiting == ("cleanup",)
+    hand.resolve("cleanup")
+    assert trace == ["cleaned"]
+    with pytest.raises(FiberExited) as caught:
+        hand.result()
+    assert caught.value.__cause__ is error
+
+
+def test_a_generator_scope_left_by_what_is_no_exception_joins_too() -> None:
+    def body(tasks: Scope) -> Generator[Any, Any, None]:
+        tasks.spawn(watch, "a", trace)
+        yield from promise("go")
+        raise Exit
+
+    def root() -> Generator[Any, Any, None]:
+        yield from scoped(body)
+
+    trace: list[str] = []
+    hand = Hand(root)
+    hand.resolve("go")
+    assert trace == ["a interrupted"]
+    assert hand.done
+
+
+def test_a_keyboard_interrupt_does_not_wait_for_the_tasks_of_a_scope() -> None:
+    async def root() -> None:
+        async with scope() as tasks:
+            tasks.spawn(follow, "a")
+            await promise("go")
+            raise KeyboardInterrupt
+
+    hand = Hand(root)
+    with pytest.raises(KeyboardInterrupt):
+        hand.resolve("go")
+
+
+class Mine(Exception):
+    pass
+
+
+async def worse(name: str) -> None:
+    try:
+        await promise(name)
+    except Exception:
+        raise KeyError(name) from None
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_owner_that_is_interrupted_with_an_error_gets_that_error_and_no_group(inside: bool) -> None:
+    async def owner() -> None:
+        async with scope() as tasks:
+            tasks.spawn(worse, "a")
+            if inside:
+                await promise("b")
+
+    async def root() -> str:
+        task = spawn(owner)
+        await promise("go")
+        task.interrupt(Mine("why"))
+        try:
+            await task
+        except Mine as error:
+            return str(error)
+        return "missed"
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert hand.result() == "why"
+
+
+def test_an_interrupt_is_not_overwritten_by_the_failure_of_a_sibling() -> None:
+    """Both reach the block before it runs."""
+
+    async def bad(go: Future[Any]) -> None:
+        with suppress(Mine):
+            await go
+        raise KeyError("bad")
+
+    async def meddler(owner: list[Fiber[Any]], go: Future[Any]) -> None:
+        await go
+        owner[0].interrupt(Mine("why"))
+
+    async def owner(go: Future[Any]) -> None:
+        async with scope() as tasks:
+            tasks.spawn(bad, go)
+            await promise("block")
+
+    async def root() -> str:
+        tasks: list[Fiber[Any]] = []
+        go = promise("bad")
+        spawn(meddler, tasks, go)
+        tasks.append(spawn(owner, go))
+        try:
+            await tasks[0]
+        except Mine as error:
+            return str(error)
+        return "missed"
+
+    hand = Hand(root)
+    hand.resolve("bad")
+    assert hand.result() == "why"
+
+
+def test_an_interrupt_before_the_failure_of_a_sibling_is_what_comes_out() -> None:
+    async def bad(box: Channel[int]) -> None:
+        await box.receive
+        raise KeyError("bad")
+
+    async def owner(box: Channel[int]) -> None:
+        async with scope() as tasks:
+            tasks.spawn(shield(bad(box)))
+            await promise("block")
+
+    async def root() -> str:
+        box = Channel[int]()
+        task = spawn(owner, box)
+        await promise("go")
+        task.interrupt(Mine("why"))
+        box.send(1)
+        try:
+            await task
+        except Mine as error:
+            return str(error)
+        return "missed"
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert hand.result() == "why"
+
+
+def test_an_interrupt_of_a_scope_inside_is_not_overwritten_by_a_failure_in_the_scope_around_it() -> None:
+    async def tidy() -> None:
+        try:
+            await promise("a")
+        except Mine:
+            await promise("cleanup")
+
+    async def owner() -> None:
+        async with scope() as outer:
+            outer.spawn(shield(follow("bad")))
+            async with scope() as inner:
+                inner.spawn(tidy)
+
+    async def root() -> str:
+        task = spawn(owner)
+        await promise("go")
+        task.interrupt(Mine("why"))
+        try:
+            await task
+        except Mine as error:
+            return str(error)
+        return "missed"
+
+    hand = Hand(root)
+    hand.resolve("go")
+    hand.reject("bad", KeyError("bad"))
+    if not hand.done:
+        hand.resolve("cleanup")
+    assert hand.result() == "why"
+
+
+def test_a_cancellation_while_joining_is_not_overwritten_by_an_interrupt() -> None:
+    async def tidy() -> None:
+        try:
+            await promise("a")
+        except Cancelled:
+            await shield(follow("cleanup"))
+
+    async def owner() -> None:
+        async with scope() as tasks:
+            tasks.spawn(tidy)
+
+    async def root() -> str:
+        task = spawn(owner)
+        with suppress(Cancelled):
+            await promise("b")
+        await promise("go")
+        task.interrupt(Mine("later"))
+        try:
+            await task
+        except Cancelled:
+            return "cancelled"
+        return "missed"
+
+    hand = Hand(root)
+    hand.cancel()
+    hand.resolve("go")
+    hand.resolve("cleanup")
+    assert hand.result() == "cancelled"
+
+
+def test_a_failing_task_tells_the_steps_that_the_block_has_started() -> None:
+    async def root() -> None:
+        async with scope() as tasks:
+            tasks.spawn(follow, "bad")
+            await run(work)
+
+    hand = Hand(root)
+    step = hand.issued["work"]
+    assert isinstance(step, Step)
+    hand.reject("bad", ValueError())
+    assert step.signal.is_set

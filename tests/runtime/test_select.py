@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Cancelled, Channel, NotInFiber, Queue, Selected, TaskInterrupted, select, spawn
+from holdfast.runtime import (
+    Cancelled,
+    Channel,
+    FiberInterrupted,
+    NotInFiber,
+    Queue,
+    Selected,
+    select,
+    spawn,
+)
 from holdfast.runtime.testing import Hand, promise
 from tests.runtime.inside import waiters
 
@@ -139,7 +148,7 @@ def test_interrupted_selects_leave_no_waiters_either() -> None:
         while True:
             try:
                 await select(stop=stop.receive)
-            except TaskInterrupted:
+            except FiberInterrupted:
                 continue
 
     async def root() -> None:

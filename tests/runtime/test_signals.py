@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from holdfast.runtime import Signal, TaskInterrupted
+from holdfast.runtime import FiberInterrupted, Signal
 
-REASON = TaskInterrupted("stop")
+REASON = FiberInterrupted("stop")
 
 
 def test_a_signal_begins_unset() -> None:
@@ -22,14 +22,14 @@ def test_a_signal_begins_unset() -> None:
 def test_setting_keeps_the_first_reason() -> None:
     signal = Signal()
     signal.set(REASON)
-    signal.set(TaskInterrupted("later"))
+    signal.set(FiberInterrupted("later"))
     assert signal.reason is REASON
 
 
 def test_raise_if_set_raises_the_reason() -> None:
     signal = Signal()
     signal.set(REASON)
-    with pytest.raises(TaskInterrupted, match="stop"):
+    with pytest.raises(FiberInterrupted, match="stop"):
         signal.raise_if_set()
 
 
@@ -115,7 +115,7 @@ def test_a_parent_does_not_keep_its_children_alive() -> None:
 def test_a_child_keeps_its_own_reason_when_the_parent_is_set_later() -> None:
     parent = Signal()
     child = parent.child()
-    own = TaskInterrupted("own")
+    own = FiberInterrupted("own")
     child.set(own)
     parent.set(REASON)
     assert child.reason is own
@@ -133,7 +133,7 @@ def test_a_signal_says_how_it_stands() -> None:
     signal = Signal()
     assert repr(signal) == "<Signal not set>"
     signal.set(REASON)
-    assert repr(signal) == "<Signal set: TaskInterrupted('stop')>"
+    assert repr(signal) == "<Signal set: FiberInterrupted('stop')>"
 
 
 def test_callbacks_run_exactly_once_when_set_and_registered_on_two_threads() -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Cancelled, Channel, Queue, TaskInterrupted, as_completed, map_over, spawn
+from holdfast.runtime import (
+    Cancelled,
+    Channel,
+    FiberInterrupted,
+    Queue,
+    as_completed,
+    map_over,
+    spawn,
+)
 from holdfast.runtime.testing import Hand, promise
 from tests.runtime.bodies import follow
 from tests.runtime.inside import waiters
@@ -186,7 +194,7 @@ def test_the_first_failure_stops_the_map() -> None:
     async def child(name: str) -> None:
         try:
             await promise(name)
-        except TaskInterrupted:
+        except FiberInterrupted:
             trace.append(f"{name} interrupted")
             raise
 
@@ -232,3 +240,76 @@ def test_map_over_passes_a_cancellation_on() -> None:
 def test_a_limit_below_one_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="limit of at least one"):
         map_over(follow, "a", limit=0)
+
+
+def test_map_over_raises_the_failure_that_came_first() -> None:
+    async def work(name: str) -> Any:
+        try:
+            return await promise(name)
+        except FiberInterrupted:
+            raise KeyError(name) from None  # fails later, though it was started first
+
+    async def root() -> Any:
+        return await map_over(work, ["a", "b", "c"], limit=3)
+
+    hand = Hand(root)
+    hand.reject("b", ValueError("first"))
+    with pytest.raises(ValueError, match="first"):
+        hand.result()
+
+
+def test_map_over_raises_the_failure_that_came_first_in_a_generator() -> None:
+    def work(name: str) -> Generator[Any, Any, Any]:
+        try:
+            return (yield from promise(name))
+        except FiberInterrupted:
+            raise KeyError(name) from None
+
+    def root() -> Generator[Any, Any, Any]:
+        return (yield from map_over(work, ["a", "b"], limit=2))
+
+    hand = Hand(root)
+    hand.reject("b", ValueError("first"))
+    with pytest.raises(ValueError, match="first"):
+        hand.result()
+
+
+def test_map_over_gives_an_interrupt_with_a_group_as_it_is() -> None:
+    async def child() -> None:
+        await map_over(follow, ["a"], limit=1)
+
+    async def root() -> str:
+        task = spawn(child)
+        await promise("go")
+        task.interrupt(ExceptionGroup("mine", [ValueError("inside")]))
+        try:
+            await task
+        except ExceptionGroup as group:
+            return group.message
+        return ""
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert hand.result() == "mine"
+
+
+@pytest.mark.parametrize(("items", "limit", "fibers"), [(0, 5, 0), (2, 1000, 2), (5, 2, 2)])
+def test_map_over_spawns_no_more_fibers_than_items(items: int, limit: int, fibers: int) -> None:
+    async def root() -> Any:
+        return await map_over(follow, [str(number) for number in range(items)], limit=limit)
+
+    with Hand(root) as hand:
+        spawned = hand.scheduler._spawned  # pyright: ignore[reportPrivateUsage]
+        assert spawned == 1 + fibers, "the root and its workers"
+
+
+def test_all_futures_of_as_completed_may_be_taken_out_before_the_first_is_awaited() -> None:
+    async def root() -> list[str]:
+        following = list(as_completed([promise("a"), promise("b")]))
+        return [await each for each in following]
+
+    hand = Hand(root)
+    hand.resolve("b", "second")
+    hand.resolve("a", "first")
+    assert hand.result() == ["second", "first"]
+    hand.close()

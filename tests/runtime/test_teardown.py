@@ -22,6 +22,7 @@ from holdfast.runtime import (
     run,
     scope,
     spawn,
+    timeout,
 )
 from holdfast.runtime.slot import slot
 from holdfast.runtime.testing import Hand, promise
@@ -635,3 +636,55 @@ def test_the_execution_can_be_closed_after_a_keyboard_interrupt() -> None:
         hand.resolve("go")
     hand.close()
     assert trace == ["a finally"]
+
+
+@pytest.mark.parametrize("ask", ["promise", "spawn", "scope", "scope after a timeout"])
+def test_a_fiber_that_catches_everything_and_asks_again_is_given_up_naming_its_line(ask: str) -> None:
+    rounds: list[int] = []
+
+    async def child() -> None:
+        await promise("child")
+
+    async def again() -> None:
+        if ask == "promise":
+            await promise("p")
+        elif ask == "spawn":
+            await spawn(child)
+        elif ask == "scope":
+            async with scope() as tasks:
+                tasks.spawn(child)
+        else:
+            async with timeout(10), scope() as tasks:
+                tasks.spawn(child)
+
+    async def root() -> None:
+        while True:
+            rounds.append(1)
+            try:
+                await again()
+            except BaseException:
+                continue
+
+    hand = Hand(root)
+    hand.close()
+    given_up = [report for report in hand.reports if report.trouble is Trouble.WOULD_NOT_CLOSE]
+    assert len(given_up) == 1
+    assert f'"{__file__}", line ' in given_up[0].where
+    assert "again" in given_up[0].where
+    assert len(rounds) < 1_000, "the number of throws is bounded"
+
+
+def test_the_first_calls_of_a_fiber_that_is_taken_down_raise_at_once() -> None:
+    caught: list[type[BaseException]] = []
+
+    async def root() -> None:
+        for _ in range(3):
+            try:
+                await promise("p")
+            except BaseException as error:
+                caught.append(type(error))
+
+    hand = Hand(root)
+    hand.close()
+    assert caught == [ExecutionClosed] * 3
+    assert hand.reports == []

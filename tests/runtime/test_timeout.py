@@ -8,8 +8,22 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import Channel, TaskInterrupted, TimedOut, gather, race, sleep, spawn, timeout, within
+from holdfast.runtime import (
+    Channel,
+    FiberInterrupted,
+    Signal,
+    Step,
+    TimedOut,
+    gather,
+    race,
+    run,
+    sleep,
+    spawn,
+    timeout,
+    within,
+)
 from holdfast.runtime.testing import Hand, promise
+from tests.runtime.bodies import follow, work
 from tests.runtime.inside import waiters
 
 
@@ -49,7 +63,7 @@ def test_cleanup_inside_the_block_may_do_durable_work() -> None:
         async with timeout(5):
             try:
                 await promise("a")
-            except TaskInterrupted:
+            except FiberInterrupted:
                 await promise("cleanup")
                 trace.append("cleaned")
                 raise
@@ -67,7 +81,7 @@ def test_a_body_that_handles_the_expiry_has_handled_it() -> None:
         async with timeout(5) as limit:
             try:
                 await promise("a")
-            except TaskInterrupted:
+            except FiberInterrupted:
                 return f"handled, expired={limit.expired}"
         return "ended"
 
@@ -168,7 +182,7 @@ def test_an_interrupt_of_the_fiber_is_not_mistaken_for_the_expiry() -> None:
         task.interrupt()
         try:
             await task
-        except TaskInterrupted:
+        except FiberInterrupted:
             return "interrupted"
         return "ended"
 
@@ -263,3 +277,94 @@ def test_a_timeout_can_end_a_wait_that_nothing_else_could() -> None:
         assert hand.waiting == ("timer",)
         hand.elapse(5)
         assert hand.result() == "timed out"
+
+
+def test_timed_out_says_which_wait_expired() -> None:
+    async def root() -> None:
+        async with timeout(5):
+            await promise("quick")
+            await promise("slow")
+
+    hand = Hand(root)
+    hand.resolve("quick")
+    hand.elapse(5)
+    with pytest.raises(TimedOut, match=r"5 seconds: it waited for durable promise slow \(promise slow\)\.$"):
+        hand.result()
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [
+        (lambda: spawn(follow, "a"), "task follow#2"),
+        (lambda: gather(promise("a"), promise("b")), "all of 2, still open: durable promise a"),
+        (lambda: Channel[int]("mail").receive, "channel mail"),
+    ],
+)
+def test_timed_out_of_within_names_a_wait_of_any_kind(wait: Any, words: str) -> None:
+    def root() -> Generator[Any, Any, None]:
+        yield from within(5, wait())
+
+    hand = Hand(root)
+    hand.elapse(5)
+    with pytest.raises(TimedOut, match=words):
+        hand.result()
+
+
+def test_an_outer_timeout_names_the_wait_inside_the_inner_one() -> None:
+    async def root() -> None:
+        async with timeout(5), timeout(10):
+            await promise("a")
+
+    hand = Hand(root)
+    hand.elapse(5)
+    with pytest.raises(TimedOut, match="5 seconds: it waited for durable promise a"):
+        hand.result()
+
+
+def signal(hand: Hand, name: str) -> Signal:
+    step = hand.issued[name]
+    assert isinstance(step, Step)
+    return step.signal
+
+
+def test_steps_started_inside_the_block_are_told_when_it_expires() -> None:
+    async def root() -> str:
+        before = run(work)
+        try:
+            async with timeout(5):
+                await run(work)
+        except TimedOut:
+            await run(work)
+        await before
+        return "done"
+
+    hand = Hand(root)
+    hand.elapse(5)
+    assert [signal(hand, name).is_set for name in ("work", "work/2", "work/3")] == [False, True, False]
+
+
+def test_cleanup_inside_the_block_gets_a_fresh_signal() -> None:
+    async def root() -> None:
+        async with timeout(5):
+            try:
+                await run(work)
+            except FiberInterrupted:
+                await run(work)
+
+    hand = Hand(root)
+    hand.elapse(5)
+    assert signal(hand, "work").is_set
+    assert not signal(hand, "work/2").is_set
+
+
+def test_a_step_that_outlives_its_block_is_told_with_its_fiber() -> None:
+    async def root() -> None:
+        async with timeout(5):
+            run(work)
+        await promise("a")
+
+    hand = Hand(root)
+    hand.elapse(5)
+    assert not signal(hand, "work").is_set, "the block was left in time"
+    hand.cancel()
+    assert signal(hand, "work").is_set

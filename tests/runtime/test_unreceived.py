@@ -4,21 +4,31 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from random import Random
+from typing import Any, cast
 
 import pytest
 
 from holdfast.runtime import (
+    Cancelled,
+    FiberInterrupted,
+    Future,
+    Ok,
     Queue,
+    Selected,
     Semaphore,
-    TaskInterrupted,
+    TimedOut,
     all_settled,
     any_of,
     as_completed,
     gather,
     race,
     select,
+    sleep,
     spawn,
+    timeout,
+    within,
 )
 from holdfast.runtime.testing import Hand, promise
 
@@ -126,7 +136,7 @@ def test_who_recovers_and_awaits_the_same_again_gets_the_item_once(in_loop: bool
         while True:
             try:
                 return await reading
-            except TaskInterrupted:
+            except FiberInterrupted:
                 continue
 
     async def root() -> tuple[int, int]:
@@ -162,3 +172,302 @@ def test_an_item_two_fibers_were_given_is_not_given_back_when_one_is_interrupted
     hand.resolve("go")
     hand.resolve("x")
     assert hand.result() == ([1], 0)
+
+
+def drained(queue: Queue[int]) -> list[int]:
+    return [item for _, item in queue._items]  # pyright: ignore[reportPrivateUsage]
+
+
+throwing = pytest.mark.parametrize("how", ["timeout", "interrupt", "cancel", "race", "select"])
+
+
+async def throw_out(how: str, reading: Callable[[], Future[Any]]) -> None:
+    """Wait for something that will not be complete, and be thrown out."""
+    if how == "race":
+        await race(reading(), sleep(5))
+    elif how == "select":
+        await select(reading=reading(), late=sleep(5))
+    elif how == "timeout":
+        with suppress(TimedOut):
+            await within(5, reading())
+    else:
+        with suppress(FiberInterrupted, Cancelled):
+            await reading()
+
+
+def ended(how: str, reading: Callable[[], Future[Any]]) -> Hand:
+    async def root() -> None:
+        task = spawn(throw_out, how, reading)
+        with suppress(Cancelled):
+            await promise("go")
+        if how == "interrupt":
+            task.interrupt()
+        await task
+        await promise("rest")
+
+    hand = Hand(root)
+    if how == "cancel":
+        hand.cancel()
+    else:
+        hand.resolve("go")
+        hand.elapse(5)
+    assert "rest" in hand.waiting
+    return hand
+
+
+@throwing
+def test_a_gather_of_two_gets_that_found_one_item_gives_it_back(how: str) -> None:
+    queue = Queue[int]()
+
+    def reading() -> Future[Any]:
+        queue.put(1)
+        return gather(queue.get(), queue.get())
+
+    with ended(how, reading):
+        assert drained(queue) == [1]
+
+
+@throwing
+def test_a_gather_of_two_permits_that_found_one_gives_it_back(how: str) -> None:
+    gate = Semaphore(1)
+    with ended(how, lambda: gather(gate.acquire(), gate.acquire())):
+        assert gate.free == 1
+
+
+@throwing
+def test_nested_gathers_give_back_what_was_there_when_they_were_made(how: str) -> None:
+    queue = Queue[int]()
+
+    def reading() -> Future[Any]:
+        for item in (1, 2, 3):
+            queue.put(item)
+        return gather(gather(queue.get()), gather(queue.get(), queue.get()), queue.get())
+
+    with ended(how, reading):
+        assert drained(queue) == [1, 2, 3]
+
+
+@throwing
+def test_items_that_came_one_by_one_go_back_in_their_order(how: str) -> None:
+    queue = Queue[int]()
+
+    def reading() -> Future[Any]:
+        waiting = gather(queue.get(), gather(queue.get(), queue.get()), queue.get())
+        for item in (1, 2, 3):
+            queue.put(item)
+        return waiting
+
+    with ended(how, reading):
+        assert drained(queue) == [1, 2, 3]
+
+
+@throwing
+def test_what_goes_back_is_served_to_whoever_else_waits(how: str) -> None:
+    queue, seen = Queue[int](), list[int]()
+
+    async def bystander() -> None:
+        while not seen:
+            with suppress(FiberInterrupted, Cancelled):
+                seen.append(await queue.get())
+
+    def reading() -> Future[Any]:
+        queue.put(1)
+        waiting = gather(queue.get(), queue.get())
+        spawn(bystander)
+        return waiting
+
+    with ended(how, reading):
+        assert seen == [1]
+        assert drained(queue) == []
+
+
+def test_a_gather_that_fails_keeps_no_item() -> None:
+    queue = Queue[int]()
+
+    async def root() -> None:
+        queue.put(1)
+        await gather(queue.get(), promise("bad"))
+
+    hand = Hand(root)
+    hand.reject("bad", ValueError())
+    assert drained(queue) == [1]
+
+
+def test_the_losers_of_a_race_that_was_decided_at_once_keep_no_item() -> None:
+    queue = Queue[int]()
+
+    async def root() -> tuple[Any, ...]:
+        for item in (1, 2, 3):
+            queue.put(item)
+        first = gather(queue.get(), queue.get())
+        second = gather(queue.get(), queue.get())
+        return await race(first, second)
+
+    assert Hand(root).result() == (1, 2)
+    assert drained(queue) == [3]
+
+
+def test_a_loser_that_had_everything_gives_it_back_and_can_be_awaited_later() -> None:
+    async def root() -> Any:
+        queue = Queue[int]()
+        for item in (1, 2):
+            queue.put(item)
+        first, second = gather(queue.get()), gather(queue.get())
+        won = await race(first, second)
+        left = len(queue)
+        return won, left, await second
+
+    assert Hand(root).result() == ((1,), 1, (2,))
+
+
+def test_an_item_that_two_were_given_goes_back_when_both_are_interrupted() -> None:
+    queue = Queue[int]()
+
+    async def read(winner: Any) -> None:
+        await winner
+
+    async def root() -> None:
+        winner = gather(queue.get())
+        readers = [spawn(read, winner) for _ in range(2)]
+        await promise("go")
+        queue.put(1)
+        for each in readers:
+            each.interrupt()
+        await promise("rest")
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert drained(queue) == [1]
+
+
+def test_an_item_for_the_only_reader_that_is_left_goes_back_when_it_is_interrupted() -> None:
+    queue = Queue[int]()
+
+    async def read(winner: Any) -> None:
+        await winner
+
+    async def root() -> None:
+        winner = gather(queue.get())
+        first, second = spawn(read, winner), spawn(read, winner)
+        await promise("go")
+        first.interrupt()
+        queue.put(1)
+        second.interrupt()
+        await promise("rest")
+
+    hand = Hand(root)
+    hand.resolve("go")
+    assert drained(queue) == [1]
+
+
+def test_an_item_somebody_saw_meanwhile_does_not_go_back() -> None:
+    queue = Queue[int]()
+
+    async def read(winner: Any) -> None:
+        await winner
+
+    async def root() -> Any:
+        winner = gather(queue.get())
+        reader = spawn(read, winner)
+        await promise("go")
+        queue.put(1)
+        seen = await winner
+        reader.interrupt()
+        await promise("rest")
+        return seen
+
+    hand = Hand(root)
+    hand.resolve("go")
+    hand.resolve("rest")
+    assert hand.result() == (1,)
+    assert drained(queue) == []
+
+
+def test_deeply_nested_gathers_give_back_without_recursion() -> None:
+    queue = Queue[int]()
+
+    async def root() -> Any:
+        queue.put(1)
+        nested: Any = gather(queue.get(), promise("never"))
+        for _ in range(3_000):
+            nested = cast(Any, gather(nested))
+        with suppress(TimedOut):
+            await within(5, nested)
+        left = len(queue)
+        with suppress(TimedOut):
+            await within(5, nested)
+        return left, len(queue)
+
+    hand = Hand(root)
+    hand.elapse(10)
+    assert hand.result() == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_item_is_lost_by_random_readers(seed: int) -> None:
+    """Readers combine gets and permits at random and are thrown out at random. What they saw, and what is
+    left, is what was put in."""
+    random = Random(seed)
+    queue, gate, seen = Queue[int](), Semaphore(2), list[int]()
+
+    def draw(depth: int) -> Any:
+        kind = random.choice(
+            ["get", "get", "permit", "timer"] + ["gather", "race", "settled", "select"] * depth
+        )
+        if kind == "get":
+            return queue.get()
+        if kind == "permit":
+            return gate.acquire()
+        if kind == "timer":
+            return sleep(random.randint(1, 4))
+        inputs = [draw(depth - 1) for _ in range(random.randint(1, 3))]
+        if kind == "gather":
+            return gather(inputs)
+        if kind == "race":
+            return race(inputs)
+        if kind == "settled":
+            return all_settled(inputs)
+        return select({str(number): each for number, each in enumerate(inputs)})
+
+    async def take(value: Any) -> None:
+        """Account for the items in a value."""
+        kind = cast(Any, type)(value)
+        if kind is int:
+            seen.append(value)
+        elif kind is Selected:
+            await take(await value.future)
+        elif kind is Ok:
+            await take(value.value)
+        elif kind in (tuple, list):
+            for each in value:
+                await take(each)
+
+    held: list[Any] = []
+
+    async def read() -> None:
+        for _ in range(3):
+            with suppress(TimedOut, FiberInterrupted):
+                async with timeout(random.randint(1, 3)):
+                    value = await draw(2)
+                held.append(value)
+                await take(value)
+
+    async def write() -> None:
+        for item in range(1, 21):
+            queue.put(item)
+            await sleep(1)
+
+    async def root() -> None:
+        readers = [spawn(read) for _ in range(4)]
+        spawn(write)
+        for _ in range(30):
+            await sleep(1)
+            random.choice(readers).interrupt()
+        for each in readers:
+            await all_settled(each)
+        await promise("rest")
+
+    with Hand(root) as hand:
+        hand.elapse(200)
+        assert not hand.done or hand.scheduler.deadlock is None
+        assert sorted(seen + drained(queue)) == list(range(1, 21))

@@ -11,14 +11,14 @@ from typing import Any, assert_type
 
 from holdfast.runtime import (
     Channel,
-    Failed,
+    Err,
+    Fiber,
     Future,
     Local,
     Ok,
     Operation,
     Queue,
     Selected,
-    Task,
     all_settled,
     any_of,
     as_completed,
@@ -72,16 +72,16 @@ async def in_a_coroutine() -> None:
     assert_type(await described(1), str)
     assert_type(await generated(1), float)
     assert_type(await delegate(generating(1)), float)
-    assert_type(spawn(asynchronous, 1, label="x"), Task[bytes])
-    assert_type(spawn(generating, 1), Task[float])
-    assert_type(spawn(asynchronous(1), name="first"), Task[bytes])
+    assert_type(spawn(asynchronous, 1, label="x"), Fiber[bytes])
+    assert_type(spawn(generating, 1), Fiber[float])
+    assert_type(spawn(asynchronous(1), name="first"), Fiber[bytes])
     assert_type(await spawn(described, 1), str)
     assert_type(await spawn(described(1)), str)
     assert_type(await gather(run(plain, 1), asynchronous(1)), tuple[str, bytes])
     assert_type(await gather([run(plain, 1), run(plain, 2)]), list[str])
     assert_type(await race(run(plain, 1), run(asynchronous, 1)), str | bytes)
     assert_type(await any_of([run(plain, 1)]), str)
-    assert_type(await all_settled([run(plain, 1)]), list[Ok[str] | Failed])
+    assert_type(await all_settled([run(plain, 1)]), list[Ok[str] | Err[Exception]])
     assert_type(await select(a=run(plain, 1), b=run(plain, 2)), Selected[str])
     assert_type([await each for each in as_completed([run(plain, 1)])], list[str])
     assert_type(await map_over(asynchronous, [1, 2], limit=1), list[bytes])
@@ -92,8 +92,8 @@ async def in_a_coroutine() -> None:
     assert_type(Local("x").get(), str)
     assert_type(await run(named("step", plain), 1), str)
     async with scope() as tasks, timeout(5):
-        assert_type(tasks.spawn(asynchronous, 1), Task[bytes])
-        assert_type(tasks.spawn(generating(1), name="g"), Task[float])
+        assert_type(tasks.spawn(asynchronous, 1), Fiber[bytes])
+        assert_type(tasks.spawn(generating(1), name="g"), Fiber[float])
 
 
 def in_a_generator() -> Generator[Any, Any, None]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-patience_s = 20.0
+patience_s = 60.0
 FAR = 4_102_444_800_000
 
 

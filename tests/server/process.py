@@ -33,7 +33,7 @@ class ServerProcess:
     async def stop(self) -> tuple[int, str]:
         """Ask it to end; its exit code and what it logged."""
         self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             _, errors = await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode, errors.decode()
@@ -42,6 +42,13 @@ class ServerProcess:
     def memory_bytes(self) -> int:
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that was ever resident."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1_024
 
 
 async def start_process(environment: dict[str, str] | None = None, **settings: Any) -> ServerProcess:
@@ -56,7 +63,7 @@ async def start_process(environment: dict[str, str] | None = None, **settings: A
         env=os.environ | (environment or {}),
     )
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         line = (await process.stdout.readline()).decode()
     if " at http" not in line:
         _, errors = await process.communicate()

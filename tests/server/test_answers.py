@@ -75,7 +75,7 @@ async def test_a_small_array_is_not_answered_with_a_large_one() -> None:
         assert len(answer.body) < 2 * answer_bytes_max
         assert [each["head"]["corrId"] for each in answer.json] == [str(number) for number in range(150)]
         assert statuses == [200] * statuses.count(200) + [503] * statuses.count(503)
-        assert statuses.count(200) > 30
+        assert 8 <= statuses.count(200) <= 12
 
 
 async def test_our_client_asks_again_for_what_was_left_out() -> None:
@@ -139,7 +139,7 @@ async def test_a_few_large_answers_are_bounded_too() -> None:
         first = answer.json[0]["data"]
         assert [each["id"] for each in first["preload"]] == [f"t.{number}" for number in range(8)]
         assert first["cursor"] == "t.7"
-        assert [each["head"]["status"] for each in answer.json] == [200] * 5 + [503] * 27
+        assert [each["head"]["status"] for each in answer.json] == [200] * 2 + [503] * 30
 
 
 def test_what_may_not_be_repeated_has_a_bound_too_and_the_first_is_always_answered() -> None:
@@ -170,5 +170,9 @@ async def test_the_preloads_of_one_answer_have_a_bound_and_a_search_goes_on_from
         assert [each["id"] for each in first["preload"]] == ["b", *(f"t{number}" for number in range(8))]
         assert (second["preload"], second["cursor"]) == ([], "")
         for cursor, count in ((first["cursor"], 2), (second["cursor"], 12)):
-            rest = await call(server.url, "promise.search", {"tags": branch, "cursor": cursor})
-            assert len(rest["promises"]) == count
+            found = 0
+            while cursor is not None:
+                rest = await call(server.url, "promise.search", {"tags": branch, "cursor": cursor})
+                found += len(rest["promises"])
+                cursor = rest.get("cursor")
+            assert found == count

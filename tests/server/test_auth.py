@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from holdfast.protocol.requests import ScheduleCreate
+from holdfast.protocol.wire import RefusedRequest
 from holdfast.server import Settings, running
+from holdfast.server.access import restrict
 from holdfast.server.auth import Authenticator
 from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
 from holdfast.server.grants import ADMIN, Grant
+from tests.requests import ask
 from tests.server.http import create, envelope, get, post, streaming
 
 guarded = Settings(port=0, store="memory:", debug=True, tokens=("admin-secret", "a a-secret-1"))
@@ -218,6 +223,120 @@ async def test_a_search_finds_what_is_covered_and_names_nothing_else() -> None:
             assert found == ["a", "a-1", "a.1", "a/1", "a:1", "a:2"], limit
 
 
+async def test_a_cursor_does_not_tell_whether_there_are_foreign_ids() -> None:
+    """A token for `acme` read an id of `acme2` character by character, from whether there was a cursor."""
+    settings = Settings(port=0, store="memory:", tokens=("admin-secret", "acme acme-secret"))
+    secret = "acme2:order-7f3a91"
+    guesses = [secret[:length] + mark for length in range(5, len(secret) + 1) for mark in ("", "0", "7", "z")]
+    queries: list[dict[str, Any]] = [{"limit": limit} for limit in (1, 2, 3, 1_000)]
+    queries += [{"limit": 1, "prefix": guess} for guess in guesses]
+    queries += [{"limit": 1, "cursor": guess} for guess in guesses]
+    queries += [{"limit": 1, "prefix": guess, "tags": {"no": "such"}} for guess in guesses]
+
+    async with running(settings) as server:
+
+        async def answers() -> list[Any]:
+            bodies = [
+                envelope(kind, {"tags": {}} | query if kind == "schedule.search" else query)
+                for kind in ("promise.search", "task.search", "schedule.search", "queue.search")
+                for query in queries
+                if kind != "queue.search" or "tags" not in query
+            ]
+            found: list[Any] = []
+            for start in range(0, len(bodies), 4):
+                answer = await post(server.url, bodies[start : start + 4], bearer("acme-secret"))
+                found += [(each["head"]["status"], each["data"]) for each in answer.json]
+            return found
+
+        async def make(name: str) -> None:
+            data = create(name, "poll://any@g")
+            for kind, more in (
+                ("promise.create", data),
+                ("schedule.create", _schedule(id=name)[1]),
+                ("queue.set", {"name": name}),
+            ):
+                made = await post(server.url, envelope(kind, more), bearer("admin-secret"))
+                assert made.status == 200, made.body
+
+        for name in ("acme", "acme-1", "acme:1", "acme:2"):
+            await make(name)
+        before = await answers()
+        for name in (secret, "acme0", "acme1", "acmee", "acme!", "acme;", "acm", "acme\U0010ffff"):
+            await make(name)
+        assert await answers() == before
+
+
+@pytest.mark.parametrize(
+    ("prefix", "template"),
+    [
+        ("tenant0", "tenant{{.timestamp}}"),
+        ("tenant1", "tenant{{.timestamp}}"),
+        ("tenant17", "tenant1{{.timestamp}}"),
+        ("tenant", "tenant{{.timestamp}}"),
+        ("tenant", "{{.timestamp}}"),
+        ("t:0", "{{.timestamp}}"),
+        ("tenant0", "tenant{{.timestamp}}{{.id}}"),
+    ],
+)
+def test_a_template_is_covered_at_every_instant_or_not_at_all(prefix: str, template: str) -> None:
+    request = ask(ScheduleCreate(f"{prefix}:s", "* * * * *", template, 1))
+    refused = restrict(request, Grant(prefix))
+    assert isinstance(refused, RefusedRequest)
+    assert refused.refusal.status == 403
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["t-{{.timestamp}}", "t:x{{.timestamp}}", "{{.id}}-{{.timestamp}}", "{{.id}}", "t", "t/{{.timestamp}}/t"],
+)
+def test_a_template_that_has_passed_its_delimiter_is_covered(template: str) -> None:
+    request = ask(ScheduleCreate("t:s", "* * * * *", template, 1))
+    assert not isinstance(restrict(request, Grant("t")), RefusedRequest)
+
+
+async def test_a_prefix_named_queue_hears_of_no_queue_but_its_own() -> None:
+    settings = Settings(port=0, store="memory:", tokens=("admin-secret", "queue queue-secret"))
+    async with running(settings) as server:
+        for group in ("queue.mail", "queue.payments"):
+            assert (await get(server.url, f"/poll/{group}/w", bearer("queue-secret"))).status == 403
+            claim = {"groups": [group], "count": 1, "pid": "p", "ttl": 1_000}
+            assert (
+                await post(server.url, envelope("task.claim", claim), bearer("queue-secret"))
+            ).status == 403
+            made = create("queue:1", f"poll://any@{group}", tags={"holdfast:job": "{}"})
+            assert (
+                await post(server.url, envelope("promise.create", made), bearer("queue-secret"))
+            ).status == 403
+        for group in ("queue", "queue-workers", "queue.queue", "queue.queue-mail"):
+            async with streaming(server.url, group, "w", "queue-secret") as stream:
+                assert stream.status == 200
+
+
+async def test_a_branch_that_looks_like_a_hash_is_given_no_foreign_preload(tmp_path: Path) -> None:
+    settings = Settings(
+        port=0, store=f"sqlite:///{tmp_path}/store.db", tokens=("admin-secret", "sha256 sha-secret")
+    )
+    long = "b:" + "x" * 2_000
+    hashed = "sha256:" + hashlib.sha256(long.encode()).hexdigest()
+    async with running(settings) as server:
+        foreign = create("b:secret", tags={"resonate:branch": long})
+        assert (
+            await post(server.url, envelope("promise.create", foreign), bearer("admin-secret"))
+        ).status == 200
+        own = [
+            create("sha256:1", "poll://any@sha256", tags={"resonate:branch": hashed}),
+            create("sha256:2", tags={"resonate:branch": hashed}),
+        ]
+        for data in own:
+            assert (
+                await post(server.url, envelope("promise.create", data), bearer("sha-secret"))
+            ).status == 200
+        acquire = {"id": "sha256:1", "version": 0, "pid": "p", "ttl": 1_000}
+        answer = await post(server.url, envelope("task.acquire", acquire), bearer("sha-secret"))
+        assert [each["id"] for each in answer.json["data"]["preload"]] == ["sha256:2"]
+        assert "secret" not in json.dumps(answer.json)
+
+
 async def test_a_search_for_queues_finds_what_is_covered() -> None:
     async with running(guarded) as server:
         for name in ("a", "a-mail", "admin", "b"):
@@ -329,6 +448,22 @@ def test_a_token_without_a_role_or_a_prefix_grants_nothing(tmp_path: Path, body:
     check = checker(tmp_path, "EdDSA")
     with pytest.raises(Forbidden):
         check.grant(jwt.encode(claims(**body), KEYS["EdDSA"], "EdDSA"))
+
+
+@pytest.mark.parametrize("exp", ["1" + "0" * 400, "1e400", "-1e400", "NaN", "[]", "{}", '"x"', "null"])
+@pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
+def test_a_signed_token_may_hold_what_is_no_instant_without_harm(tmp_path: Path, name: str, exp: str) -> None:
+    check = checker(tmp_path, "EdDSA")
+    body = json.dumps(claims() | {name: "@"}).replace('"@"', exp).encode()
+    token = jwt.api_jws.encode(body, KEYS["EdDSA"], "EdDSA")
+    with suppress(Unauthenticated):
+        assert (name, check.grant(token)) != ("exp", ADMIN)
+
+
+def test_a_token_of_deep_json_is_refused(tmp_path: Path) -> None:
+    deep = base64.urlsafe_b64encode(b'{"alg":' + b"[" * 3_000).rstrip(b"=").decode()
+    with pytest.raises(Unauthenticated):
+        checker(tmp_path, "EdDSA").grant(f"{deep}.e30.e30")
 
 
 def test_a_remembered_token_is_forgotten_when_it_expires(

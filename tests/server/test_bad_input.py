@@ -5,18 +5,20 @@
 
 import asyncio
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.protocol.requests import KINDS
+from tests.counts import count_of
 from tests.seeds import seed_for_test
 from tests.server import corpus
 from tests.server.http import FAR, Answer, Connection, connected, envelope, get
 from tests.server.process import server_process
 
-reply_s = 5.0
+reply_s = 60.0
 
 
 async def check(connection: Connection, body: bytes) -> Answer:
@@ -122,8 +124,9 @@ class Fuzzer:
         }
 
 
+@pytest.mark.sized
 async def test_a_seeded_fuzzer_finds_no_5xx_no_hang_and_flat_memory(tmp_path: Path) -> None:
-    count = int(os.environ.get("HOLDFAST_FUZZ_COUNT", "6000"))
+    count = count_of("HOLDFAST_FUZZ_COUNT", quick=600, full=6_000)
     fuzzer = Fuzzer(seed_for_test())
     async with (
         server_process(store=f"sqlite:///{tmp_path}/h.db") as server,

@@ -75,11 +75,32 @@ async def test_both_stores_count_the_same_backlog(tmp_path: Path) -> None:
                 server.url, "promise.create", create("t", "poll://any@a", tags={"resonate:timer": "true"})
             )
             await call(server.url, "task.claim", {"groups": ["b"], "count": 1, "pid": "p", "ttl": 9_000})
+            await rest(server.url)
             found = await scrape(server.url)
             wanted = ("holdfast_backlog", "holdfast_leases", "holdfast_timers")
             counted.append({key: value for key, value in found.items() if key.startswith(wanted)})
     assert counted[0] == counted[1]
     assert counted[0]['holdfast_backlog{group="",state="waiting"}'] == 1
+    assert counted[0]['holdfast_backlog{group="",state="suspended"}'] == 1
+    assert counted[0]['holdfast_backlog{group="",state="halted"}'] == 2
+
+
+async def rest(url: str) -> None:
+    """One execution is suspended, one is halted, and so is a background task that has a deadline."""
+    for key in ("waits", "stands"):
+        await call(url, "promise.create", create(key, "poll://any@c"))
+    await call(url, "promise.create", create("awaited"))
+    await call(url, "task.acquire", {"id": "waits", "version": 0, "pid": "w", "ttl": 60_000})
+    wait = {
+        "kind": "promise.register_callback",
+        "head": {},
+        "data": {"awaited": "awaited", "awaiter": "waits"},
+    }
+    await call(url, "task.suspend", {"id": "waits", "version": 1, "actions": [wait]})
+    spec = {"holdfast:job": '{"goodUntil": 9007199254740990}'}
+    await call(url, "promise.create", create("job", "poll://any@queue.q", tags=spec))
+    for key in ("stands", "job"):
+        await call(url, "task.halt", {"id": key})
 
 
 async def test_metrics_can_be_turned_off() -> None:

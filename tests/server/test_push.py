@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from holdfast.server import Settings, running
 from holdfast.server.errors import PushRefused
 from holdfast.server.metrics import Metrics
 from holdfast.server.push import Pusher, is_public
+from tests.client.test_tls import make_certificate
 from tests.server.http import call, create, until
 
 
@@ -50,10 +53,10 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(
-    answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+    answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Receiver]:
     receiver = Receiver(answer)
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver
@@ -109,7 +112,7 @@ PRIVATE = [
         "2002:7f00:1::",
         "2001:0:4136:e378:8000:63bf:3fff:fdd2",
     ),
-    "2001:db8::1",
+    *("2001:db8::1", "64:ff9b:1::7f00:1", "::127.0.0.1", "::7f00:1", "fec0::1", "feff::1", "::ffff:0:7f00:1"),
 ]
 
 
@@ -181,22 +184,47 @@ async def test_a_redirect_is_not_followed() -> None:
             await push.stop()
 
 
-async def test_the_token_goes_only_where_it_is_meant_to_go() -> None:
-    async with receiving() as receiver:
-        port = receiver.port
+async def test_the_token_goes_only_where_it_is_meant_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", cert)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    async with receiving(tls=context) as mine, receiving(tls=context) as other:
+        hosts = [f"127.0.0.1:{receiver.port}" for receiver in (mine, other)]
         push = pusher(
             Metrics(),
-            {"mine.example": ["127.0.0.1"], "other.example": ["127.0.0.1"]},
-            push_hosts=(f"mine.example:{port}", f"other.example:{port}"),
+            {"127.0.0.1": ["127.0.0.1"]},
+            push_hosts=tuple(hosts),
             push_private=True,
             push_token="s3cret",
-            push_token_hosts=("mine.example",),
+            push_token_hosts=(hosts[0],),
         )
-        assert await push.post(f"http://mine.example:{port}/", b"{}") == 200
-        assert await push.post(f"http://other.example:{port}/", b"{}") == 200
-        assert receiver.requests[0][1]["authorization"] == "Bearer s3cret"
-        assert "authorization" not in receiver.requests[1][1]
-        assert receiver.requests[0][1]["host"] == f"mine.example:{port}"
+        for host in hosts:
+            assert await push.post(f"https://{host}/", b"{}") == 200
+        assert mine.requests[0][1]["authorization"] == "Bearer s3cret"
+        assert mine.requests[0][1]["host"] == hosts[0]
+        assert "authorization" not in other.requests[0][1]
+
+
+async def test_the_token_never_goes_over_plain_http() -> None:
+    async with receiving() as receiver:
+        metrics = Metrics()
+        host = f"hook.example:{receiver.port}"
+        push = pusher(
+            metrics,
+            LOOPBACK,
+            push_hosts=(host,),
+            push_private=True,
+            push_token="s3cret",
+            push_token_hosts=("hook.example",),
+        )
+        with pytest.raises(PushRefused, match="plain HTTP"):
+            await push.post(f"http://{host}/", b"{}")
+        push.push(execute(f"http://{host}/"))
+        await until(lambda: metrics.deliveries == {("execute", "push", "refused"): 1})
+        assert not receiver.requests
 
 
 async def test_posts_are_bounded_in_number() -> None:

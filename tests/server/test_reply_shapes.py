@@ -76,6 +76,8 @@ class Client:
         assert answer.status == status, answer.body
         reply = answer.json
         assert reply["kind"] == kind
+        code = reply["head"].pop("code", None)
+        assert (code is not None) == (status >= 400)
         assert reply["head"] == {"corrId": corr_id, "status": status, "version": self.version}
         assert isinstance(reply["data"], str if status >= 400 else dict)
         no_nulls(reply)

@@ -17,12 +17,12 @@ from typing import Any
 from msgspec import to_builtins
 
 from holdfast.engine import Rules
-from holdfast.node.group import Moment, run_group
+from holdfast.node.group import CommitContext, run_group
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.requests import DebugSnap, Request
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import KINDS, Plan, StoreKind
-from holdfast.testing.seeds import Report, digest, explained
+from holdfast.testing.seeds import SeedReport, digest, explained
 from holdfast.testing.simulation import Simulation, SimulationFailure
 from tests.model.invariants import check_state
 from tests.simulation.expectation import Expectation, app, ledger
@@ -36,7 +36,7 @@ EVERY_FAULT_SEEDS = 100  # a batch of this many has seen every kind of fault
 def invariants(store: MemoryStore, now: int) -> list[str]:
     """Those of the protocol, on everything that is stored."""
     snap = Request("debug.snap", "snap", CURRENT_VERSION, "A", DebugSnap())
-    moment = Moment(now, Rules(), debug=True)
+    moment = CommitContext(now, Rules(), debug=True)
     outcome = store.run(lambda: run_group([snap], moment))
     data: Any = to_builtins(outcome.replies[0].data)
     return check_state(data, now)
@@ -64,8 +64,8 @@ def log_digest(seed: int) -> str:
         return digest(failure.lines)
 
 
-def batch(seeds: Iterable[int]) -> tuple[Report, list[SimulationFailure]]:
-    report, failures = Report(), list[SimulationFailure]()
+def batch(seeds: Iterable[int]) -> tuple[SeedReport, list[SimulationFailure]]:
+    report, failures = SeedReport(), list[SimulationFailure]()
     for seed in seeds:
         try:
             report.add(play(seed))
@@ -76,7 +76,7 @@ def batch(seeds: Iterable[int]) -> tuple[Report, list[SimulationFailure]]:
     return report, failures
 
 
-def missing_faults(report: Report) -> list[str]:
+def missing_faults(report: SeedReport) -> list[str]:
     """The kinds of faults that happened too seldom in so many seeds."""
     least = report.seeds // EVERY_FAULT_SEEDS
     return [kind for kind in KINDS if report.faults.get(kind, 0) < least]
@@ -112,7 +112,7 @@ def _repeat(seed: int) -> int:
 def _campaign(first: int, count: int) -> int:
     began, cpu = time.perf_counter(), time.process_time()
     gc.freeze()
-    total, failed = Report(), 0
+    total, failed = SeedReport(), 0
     for start in range(first, first + count, 200):
         report, failures = batch(range(start, min(start + 200, first + count)))
         failed += len(failures)
@@ -132,7 +132,7 @@ def _campaign(first: int, count: int) -> int:
     return 1 if failed or missing else 0
 
 
-def _sum(total: Report, report: Report) -> None:
+def _sum(total: SeedReport, report: SeedReport) -> None:
     total.seeds += report.seeds
     total.turns += report.turns
     total.requests += report.requests

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from holdfast.engine import (
     claims,
+    dispatch,
     job_requests,
     jobs,
-    law,
     promises,
     schedules,
     sweep,
@@ -27,29 +27,29 @@ from holdfast.engine import (
 )
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
+from holdfast.host.heartbeat import Heartbeat
+from holdfast.host.outbox import Outbox, PendingRequest
+from holdfast.host.session import Session
 from holdfast.node import node as node_module
-from holdfast.node.group import Outcome
+from holdfast.node.group import CommitOutcome
 from holdfast.protocol import cron, limits
 from holdfast.protocol.errors import ClaimLost
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import EMPTY, HeartbeatReply, PromiseReply, Reply
 from holdfast.protocol.requests import PromiseCreate, Request, RequestData, TaskSuspend
-from holdfast.session import Session
 from holdfast.store.interface import Result, Work, drive
 from holdfast.store.sqlite import SqliteFile
-from holdfast.tasks.outbox import Letter, Outbox
 from holdfast.testing.faults import StoreKind
-from holdfast.worker import journal
-from holdfast.worker.execution import Execution
-from holdfast.worker.execution_errors import ClaimGone
-from holdfast.worker.heartbeat import Heartbeat
-from holdfast.worker.pen import Pen
+from holdfast.workflow import journal
+from holdfast.workflow.errors import ClaimGone
+from holdfast.workflow.execution import Execution
+from holdfast.workflow.fenced_writer import FencedWriter
 
 Patch = pytest.MonkeyPatch
 
 
 def _replace(patch: Patch, kind: type[RequestData], handler: Any) -> None:
-    handlers: dict[Any, Any] = law.HANDLERS
+    handlers: dict[Any, Any] = dispatch.HANDLERS
     patch.setitem(handlers, kind, handler)
 
 
@@ -109,12 +109,12 @@ def never_lapses_a_lease(patch: Patch) -> None:
 
 
 def ignores_what_the_heartbeat_says_is_lost(patch: Patch) -> None:
-    original: Any = Heartbeat._heed  # pyright: ignore
+    original: Any = Heartbeat._notice_woken  # pyright: ignore
 
-    def heed(self: Heartbeat[Any], refs: list[TaskRef], reply: HeartbeatReply, lease_ends_s: float) -> None:
+    def notice(self: Heartbeat, refs: list[TaskRef], reply: HeartbeatReply, lease_ends_s: float) -> None:
         original(self, refs, HeartbeatReply(None, reply.woken), lease_ends_s)
 
-    patch.setattr(Heartbeat, "_heed", heed)
+    patch.setattr(Heartbeat, "_notice_woken", notice)
 
 
 def never_offers_again(patch: Patch) -> None:
@@ -158,11 +158,11 @@ def grants_without_a_new_version(patch: Patch) -> None:
 
 def drives_on_past_its_lease(patch: Patch) -> None:
     def check_claim(self: Any) -> None:
-        if self._pen.is_lost:
+        if self._writer.is_lost:
             raise ClaimGone(self.id)
 
     patch.setattr(Execution, "_check_claim", check_claim)
-    patch.setattr(Heartbeat, "_heed", heed_nothing)
+    patch.setattr(Heartbeat, "_notice_woken", heed_nothing)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 
@@ -218,7 +218,7 @@ def forgets_what_is_due(patch: Patch) -> None:
     def finish_sweep(self: Any, done: Any) -> None:
         if done.exception() is None:
             outcome = done.result()
-            quiet: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            quiet: asyncio.Future[CommitOutcome] = asyncio.get_running_loop().create_future()
             quiet.set_result(replace(outcome, next_due=None))
             done = quiet
         original(self, done)
@@ -241,7 +241,7 @@ def writes_without_the_fence(patch: Patch) -> None:
                 self._learn(reply.data.promise)
         return replies[len(plain) :]
 
-    patch.setattr(Pen, "write_and_ask", write_and_ask)
+    patch.setattr(FencedWriter, "write_and_ask", write_and_ask)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 
@@ -322,7 +322,7 @@ def forgets_what_was_not_answered(patch: Patch) -> None:
     """A worker tells a result once, whether or not anybody hears it."""
     original = Outbox._again  # pyright: ignore[reportPrivateUsage]
 
-    def again(self: Outbox, letters: list[Letter]) -> None:
+    def again(self: Outbox, letters: list[PendingRequest]) -> None:
         original(self, [letter for letter in letters if letter.once])
 
     patch.setattr(Outbox, "_again", again)

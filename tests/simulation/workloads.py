@@ -12,15 +12,17 @@ from random import Random
 from typing import Any
 
 import holdfast as hf
+from holdfast import AlreadySettled
 from holdfast.client.errors import OutcomeUnknown, Refused
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.replies import ScheduleReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet
+from holdfast.steps.attempt import current_attempt
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
-from holdfast.worker.attempt import current_attempt
-from holdfast.worker.payload import Payloads
 from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.neighbour_workloads import NEIGHBOURS
 from tests.simulation.task_workloads import TASK_WORKLOADS
 from tests.testing.random_workflow import parent
 
@@ -128,7 +130,7 @@ async def approval(name: str, patience_s: float) -> str:
     answer = hf.promise(str, timeout=patience_s)
     try:
         word = await answer
-    except hf.CallTimedOut:
+    except hf.errors.CallTimedOut:
         word = "nobody"
     await hf.run(effect_now, f"{name} {word}")
     return word
@@ -145,7 +147,7 @@ async def sleeper(name: str, naps: list[float]) -> int:
 @app.workflow
 async def shepherd(name: str, count: int) -> list[str]:
     flock = [await hf.start(sheep, f"{name} {number}") for number in range(count)]
-    hf.detach(sheep, f"{name} last")
+    hf.start(sheep, f"{name} last")
     return flock
 
 
@@ -216,17 +218,23 @@ async def ask_for_approval(
     pauses = [chance.uniform(0, 6) for _ in range(2)]
     handle = app.start(approval, name, patience_s, id=name)
 
-    async def answer(word: str, pause_s: float) -> None:
+    async def answer(word: str, pause_s: float) -> str | None:
+        """The word, if this is the answer that counts."""
         await asyncio.sleep(pause_s)
         while True:
             try:
-                return await app.resolve(f"{name}:1", word)
+                await app.resolve(f"{name}:1", word)
             except Refused:  # it has not asked yet
                 await asyncio.sleep(0.5)
+            except AlreadySettled:
+                return None
+            else:
+                return word
 
     answers = asyncio.gather(answer("yes", pauses[0]), answer("no", pauses[1]))
     found = await handle
-    await answers
+    counted = [word for word in await answers if word is not None]
+    assert counted == ([] if found == "nobody" else [found]), f"{name} is {found}, and {counted} were told so"
     assert found in ("yes", "no", "nobody"), f"{name} is {found}"
     expectation.exactly[name] = [f"{name} {found}"]
 
@@ -268,7 +276,7 @@ async def send_a_flock(simulation: Simulation, expectation: Expectation, name: s
 
 async def hurry(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     steps, seconds = chance.randint(1, 16), chance.choice([0.5, 1.0, 2.0, 4.0])
-    with suppress(hf.CallTimedOut):
+    with suppress(hf.errors.CallTimedOut):
         assert await app.start(hurried, name, steps, seconds, id=name) == steps
 
 
@@ -279,15 +287,15 @@ async def change_your_mind(
     seconds = chance.choice([1.0, 5.0, 300.0])
     handle = app.start(chance.choice([doze, plod]), seconds, id=name)
     await asyncio.sleep(pause_s)
-    await simulation.caller_session.cancel(name, now=chance.random() < 0.5)
-    with suppress(hf.CallCanceled):
+    await simulation.caller_session.executions.cancel(name, now=chance.random() < 0.5)
+    with suppress(hf.errors.CallCanceled):
         await handle
 
 
 async def write_a_program(
     simulation: Simulation, expectation: Expectation, name: str, chance: Random
 ) -> None:
-    with suppress(hf.Deadlock):  # some of them are so
+    with suppress(hf.errors.Deadlock):  # some of them are so
         await app.start(parent, chance.randrange(10_000), id=name)
 
 
@@ -366,13 +374,17 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
         kinds = [kind for kind in WORKLOADS if kind != "hours" or chance.random() < 0.3]
         chosen = [chance.choice(kinds) for _ in range(chance.choice((1, 2, 4, 7, 11)))]
         chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
+        beside = Random(f"neighbours {simulation.plan.seed}")
+        chosen += [kind for kind in NEIGHBOURS if beside.random() < 0.1]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
             name = f"{chosen[number]}{number}"
             own = Random(f"{name} {simulation.plan.seed}")  # the same after a restart
-            await (WORKLOADS | TASK_WORKLOADS)[chosen[number]](simulation, expectation, name, own)
+            await (WORKLOADS | TASK_WORKLOADS | NEIGHBOURS)[chosen[number]](
+                simulation, expectation, name, own
+            )
 
         await asyncio.gather(*[begin(number) for number in range(len(chosen))])
 

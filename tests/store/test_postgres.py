@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.engine import Rules
 from holdfast.node import Node
-from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.node.reads import read_offers
 from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
 from holdfast.store import postgres, postgres_bus, postgres_statements as sql, postgres_transaction
@@ -22,10 +22,11 @@ from holdfast.store.postgres import PostgresStore, TooManyConflicts
 from holdfast.store.postgres_connection import Connector, MissingDriver
 from holdfast.store.postgres_migrate import migrate
 from holdfast.store.postgres_transaction import RunAgain
+from holdfast.store.scan_sql import POSTGRES, find_query
 from holdfast.store.urls import open_store
 from tests.postgres import binaries, database_url, execute, shared_server
 from tests.requests import FAR, acquire, ask, create, get, listen, promise_of, register, settle
-from tests.store.test_sqlite import HERE, OLD_ROWS
+from tests.store.test_sqlite import HERE, OLD_ROWS, scans_of_failed
 
 
 async def opened(url: str, **options: Any) -> PostgresStore:
@@ -34,8 +35,8 @@ async def opened(url: str, **options: Any) -> PostgresStore:
     return store
 
 
-async def commit(store: PostgresStore, *requests: Request) -> Outcome:
-    return await store.transact(lambda: run_group(requests, Moment(0, Rules(), debug=False)))
+async def commit(store: PostgresStore, *requests: Request) -> CommitOutcome:
+    return await store.transact(lambda: run_group(requests, CommitContext(0, Rules(), debug=False)))
 
 
 @pytest.fixture
@@ -247,6 +248,10 @@ async def test_a_tag_longer_than_an_index_allows_is_found_again(store: PostgresS
     assert [each.id for each in outcome.replies[1].data.promises] == ["a", "a:1"]  # type: ignore[union-attr]
 
 
+def searches_by_status() -> list[tuple[str, list[Any]]]:
+    return [find_query(scan, POSTGRES) for scan in scans_of_failed()]
+
+
 def plans() -> list[tuple[str, list[Any]]]:
     ids = [f"many{index}" for index in range(64)]
     return [
@@ -261,8 +266,9 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.OFFERS, ["many", 1, 10, 0, []]),
         (sql.OFFERS, ["many", 1, 10, 0, ["full"]]),
         (sql.OFFERS_WITHIN, ["many", 1, 10, 0, [], 4, "many", 5]),
+        *((sql.numbered(statement), values) for statement, values in searches_by_status()),
         (sql.HELD, [["many"]]),
-        (sql.COUNT_QUEUE, ["many"] * 4),
+        (sql.COUNT_QUEUE, ["many", 10] * 4),
         (sql.DUE_PROMISES, [1, 100]),
         (sql.DUE_TASKS, [1, 100]),
         (sql.DUE_SCHEDULES, [1, 100]),
@@ -312,7 +318,7 @@ async def test_what_loses_a_race_runs_again_and_gives_up_in_the_end(
 
     def unlucky() -> Work[None]:
         runs.append(1)
-        yield from run_group([create("a")], Moment(0, Rules(), debug=False))
+        yield from run_group([create("a")], CommitContext(0, Rules(), debug=False))
         raise RunAgain(["a"])
 
     with pytest.raises(TooManyConflicts):
@@ -325,12 +331,12 @@ async def test_a_failed_transaction_leaves_no_trace_and_no_lock(store: PostgresS
     await commit(store, create("b"))
 
     def broken() -> Work[None]:
-        yield from run_group([create("a"), settle("b")], Moment(0, Rules(), debug=False))
+        yield from run_group([create("a"), settle("b")], CommitContext(0, Rules(), debug=False))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await store.transact(broken)
-    outcome = await asyncio.wait_for(commit(store, get("a"), settle("b", "x")), 2)
+    outcome = await asyncio.wait_for(commit(store, get("a"), settle("b", "x")), 60)
     assert [reply.status for reply in outcome.replies] == [404, 200]
 
 
@@ -340,7 +346,7 @@ async def test_a_caller_that_goes_away_leaves_no_lock_behind(store: PostgresStor
     await asyncio.sleep(0.001)
     gone.cancel()
     await asyncio.wait([gone])
-    outcome = await asyncio.wait_for(commit(store, settle("a", "x")), 5)
+    outcome = await asyncio.wait_for(commit(store, settle("a", "x")), 60)
     assert outcome.replies[0].status == 200
 
 
@@ -356,7 +362,7 @@ async def test_locks_out_of_order_are_taken_at_once_or_the_work_runs_again(url: 
                 one.request([settle(f"x{number}"), acquire(b), settle(a)]),
                 other.request([settle(f"y{number}"), acquire(a), settle(b)]),
             ]
-            for replies in await asyncio.wait_for(asyncio.gather(*asked), 5):
+            for replies in await asyncio.wait_for(asyncio.gather(*asked), 60):
                 assert {reply.status for reply in replies} <= {200, 409}
 
 
@@ -364,7 +370,7 @@ async def test_the_clock_never_goes_back_even_if_the_servers_does(store: Postgre
     await commit(store, create("a"))
     execute(url, f"UPDATE clock SET now = {FAR}")
     await commit(store, create("b"))
-    first: Callable[[], Work[Outcome]] = lambda: run_sweep(Moment(0, Rules(), debug=False))  # noqa: E731
+    first: Callable[[], Work[CommitOutcome]] = lambda: run_sweep(CommitContext(0, Rules(), debug=False))  # noqa: E731
     assert (await store.transact(first)).now >= FAR
 
 
@@ -431,7 +437,7 @@ async def test_who_begins_to_listen_while_a_claim_finds_the_task_expired_is_told
         await listening.execute("INSERT INTO listeners VALUES ('a', 'poll://uni@w/1', 'A')")
         claim = asyncio.create_task(commit(store, ask(TaskClaim(["queue.q"], 1, "p", 60_000))))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not claim.done() and not await listening.fetchval(waiting):
                 pass
         assert not claim.done()
@@ -466,6 +472,6 @@ async def test_a_bus_whose_connections_break_at_once_rests_between_them(
 
     await bus.start(lambda text: None, missed)
     bus.reconnect()
-    await asyncio.wait_for(enough.wait(), 30)
+    await asyncio.wait_for(enough.wait(), 60)
     await bus.stop()
     assert all(later - earlier >= 0.19 for earlier, later in pairwise(connected_at))

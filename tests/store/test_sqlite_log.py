@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Rules
-from holdfast.node.group import Moment, Outcome, run_group
+from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.requests import Request
 from holdfast.store import sqlite
 from holdfast.store.sqlite import SqliteFile
@@ -29,8 +29,8 @@ def opened(path: Path) -> SqliteFile:
     return file
 
 
-def commit(file: SqliteFile, *requests: Request) -> Outcome:
-    return file.run(lambda: run_group(requests, Moment(1_000, Rules(), debug=False)))
+def commit(file: SqliteFile, *requests: Request) -> CommitOutcome:
+    return file.run(lambda: run_group(requests, CommitContext(1_000, Rules(), debug=False)))
 
 
 def log_size(path: Path) -> int:
@@ -101,7 +101,7 @@ def test_power_that_fails_after_the_zeros_and_before_the_commit_costs_nothing(
     found: list[str] = []
 
     def cut() -> Generator[Any, Any, None]:
-        yield from run_group([create("b")], Moment(1_000, Rules(), debug=False))
+        yield from run_group([create("b")], CommitContext(1_000, Rules(), debug=False))
         assert log_size(path) >= stretch_bytes
         found.extend(as_after_power_loss(path, tmp_path / "copy"))
 

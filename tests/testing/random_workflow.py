@@ -24,7 +24,7 @@ from holdfast.runtime import (
     spawn,
     timeout,
 )
-from holdfast.worker import functions as hf
+from holdfast.workflow import functions as hf
 
 app = App()
 DELAYS = (0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0)

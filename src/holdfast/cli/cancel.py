@@ -4,10 +4,10 @@ import argparse
 
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_json, print_line
-from holdfast.cli.session import Session, with_session
+from holdfast.cli.session import CliSession, with_session
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import PromiseGet
-from holdfast.worker.cancellation import cancel_requests
+from holdfast.workflow.cancellation import cancel_requests
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,10 +17,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection(parser)
 
 
-async def _cancel(session: Session, arguments: argparse.Namespace) -> None:
+async def _cancel(session: CliSession, arguments: argparse.Namespace) -> None:
     promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
     requests = cancel_requests(promise, now=arguments.now)
-    await session.ask_all([data for _, data in requests], PromiseReply)
+    await session.ask_all(requests, PromiseReply)
     promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
     if arguments.json:
         print_json(promise)

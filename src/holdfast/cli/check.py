@@ -12,9 +12,9 @@ from holdfast.app import App
 from holdfast.cli.failures import REFUSED, UsageError
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.worker import find_app
+from holdfast.jobs.checking import ImportFailed, check
+from holdfast.payloads.findings import Finding, collecting, finding
 from holdfast.protocol.errors import HoldfastError
-from holdfast.tasks.checking import ImportFailed, check
-from holdfast.tasks.findings import Finding, collecting, finding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def inspect_app(where: str) -> list[Finding]:
         except Exception as error:
             found.append(_import_failure(error))
     if app is not None:
-        found += check(app.registry, app.tasks, app.payloads, app.settings.group)
+        found += check(app.registry, app.tasks, app.payloads, app.settings.group, app.providers)
     return sorted(dict.fromkeys(found), key=lambda each: (each.file or "", each.line or 0, each.code))
 
 

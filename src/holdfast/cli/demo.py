@@ -78,7 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def show(folder: str) -> None:
-    print_line("An order of four steps, one SQLite file, and a worker that will not live long.\n")
+    print_line("An order of four steps, one SQLite file, and a worker that will not live long.")
+    print_line()
     with make_app(folder, worker=False) as shop:
         shop.start("order", "a kettle", id=ORDER)
     say("customer", f"places {ORDER}")
@@ -91,9 +92,10 @@ def show(folder: str) -> None:
         relay("worker-2", second.stdout)
     if second.returncode:
         raise RuntimeError(f"worker-2 failed with exit code {second.returncode}")
-    print_line("")
+    print_line()
     asyncio.run(draw_tree(folder))
-    print_line("\nEach step ran once, and nothing that was done was done again.")
+    print_line()
+    print_line("Each step ran once, and nothing that was done was done again.")
 
 
 def start_worker(folder: str) -> "subprocess.Popen[str]":

@@ -21,14 +21,14 @@ from holdfast.cli.options import add_connection, count, duration
 from holdfast.cli.output import now_ms, print_json, print_line
 from holdfast.cli.session import is_server, open_kept, server_urls, tls_of
 from holdfast.client.connection import Connection
-from holdfast.client.endpoints import parse_endpoint
+from holdfast.client.endpoints import check_token, parse_endpoint
 from holdfast.client.errors import BadReply, Refused, Unreachable
-from holdfast.node.retention import Progress, collect_page
+from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.server.collection import CollectOrder
 
 shown_every_s: Final = 0.2
 
-Collect = Callable[[CollectOrder], Awaitable[Progress]]
+Collect = Callable[[CollectOrder], Awaitable[RetentionProgress]]
 
 
 class Collected(Struct, frozen=True, rename="camel"):
@@ -71,7 +71,7 @@ async def _collect(arguments: argparse.Namespace) -> Collected:
     opened = _through_server(arguments) if through_server else _on_store(arguments.server)
     shown = not arguments.quiet and sys.stderr.isatty()
     most: int | None = arguments.most
-    progress = Progress()
+    progress = RetentionProgress()
     async with opened as collect:
         shown_at = time.monotonic()
         while progress.after is not None and (most is None or progress.forgotten < most):
@@ -91,7 +91,7 @@ async def _on_store(url: str) -> AsyncGenerator[Collect]:
     store = open_kept(url)
     await store.open()
 
-    async def collect(order: CollectOrder) -> Progress:
+    async def collect(order: CollectOrder) -> RetentionProgress:
         work = partial(collect_page, order.progress, order.older_than_ms, now_ms(), dry_run=order.dry_run)
         return await store.transact(work)
 
@@ -105,7 +105,7 @@ async def _on_store(url: str) -> AsyncGenerator[Collect]:
 async def _through_server(arguments: argparse.Namespace) -> AsyncGenerator[Collect]:
     connection = await _connect(arguments)
 
-    async def collect(order: CollectOrder) -> Progress:
+    async def collect(order: CollectOrder) -> RetentionProgress:
         try:
             async with asyncio.timeout(arguments.limit_ms / 1000):
                 response = await connection.post(msgspec.json.encode(order), "/collect")
@@ -113,12 +113,13 @@ async def _through_server(arguments: argparse.Namespace) -> AsyncGenerator[Colle
             reason = str(error) or "it took too long"
             raise Unreachable(f"{connection.endpoint} does not answer any more: {reason}") from error
         if response.status == 200:
-            return msgspec.json.decode(response.body, type=Progress)
+            return msgspec.json.decode(response.body, type=RetentionProgress)
         try:
-            sentence = msgspec.json.decode(response.body, type=dict[str, str])["error"]
+            said = msgspec.json.decode(response.body, type=dict[str, str])
+            refusal = Refused(response.status, said["error"], said.get("code"))
         except (msgspec.DecodeError, KeyError):
             raise BadReply(f"{connection.endpoint} answered with {response.status}") from None
-        raise Refused(response.status, sentence)
+        raise refusal
 
     try:
         yield collect
@@ -127,6 +128,7 @@ async def _through_server(arguments: argparse.Namespace) -> AsyncGenerator[Colle
 
 
 async def _connect(arguments: argparse.Namespace) -> Connection:
+    check_token(arguments.token)
     reason = ""
     for url in server_urls(arguments.server):
         endpoint = parse_endpoint(url)

@@ -1,7 +1,8 @@
 """`holdfast invoke ID --func F`: start a function on whichever worker has it.
 
 The promise looks as if an SDK had made it: `{"func", "args", "version"}` as its param, and itself as the
-origin of its lineage.
+origin of its lineage. Its deadline and its delay count by the node's clock. Under an id that another call
+has, nothing is started (IdTaken).
 """
 
 import argparse
@@ -10,14 +11,15 @@ from typing import Final
 
 from holdfast.cli.calls import add_call, call_param
 from holdfast.cli.options import add_connection, add_tags, deadline, default_target, duration
-from holdfast.cli.output import now_ms, print_json, print_promise
-from holdfast.cli.session import Session, with_session
+from holdfast.cli.output import print_json, print_promise
+from holdfast.cli.session import CliSession, with_session
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import PromiseCreate, PromiseGet
+from holdfast.workflow.same_call import check_same_call
 
-SCOPE: Final = "resonate:scope"
 look_s_min: Final = 0.05
 look_s_max: Final = 1.0
 
@@ -38,8 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection(parser)
 
 
-async def _invoke(session: Session, arguments: argparse.Namespace) -> None:
-    promise = (await session.ask(_creation(arguments), PromiseReply)).promise
+async def _invoke(session: CliSession, arguments: argparse.Namespace) -> None:
+    creation = _creation(arguments, await session.now(arguments.id))
+    promise = (await session.ask(creation, PromiseReply)).promise
+    check_same_call(creation.param, promise, Payloads())
     if arguments.wait:
         promise = await _settled(session, promise)
     if arguments.json:
@@ -48,14 +52,13 @@ async def _invoke(session: Session, arguments: argparse.Namespace) -> None:
         print_promise(promise)
 
 
-def _creation(arguments: argparse.Namespace) -> PromiseCreate:
-    now = now_ms()
+def _creation(arguments: argparse.Namespace, now: Millis) -> PromiseCreate:
     entries = {
         **dict(arguments.tags),
         tags.ORIGIN: arguments.id,
         tags.BRANCH: arguments.id,
         tags.PARENT: arguments.id,
-        SCOPE: "global",
+        tags.SCOPE: "global",
         tags.TARGET: arguments.target,
     }
     if arguments.delay:
@@ -63,7 +66,7 @@ def _creation(arguments: argparse.Namespace) -> PromiseCreate:
     return PromiseCreate(arguments.id, deadline(arguments.timeout, now), call_param(arguments), entries)
 
 
-async def _settled(session: Session, promise: Promise) -> Promise:
+async def _settled(session: CliSession, promise: Promise) -> Promise:
     """Look again and again, ever more rarely. Its deadline ends this in any case."""
     rest_s = look_s_min
     while promise.state == "pending":

@@ -1,38 +1,49 @@
 """What `holdfast tasks list, info, fail, cancel, rerun` and `send` do: background tasks and their life."""
 
 import argparse
-import time
+from collections.abc import Callable
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from holdfast.cli.calls import call_param
+from holdfast.cli.calls import call_arguments
 from holdfast.cli.failures import UsageError
 from holdfast.cli.options import deadline
 from holdfast.cli.output import (
-    brief,
+    ago,
     instant,
     now_ms,
-    print_block,
     print_done,
     print_json,
-    print_line,
     print_more,
     print_promise,
     print_table,
     print_task,
-    shown_payload,
+    shown_halt,
 )
-from holdfast.cli.session import Session
+from holdfast.cli.session import CliSession
 from holdfast.client import expect
-from holdfast.protocol import limits, tags
-from holdfast.protocol.jobs import JobSpec, JobStatus, queue_group
-from holdfast.protocol.records import TaskState, TaskView
+from holdfast.jobs.attempt_result import AttemptResult
+from holdfast.jobs.options import SendOptions
+from holdfast.jobs.outcome import store_error
+from holdfast.jobs.policy import rule_of
+from holdfast.jobs.registry import AnyTask
+from holdfast.jobs.result import TaskError
+from holdfast.jobs.send_request import SendError, again, fresh_end, make_orders, new_id
+from holdfast.jobs.task import TaskDefinition, TaskOptions
+from holdfast.jobs.telling import write_trouble
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import tags
+from holdfast.protocol.jobs import JobStatus, queue_group
+from holdfast.protocol.records import TaskView
 from holdfast.protocol.replies import PromiseReply, TaskReply, TasksReply
-from holdfast.protocol.requests import PromiseCreate, PromiseGet, TaskCancel, TaskFail, TaskGet, TaskSearch
-from holdfast.tasks.order import RERUN_OF, SCOPE, TASK, again, fresh_end, new_id
-from holdfast.tasks.outcome import store_error
-from holdfast.tasks.result import TaskError
-from holdfast.worker.payload import Payloads
+from holdfast.protocol.requests import PromiseGet, TaskCancel, TaskFail, TaskGet, TaskSearch
+from holdfast.steps.providers import Providers
+from holdfast.steps.retry import Retry
+from holdfast.workflow.same_call import check_same_call
+
+# A task, the priority of a queue, the codec of arguments, and who provides some of them.
+Declared = tuple[AnyTask, Callable[[str], int | None], Payloads, Providers | None]
 
 STATUSES: tuple[JobStatus, ...] = (
     "PENDING",
@@ -43,16 +54,16 @@ STATUSES: tuple[JobStatus, ...] = (
     "CANCELLED",
     "EXPIRED",
 )
-# What the store can look for; the rest is picked from what it finds.
-_states: dict[str, TaskState] = {"CLAIMED": "acquired", "RUNNING": "acquired", "PENDING": "pending"}
+HALTED = "HALTED"  # what no worker may claim until it is continued, executions too
 
 
-async def list_(session: Session, arguments: argparse.Namespace) -> None:
+async def list_(session: CliSession, arguments: argparse.Namespace) -> None:
     entries = dict(arguments.tags)
     if arguments.name:
-        entries[TASK] = arguments.name
+        entries[tags.TASK] = arguments.name
     search = TaskSearch(
-        state=None if arguments.status is None else _states.get(arguments.status, "fulfilled"),
+        state="halted" if arguments.status == HALTED else None,
+        status=None if arguments.status == HALTED else arguments.status,
         group=None if arguments.queue is None else queue_group(arguments.queue),
         tags=entries or None,
         prefix=arguments.prefix,
@@ -60,86 +71,55 @@ async def list_(session: Session, arguments: argparse.Namespace) -> None:
         cursor=arguments.cursor,
     )
     pages = await session.pages(search, TasksReply, every=arguments.all)
-    found = [task for page in pages for task in page.tasks if task.job is not None]
+    found = [task for page in pages for task in page.tasks if task.job is not None or task.state == "halted"]
     if arguments.status is not None:
-        found = [task for task in found if task.job is not None and task.job.status == arguments.status]
+        found = [task for task in found if _status(task) == arguments.status]
     if arguments.json:
         print_json(TasksReply(found, pages[-1].cursor))
         return
-    print_table(
-        ["id", "queue", "status", "attempts", "sent", "code", "worker"], [_row(task) for task in found]
-    )
+    columns = ["id", "queue", "status", "attempts", "sent", "code", "worker"]
+    rows = [_row(task) for task in found]
+    if any(task.halted is not None for task in found):
+        columns.append("halted")
+        rows = [[*row, _why_halted(task)] for row, task in zip(rows, found, strict=True)]
+    print_table(columns, rows)
     print_more(pages[-1].cursor)
 
 
+def _status(task: TaskView) -> str:
+    return HALTED if task.state == "halted" or task.job is None else task.job.status
+
+
 def _row(task: TaskView) -> list[str]:
-    job = task.job
-    assert job is not None
+    job, code = task.job, None if task.halted is None else task.halted.code
+    if job is None:  # an execution
+        return [task.id, "", HALTED, "", "", code or "", ""]
     return [
         task.id,
         job.queue,
-        job.status,
+        _status(task),
         str(len(job.attempts)),
         instant(job.sent_at) or "",
-        job.code or "",
+        code or job.code or "",
         job.claimed_by or "",
     ]
 
 
-async def info(session: Session, arguments: argparse.Namespace) -> None:
-    view = (await session.ask(TaskGet(arguments.id), TaskReply)).task
-    if arguments.json:
-        print_json(TaskReply(view))
-        return
-    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
-    job = view.job
-    if job is None:
-        raise UsageError(f"{arguments.id} belongs to a workflow: `holdfast tree {arguments.id}` shows it")
-    print_block(
-        [
-            ("id", view.id),
-            ("task", promise.tags.get(TASK)),
-            ("queue", job.queue),
-            ("status", job.status),
-            ("code", job.code),
-            ("priority", str(job.priority)),
-            ("retries", f"{job.retries} of {job.retry.limit if job.retry else 0}"),
-            ("sent", instant(job.sent_at)),
-            ("enqueued", instant(job.enqueued_at)),
-            ("claimed", instant(job.claimed_at)),
-            ("claimed by", job.claimed_by),
-            ("started", instant(job.started_at)),
-            ("finished", instant(job.finished_at)),
-            ("next retry", instant(job.next_retry_at) if view.state == "pending" else None),
-            ("good until", instant(job.good_until)),
-            ("key", job.unique),
-            ("limit key", job.key),
-            ("run again of", promise.tags.get(RERUN_OF)),
-            ("param", shown_payload(promise.param)),
-            ("value", shown_payload(promise.value)),
-        ]
-    )
-    if job.attempts:
-        print_line()
-        print_table(
-            ["attempt", "outcome", "code", "took", "retried", "worker"],
-            [
-                [
-                    str(each.number),
-                    each.outcome,
-                    each.code or "",
-                    f"{each.finished_at - each.started_at}ms",
-                    "yes" if each.will_retry else "",
-                    brief(each.pid or "", 40),
-                ]
-                for each in job.attempts
-            ],
-        )
+def _why_halted(task: TaskView) -> str:
+    return "" if task.halted is None else f"{ago(task.halted.at)}: {shown_halt(task, 80)}"
 
 
-async def fail(session: Session, arguments: argparse.Namespace) -> None:
+async def fail(session: CliSession, arguments: argparse.Namespace) -> None:
     verdict = store_error(TaskError(arguments.code, arguments.message), Payloads())
-    failed = TaskFail(arguments.id, arguments.version, arguments.code, verdict.value, arguments.retry_delay)
+    said = AttemptResult(verdict.value, verdict.code, message=verdict.message)
+    failed = TaskFail(
+        arguments.id,
+        arguments.version,
+        arguments.code,
+        verdict.value,
+        arguments.retry_delay,
+        write_trouble(said, Payloads()),
+    )
     reply = await session.ask(failed, TaskReply)
     if arguments.json:
         print_json(reply)
@@ -147,7 +127,7 @@ async def fail(session: Session, arguments: argparse.Namespace) -> None:
         print_task(reply.task)
 
 
-async def cancel(session: Session, arguments: argparse.Namespace) -> None:
+async def cancel(session: CliSession, arguments: argparse.Namespace) -> None:
     reply = await session.ask(TaskCancel(arguments.id, arguments.force), TaskReply)
     if arguments.json:
         print_json(reply)
@@ -155,7 +135,7 @@ async def cancel(session: Session, arguments: argparse.Namespace) -> None:
         print_done(False)
 
 
-async def rerun(session: Session, arguments: argparse.Namespace) -> None:
+async def rerun(session: CliSession, arguments: argparse.Namespace) -> None:
     view = (await session.ask(TaskGet(arguments.id), TaskReply)).task
     if view.job is None or view.job.status not in ("FAILED", "CANCELLED", "EXPIRED"):
         status = view.state if view.job is None else view.job.status
@@ -164,28 +144,58 @@ async def rerun(session: Session, arguments: argparse.Namespace) -> None:
     _print(await session.ask(again(promise, now_ms(), fresh_end()), PromiseReply), arguments)
 
 
-async def send(session: Session, arguments: argparse.Namespace) -> None:
-    now = now_ms()
-    task_id = arguments.id or new_id(arguments.func, time.time_ns() // 1_000_000, fresh_end())
-    good_until = None if arguments.good_for is None else now + arguments.good_for
-    spec = JobSpec(sent_at=now, good_until=good_until, key=arguments.limit_key, unique=arguments.key)
-    entries = {
-        **dict(arguments.tags),
-        tags.ORIGIN: task_id,
-        tags.BRANCH: task_id,
-        tags.PARENT: task_id,
-        SCOPE: "global",
-        tags.TARGET: f"poll://any@{queue_group(arguments.queue)}",
-        tags.JOB: msgspec.json.encode(spec).decode(),
-        TASK: arguments.func,
-    }
-    if arguments.priority:
-        entries[tags.PRIORITY] = str(arguments.priority)
-    if arguments.delay is not None:
-        entries[tags.DELAY] = str(now + arguments.delay)
-    ends = limits.instant_ms_max if arguments.timeout is None else deadline(arguments.timeout, now)
-    creation = PromiseCreate(task_id, ends, call_param(arguments), entries)
-    _print(expect(await session.reply(creation), PromiseReply), arguments)
+async def send(session: CliSession, arguments: argparse.Namespace) -> None:
+    """The same requests as the library's: with `--app` the task is what the app declares."""
+    task, queue_priority, payloads, providers = _declared(arguments)
+    task_id = arguments.id or new_id(arguments.func, now_ms(), fresh_end())
+    now = await session.now(task_id)
+    options = SendOptions(
+        id=task_id,
+        queue=arguments.queue,
+        priority=arguments.priority,
+        good_until_ms=None if arguments.good_for is None else now + arguments.good_for,
+        delay_ms=arguments.delay,
+        timeout_ms=None if arguments.timeout is None else deadline(arguments.timeout, now) - now,
+        key=arguments.key,
+        limit_key=arguments.limit_key,
+    )
+    [order] = make_orders(
+        task,
+        options,
+        [call_arguments(arguments)],
+        sent_at=now,
+        queue_priority=queue_priority(arguments.queue or task.queue),
+        payloads=payloads,
+        fresh=fresh_end,
+        providers=providers,
+    )
+    if isinstance(order, SendError):
+        raise UsageError(order.message)
+    creation = replace(order.creation, tags={**dict(arguments.tags), **order.creation.tags})
+    reply = expect(await session.reply(creation), PromiseReply)
+    if reply.promise.id == task_id:  # else it is the one that holds the unique key
+        check_same_call(creation.param, reply.promise, payloads, is_task=True)
+    _print(reply, arguments)
+
+
+def _declared(arguments: argparse.Namespace) -> Declared:
+    """The task as an app declares it; or as the options say, because no node knows what is declared where."""
+    if arguments.app is None:
+        retry = None
+        if arguments.attempts is not None:
+            retry = rule_of(Retry(attempts=arguments.attempts, delay=arguments.retry_base / 1000))
+        task: AnyTask = TaskDefinition(_unknown, arguments.func, TaskOptions(retry=retry))
+        return task, lambda _: None, Payloads(), None
+    if arguments.attempts is not None:
+        raise UsageError("--attempts and --app cannot both be given: the app says how often it is tried")
+    from holdfast.cli.worker import find_app
+
+    app = find_app(arguments.app)
+    return app.tasks.find(arguments.func), app.tasks.priority_of, app.payloads, app.providers
+
+
+def _unknown(*args: Any, **kwargs: Any) -> Any:
+    """Stands for a function that is declared elsewhere: any arguments fit."""
 
 
 def _print(reply: PromiseReply, arguments: argparse.Namespace) -> None:

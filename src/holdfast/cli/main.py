@@ -8,7 +8,9 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
+
+from holdfast.protocol.text import printable
 
 COMMANDS: Final = {
     "serve": "run a node behind HTTP",
@@ -28,11 +30,18 @@ COMMANDS: Final = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """Its errors quote the command line, which a script may have taken from others."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]
     if not words or words[0] not in COMMANDS:
         return _parse_overview(words)
-    parser = argparse.ArgumentParser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))
+    parser = Parser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))
     command = importlib.import_module(f"holdfast.cli.{words[0]}")
     command.configure(parser)
     arguments = parser.parse_args(words[1:])
@@ -42,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse_overview(words: list[str]) -> int:
     """Everything in front of a command: help, version, or a name that is none."""
     lines = "\n".join(f"  {name:<10} {line}" for name, line in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "holdfast",
         usage="holdfast COMMAND ...",
         description="Durable execution for Python.",
@@ -64,8 +73,9 @@ def _parse_overview(words: list[str]) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from holdfast.cli.failures import report
+    from holdfast.cli.failures import report, show_defect
 
+    sys.excepthook = show_defect
     try:
         result: int = arguments.run(arguments)
         sys.stdout.flush()

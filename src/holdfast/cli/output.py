@@ -1,5 +1,11 @@
-"""What the commands print: JSON for programs, tables and blocks for people."""
+"""What the commands print: JSON for programs, tables and blocks for people.
 
+1. Everything that a command writes to standard output goes through `print_line` or `print_json_text`.
+2. They write no control character but the line feed at the end of a line: ids, tags, pids, payloads and error
+   texts are written by others, and a terminal obeys what it reads.
+"""
+
+import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -9,8 +15,12 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.durations import format_duration
-from holdfast.cli.payloads import decode_payload
+from holdfast.cli.payloads import decode_payload, decode_text
+from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.records import Millis, Promise, Schedule, TaskView, Value
+from holdfast.protocol.text import printable, printable_json
+
+Shown = str | list[str]  # one line, or several
 
 
 def now_ms() -> Millis:
@@ -18,25 +28,34 @@ def now_ms() -> Millis:
 
 
 def print_line(line: str = "") -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{printable(line)}\n")
 
 
 def print_json(value: Any) -> None:
     """As on the wire, indented."""
-    print_line(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    print_json_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_json_text(text: str) -> None:
+    sys.stdout.write(f"{printable_json(text)}\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    for row in ([name.upper() for name in columns], *rows):
+    shown = [[name.upper() for name in columns], *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
         print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def print_block(entries: Iterable[tuple[str, str | None]]) -> None:
+def print_block(entries: Iterable[tuple[str, Shown | None]]) -> None:
+    """A name and a text a line. What has several lines goes on below itself, not below the names."""
     present = [(name, text) for name, text in entries if text is not None]
     width = max(len(name) for name, _ in present)
     for name, text in present:
-        print_line(f"{name.ljust(width)}  {text}")
+        first, *more = text if isinstance(text, list) else [text]
+        print_line(f"{name.ljust(width)}  {first}")
+        for line in more:
+            print_line(f"{' ' * width}  {line}")
 
 
 def print_done(as_json: bool) -> None:
@@ -46,13 +65,16 @@ def print_done(as_json: bool) -> None:
 
 def print_more(cursor: str | None) -> None:
     if cursor is not None:
-        print_line(f"\nThere are more: --cursor {cursor!r} goes on, --all shows everything.")
+        print_line()
+        print_line(f"There are more: --cursor {cursor!r} goes on, --all shows everything.")
 
 
 def instant(value: Millis | None) -> str | None:
     """A point in time and how far away it is."""
     if value is None:
         return None
+    if value == instant_ms_max:
+        return "never"
     try:
         date = datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -61,13 +83,36 @@ def instant(value: Millis | None) -> str | None:
     return f"{date} ({f'in {format_duration(away)}' if away >= 0 else f'{format_duration(-away)} ago'})"
 
 
-def brief(value: Any, most: int = 2_000) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+def brief(text: str, most: int = 2_000) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}..." if most < 500 else f"{text[:most]}... ({len(text)} characters)"
 
 
-def shown_payload(value: Value) -> str | None:
-    return brief(decode_payload(value)) if value.data else None
+def shown_payload(value: Value) -> Shown | None:
+    """A text as its lines, anything else as JSON."""
+    if not value.data:
+        return None
+    found = decode_payload(value)
+    if not isinstance(found, str):
+        try:
+            return brief(printable_json(json.dumps(found, ensure_ascii=False, separators=(",", ":"))))
+        except RecursionError:
+            found = decode_text(value)
+    return brief(found).split("\n")
+
+
+def shown_halt(task: TaskView | None, most: int = 300) -> str | None:
+    """Why a task was halted, where that is known."""
+    if task is None or task.halted is None:
+        return None
+    reason, code = task.halted.reason, task.halted.code
+    text = reason if not code or f"[{code}]" in reason else f"{reason} [{code}]"
+    return brief(text, most)
+
+
+def ago(value: Millis) -> str:
+    return f"{format_duration(max(0, now_ms() - value))} ago"
 
 
 def shown_entries(entries: dict[str, str] | None) -> str | None:
@@ -113,7 +158,9 @@ def print_task(task: TaskView) -> None:
             ("ttl", None if task.ttl is None else format_duration(task.ttl)),
             ("started", instant(task.started_at)),
             ("retries", str(task.retries) if task.retries else None),
-            ("error", task.error),
+            ("halted", None if task.halted is None else instant(task.halted.at)),
+            ("reason", shown_halt(task)),
+            ("error", None if task.halted is not None else task.error),
         ]
     )
 

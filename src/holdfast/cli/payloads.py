@@ -20,7 +20,7 @@ def parse_json_or_text(text: str) -> Any:
     """JSON if it is JSON, else the text itself: `42` is a number and `hello` a string."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: JSON, but deeper than anybody can read
         return text
 
 
@@ -51,13 +51,15 @@ def invocation(
 
 def decode_payload(value: Value) -> Any:
     """What a payload means, as far as can be told: a JSON value, text, or None when there is none."""
-    if not value.data:
-        return None
+    return parse_json_or_text(decode_text(value)) if value.data else None
+
+
+def decode_text(value: Value) -> str:
+    """A payload without its base64, or as it is where it has none."""
     try:
-        text = base64.b64decode(value.data, validate=True).decode()
+        return base64.b64decode(value.data or "", validate=True).decode()
     except (binascii.Error, ValueError):
-        return value.data
-    return parse_json_or_text(text)
+        return value.data or ""
 
 
 def called_function(param: Value) -> str | None:

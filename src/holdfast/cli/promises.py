@@ -10,9 +10,11 @@ from holdfast.cli.options import (
     deadline,
     duration,
 )
-from holdfast.cli.output import now_ms, print_json, print_more, print_promise, print_promises
-from holdfast.cli.payloads import payload
-from holdfast.cli.session import Session, add_command
+from holdfast.cli.output import print_json, print_more, print_promise, print_promises
+from holdfast.cli.payloads import decode_payload, decode_text, payload
+from holdfast.cli.session import CliSession, add_command
+from holdfast.host.errors import AlreadySettled
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.records import Settlement
 from holdfast.protocol.replies import PromiseReply, PromisesReply
@@ -25,6 +27,7 @@ from holdfast.protocol.requests import (
     PromiseSettle,
     RequestData,
 )
+from holdfast.workflow.same_call import is_same_value
 
 states = ("pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout")
 
@@ -70,24 +73,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listener.add_argument("address", help="poll://uni@group/id, poll://any@group or http://...")
 
 
-async def _show(session: Session, arguments: argparse.Namespace, data: RequestData) -> None:
-    reply = await session.ask(data, PromiseReply)
+async def _show(session: CliSession, arguments: argparse.Namespace, data: RequestData) -> None:
+    _print(await session.ask(data, PromiseReply), arguments)
+
+
+def _print(reply: PromiseReply, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(reply)
     else:
         print_promise(reply.promise)
 
 
-async def _get(session: Session, arguments: argparse.Namespace) -> None:
+async def _get(session: CliSession, arguments: argparse.Namespace) -> None:
     await _show(session, arguments, PromiseGet(arguments.id))
 
 
-async def _create(session: Session, arguments: argparse.Namespace) -> None:
-    await _show(session, arguments, creation(arguments, arguments.id))
+async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
+    await _show(session, arguments, await creation(session, arguments, arguments.id))
 
 
-def creation(arguments: argparse.Namespace, promise_id: str) -> PromiseCreate:
-    now = now_ms()
+async def creation(session: CliSession, arguments: argparse.Namespace, promise_id: str) -> PromiseCreate:
+    """Its deadline and its delay count by the node's clock."""
+    now = await session.now(promise_id)
     entries = creation_tags(arguments)
     if getattr(arguments, "delay", None):
         entries[tags.DELAY] = str(now + arguments.delay)
@@ -100,11 +107,19 @@ def settlement(arguments: argparse.Namespace, promise_id: str, state: Settlement
     return PromiseSettle(promise_id, state, value, arguments.key)
 
 
-async def _settle(session: Session, arguments: argparse.Namespace) -> None:
-    await _show(session, arguments, settlement(arguments, arguments.id, arguments.settlement))
+async def _settle(session: CliSession, arguments: argparse.Namespace) -> None:
+    """What is settled already stays as it is: whoever wanted another outcome is told which one stands."""
+    asked = settlement(arguments, arguments.id, arguments.settlement)
+    reply = await session.ask(asked, PromiseReply)
+    promise = reply.promise
+    if promise.state != asked.state or not is_same_value(asked.value, promise.value, Payloads()):
+        value = decode_payload(promise.value)
+        shown = "" if value is None else f" with {decode_text(promise.value)[:100]}"
+        raise AlreadySettled(f"{promise.id!r} is {promise.state} already{shown}", promise.state, value)
+    _print(reply, arguments)
 
 
-async def _search(session: Session, arguments: argparse.Namespace) -> None:
+async def _search(session: CliSession, arguments: argparse.Namespace) -> None:
     search = PromiseSearch(
         arguments.state, dict(arguments.tags) or None, arguments.prefix, arguments.page, arguments.cursor
     )
@@ -117,9 +132,9 @@ async def _search(session: Session, arguments: argparse.Namespace) -> None:
         print_more(found.cursor)
 
 
-async def _register_callback(session: Session, arguments: argparse.Namespace) -> None:
+async def _register_callback(session: CliSession, arguments: argparse.Namespace) -> None:
     await _show(session, arguments, PromiseRegisterCallback(arguments.awaited, arguments.awaiter))
 
 
-async def _register_listener(session: Session, arguments: argparse.Namespace) -> None:
+async def _register_listener(session: CliSession, arguments: argparse.Namespace) -> None:
     await _show(session, arguments, PromiseRegisterListener(arguments.awaited, arguments.address))

@@ -4,11 +4,11 @@ import argparse
 
 from holdfast.cli.options import add_queue_limits
 from holdfast.cli.output import print_block, print_json, print_table
-from holdfast.cli.session import Session, add_command
+from holdfast.cli.session import CliSession, add_command
+from holdfast.jobs.queues import parse_rate
 from holdfast.protocol.jobs import QueueView, Rate
 from holdfast.protocol.replies import QueueReply, QueuesReply
 from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet
-from holdfast.tasks.queues import parse_rate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_queue_limits(change)
 
 
-async def _list(session: Session, arguments: argparse.Namespace) -> None:
+async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
     found: list[QueueView] = []
     cursor: str | None = None
     while True:
@@ -55,19 +55,19 @@ async def _list(session: Session, arguments: argparse.Namespace) -> None:
     )
 
 
-async def _show(session: Session, arguments: argparse.Namespace) -> None:
+async def _show(session: CliSession, arguments: argparse.Namespace) -> None:
     _print(await session.ask(QueueGet(arguments.name), QueueReply), arguments)
 
 
-async def _pause(session: Session, arguments: argparse.Namespace) -> None:
+async def _pause(session: CliSession, arguments: argparse.Namespace) -> None:
     _print(await session.ask(QueuePause(arguments.name, True), QueueReply), arguments)
 
 
-async def _resume(session: Session, arguments: argparse.Namespace) -> None:
+async def _resume(session: CliSession, arguments: argparse.Namespace) -> None:
     _print(await session.ask(QueuePause(arguments.name, False), QueueReply), arguments)
 
 
-async def _set(session: Session, arguments: argparse.Namespace) -> None:
+async def _set(session: CliSession, arguments: argparse.Namespace) -> None:
     rate, key_rate = (
         parse_rate("--rate", arguments.rate),
         parse_rate("--per-key-rate", arguments.per_key_rate),

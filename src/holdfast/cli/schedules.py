@@ -7,7 +7,7 @@ from holdfast.cli.failures import UsageError
 from holdfast.cli.options import add_paging, add_payload, add_tags, creation_tags, duration
 from holdfast.cli.output import print_done, print_json, print_more, print_schedule, print_schedules
 from holdfast.cli.payloads import payload
-from holdfast.cli.session import Session, add_command
+from holdfast.cli.session import CliSession, add_command
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import ScheduleReply, SchedulesReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_paging(search)
 
 
-async def _get(session: Session, arguments: argparse.Namespace) -> None:
+async def _get(session: CliSession, arguments: argparse.Namespace) -> None:
     _show(await session.ask(ScheduleGet(arguments.id), ScheduleReply), arguments)
 
 
@@ -53,7 +53,7 @@ def _show(reply: ScheduleReply, arguments: argparse.Namespace) -> None:
         print_schedule(reply.schedule)
 
 
-async def _create(session: Session, arguments: argparse.Namespace) -> None:
+async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
     create = ScheduleCreate(
         arguments.id,
         arguments.cron,
@@ -77,12 +77,12 @@ def _param(arguments: argparse.Namespace) -> Value:
     return call_param(arguments, headers)
 
 
-async def _delete(session: Session, arguments: argparse.Namespace) -> None:
+async def _delete(session: CliSession, arguments: argparse.Namespace) -> None:
     await session.do(ScheduleDelete(arguments.id))
     print_done(arguments.json)
 
 
-async def _search(session: Session, arguments: argparse.Namespace) -> None:
+async def _search(session: CliSession, arguments: argparse.Namespace) -> None:
     search = ScheduleSearch(dict(arguments.tags) or None, arguments.prefix, arguments.page, arguments.cursor)
     pages = await session.pages(search, SchedulesReply, every=arguments.all)
     found = SchedulesReply([schedule for page in pages for schedule in page.schedules], pages[-1].cursor)

@@ -8,40 +8,54 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import astuple, replace
 
 from holdfast.cli.options import Subparsers, add_connection
-from holdfast.client import Client, ask, expect
+from holdfast.client.caller import Caller
 from holdfast.client.http import HttpClient
 from holdfast.client.tls import client_context, find_certificate
+from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
-from holdfast.protocol.requests import PromiseSearch, RequestData, ScheduleSearch, TaskSearch
+from holdfast.protocol.requests import PromiseGet, PromiseSearch, RequestData, ScheduleSearch, TaskSearch
 from holdfast.store.interface import Store
 from holdfast.store.urls import UnknownStore, is_missing, open_store
+
+if TYPE_CHECKING:
+    from holdfast.client.embedded import EmbeddedClient
 
 Data = TypeVar("Data")
 Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply)
 Search = PromiseSearch | TaskSearch | ScheduleSearch
-Command = Callable[["Session", argparse.Namespace], Awaitable[None]]
+Command = Callable[["CliSession", argparse.Namespace], Awaitable[None]]
 
 
-class Session:
-    def __init__(self, client: Client) -> None:
+class CliSession:
+    def __init__(self, client: "HttpClient | EmbeddedClient") -> None:
         self._client = client
+        # A person waits for the answer, and is told at once that the node is busy.
+        self._caller = Caller(client, tries_max=1)
 
     async def ask(self, data: RequestData, shape: type[Data]) -> Data:
         """The data of the reply; raises `Refused` when the node refuses."""
-        return expect(await self.reply(data), shape)
-
-    async def reply(self, data: RequestData) -> Reply:
-        [reply] = await self._client.request([ask(data)])
-        return reply
+        return await self._caller.ask(data, shape)
 
     async def ask_all(self, asked: Sequence[RequestData], shape: type[Data]) -> list[Data]:
         """In one commit, in this order."""
-        return [expect(reply, shape) for reply in await self._client.request([*map(ask, asked)])]
+        return await self._caller.ask_all(asked, shape)
+
+    async def replies(self, asked: Sequence[RequestData]) -> list[Reply]:
+        return await self._caller.replies(asked)
+
+    async def reply(self, data: RequestData) -> Reply:
+        [reply] = await self.replies([data])
+        return reply
+
+    async def now(self, promise_id: str) -> Millis:
+        """The node's clock. Far away it is known after the first answer, so something is asked for."""
+        await self.reply(PromiseGet(promise_id))
+        return self._client.now()
 
     async def do(self, data: RequestData) -> None:
         await self.ask(data, Empty)
@@ -75,9 +89,12 @@ def with_session(command: Command) -> Callable[[argparse.Namespace], int]:
 
 
 async def _converse(command: Command, arguments: argparse.Namespace) -> None:
-    opened = _ask_server(arguments) if is_server(arguments.server) else _ask_store(arguments.server)
-    async with opened as client:
-        await command(Session(client), arguments)
+    if is_server(arguments.server):
+        async with _ask_server(arguments) as far:
+            await command(CliSession(far), arguments)
+    else:
+        async with _ask_store(arguments.server) as near:
+            await command(CliSession(near), arguments)
 
 
 def is_server(url: str) -> bool:
@@ -87,7 +104,7 @@ def is_server(url: str) -> bool:
 
 
 @asynccontextmanager
-async def _ask_server(arguments: argparse.Namespace) -> AsyncGenerator[Client]:
+async def _ask_server(arguments: argparse.Namespace) -> AsyncGenerator[HttpClient]:
     """A person waits for the answer: say at once that a node is away instead of trying again."""
     limit_s = arguments.limit_ms / 1000
     urls = server_urls(arguments.server)
@@ -103,7 +120,7 @@ async def _ask_server(arguments: argparse.Namespace) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def _ask_store(url: str) -> AsyncGenerator[Client]:
+async def _ask_store(url: str) -> AsyncGenerator["EmbeddedClient"]:
     from holdfast.client.embedded import EmbeddedClient
     from holdfast.node import Node
 

@@ -15,7 +15,7 @@ from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_block, print_json, print_line, print_table
 from holdfast.cli.session import server_urls, tls_of
 from holdfast.client.connection import Connection, Response
-from holdfast.client.endpoints import parse_endpoint
+from holdfast.client.endpoints import check_token, parse_endpoint
 from holdfast.client.errors import Unreachable
 
 _metric: Final = re.compile(
@@ -74,15 +74,18 @@ async def _look_around(arguments: argparse.Namespace) -> Status:
 
 async def _look(url: str, arguments: argparse.Namespace) -> Status:
     endpoint = parse_endpoint(url)
+    check_token(arguments.token)
     try:
         async with asyncio.timeout(arguments.limit_ms / 1000):
             connection = await Connection.open(endpoint, arguments.token, tls_of(arguments))
-            health = await connection.get("/health")
-            started = time.perf_counter()
-            ready = await connection.get("/ready")
-            took_ms = round((time.perf_counter() - started) * 1000, 1)
-            metrics = await connection.get("/metrics")
-            await connection.close()
+            try:
+                health = await connection.get("/health")
+                started = time.perf_counter()
+                ready = await connection.get("/ready")
+                took_ms = round((time.perf_counter() - started) * 1000, 1)
+                metrics = await connection.get("/metrics")
+            finally:
+                await connection.close()
     except OSError as error:
         reason = str(error) or "it took too long"
         raise Unreachable(f"{endpoint} could not be reached: {reason}") from error
@@ -97,6 +100,7 @@ def _read_metrics(response: Response) -> tuple[dict[str, int] | None, list[Group
         for name, group, state, number in _metric.findall(response.body.decode())
     }
     counts = {name: int(found.get((metric, "", ""), 0)) for name, metric in _single.items()}
+    counts |= {state: int(found.get(("holdfast_backlog", "", state), 0)) for state in ("suspended", "halted")}
     groups = [
         GroupStatus(
             re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], group),

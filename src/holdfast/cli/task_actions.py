@@ -13,7 +13,7 @@ from holdfast.cli.output import (
     print_tasks,
 )
 from holdfast.cli.promises import creation, settlement
-from holdfast.cli.session import Session
+from holdfast.cli.session import CliSession
 from holdfast.client import expect
 from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import (
@@ -33,12 +33,11 @@ from holdfast.protocol.requests import (
     CreateAction,
     PromiseRegisterCallback,
     RegisterAction,
+    ReleaseRetry,
     RequestData,
-    Retry,
     SettleAction,
     TaskAcquire,
     TaskClaim,
-    TaskContinue,
     TaskCreate,
     TaskFence,
     TaskFulfill,
@@ -52,15 +51,15 @@ from holdfast.protocol.requests import (
 )
 
 
-async def get(session: Session, arguments: argparse.Namespace) -> None:
+async def get(session: CliSession, arguments: argparse.Namespace) -> None:
     await _show_task(session, arguments, TaskGet(arguments.id))
 
 
-async def start(session: Session, arguments: argparse.Namespace) -> None:
+async def start(session: CliSession, arguments: argparse.Namespace) -> None:
     await _show_task(session, arguments, TaskStart(arguments.id, arguments.version))
 
 
-async def _show_task(session: Session, arguments: argparse.Namespace, data: RequestData) -> None:
+async def _show_task(session: CliSession, arguments: argparse.Namespace, data: RequestData) -> None:
     reply = await session.ask(data, TaskReply)
     if arguments.json:
         print_json(reply)
@@ -68,8 +67,8 @@ async def _show_task(session: Session, arguments: argparse.Namespace, data: Requ
         print_task(reply.task)
 
 
-async def create(session: Session, arguments: argparse.Namespace) -> None:
-    action = CreateAction(creation(arguments, arguments.id))
+async def create(session: CliSession, arguments: argparse.Namespace) -> None:
+    action = CreateAction(await creation(session, arguments, arguments.id))
     reply = await session.ask(TaskCreate(arguments.pid, arguments.ttl, action), TaskCreateReply)
     if arguments.json:
         print_json(reply)
@@ -77,7 +76,7 @@ async def create(session: Session, arguments: argparse.Namespace) -> None:
         print_task(reply.task)
 
 
-async def acquire(session: Session, arguments: argparse.Namespace) -> None:
+async def acquire(session: CliSession, arguments: argparse.Namespace) -> None:
     acquire = TaskAcquire(arguments.id, arguments.version, arguments.pid, arguments.ttl)
     reply = await session.ask(acquire, AcquireReply)
     if arguments.json:
@@ -86,7 +85,7 @@ async def acquire(session: Session, arguments: argparse.Namespace) -> None:
         _print_acquired(reply)
 
 
-async def claim(session: Session, arguments: argparse.Namespace) -> None:
+async def claim(session: CliSession, arguments: argparse.Namespace) -> None:
     claim = TaskClaim(arguments.groups, arguments.count, arguments.pid, arguments.ttl)
     reply = await session.ask(claim, ClaimReply)
     if arguments.json:
@@ -99,27 +98,29 @@ async def claim(session: Session, arguments: argparse.Namespace) -> None:
 
 def _print_acquired(reply: AcquireReply) -> None:
     print_task(reply.task)
-    print_line("\npromise")
+    print_line()
+    print_line("promise")
     print_promise(reply.promise)
     if reply.preload:
-        print_line(f"\nand {len(reply.preload)} more promises of its branch (--json shows them)")
+        print_line()
+        print_line(f"and {len(reply.preload)} more promises of its branch (--json shows them)")
 
 
-async def fence(session: Session, arguments: argparse.Namespace) -> None:
+async def fence(session: CliSession, arguments: argparse.Namespace) -> None:
     action: CreateAction | SettleAction
     if arguments.create:
-        action = CreateAction(creation(arguments, arguments.create))
+        action = CreateAction(await creation(session, arguments, arguments.create))
     else:
         action = SettleAction(settlement(arguments, arguments.settle, arguments.state))
     reply = await session.ask(TaskFence(arguments.id, arguments.version, action), FenceReply)
     if arguments.json:
         print_json(reply)
     else:
-        inside = Reply(reply.action.head.status, reply.action.data)
+        inside = Reply(reply.action.head.status, reply.action.data, reply.action.head.code)
         print_promise(expect(inside, PromiseReply).promise)
 
 
-async def heartbeat(session: Session, arguments: argparse.Namespace) -> None:
+async def heartbeat(session: CliSession, arguments: argparse.Namespace) -> None:
     refs = [_parse_ref(text) for text in arguments.refs]
     reply = await session.ask(TaskHeartbeat(arguments.pid, refs), HeartbeatReply)
     if arguments.json:
@@ -135,7 +136,7 @@ def _parse_ref(text: str) -> TaskRef:
     return TaskRef(task_id, int(version))
 
 
-async def suspend(session: Session, arguments: argparse.Namespace) -> None:
+async def suspend(session: CliSession, arguments: argparse.Namespace) -> None:
     actions = [
         RegisterAction("promise.register_callback", PromiseRegisterCallback(awaited, arguments.id))
         for awaited in arguments.awaited
@@ -152,7 +153,7 @@ async def suspend(session: Session, arguments: argparse.Namespace) -> None:
     print_done(arguments.json)
 
 
-async def fulfill(session: Session, arguments: argparse.Namespace) -> None:
+async def fulfill(session: CliSession, arguments: argparse.Namespace) -> None:
     action = SettleAction(settlement(arguments, arguments.id, arguments.state))
     reply = await session.ask(TaskFulfill(arguments.id, arguments.version, action), PromiseReply)
     if arguments.json:
@@ -161,25 +162,20 @@ async def fulfill(session: Session, arguments: argparse.Namespace) -> None:
         print_promise(reply.promise)
 
 
-async def release(session: Session, arguments: argparse.Namespace) -> None:
+async def release(session: CliSession, arguments: argparse.Namespace) -> None:
     retry = None
     if arguments.retry_delay is not None or arguments.error is not None:
-        retry = Retry(arguments.retry_delay or 0, arguments.error)
+        retry = ReleaseRetry(arguments.retry_delay or 0, arguments.error)
     await session.do(TaskRelease(arguments.id, arguments.version, retry))
     print_done(arguments.json)
 
 
-async def halt(session: Session, arguments: argparse.Namespace) -> None:
-    await session.do(TaskHalt(arguments.id, arguments.version))
+async def halt(session: CliSession, arguments: argparse.Namespace) -> None:
+    await session.do(TaskHalt(arguments.id, arguments.version, arguments.reason, arguments.code))
     print_done(arguments.json)
 
 
-async def continue_(session: Session, arguments: argparse.Namespace) -> None:
-    await session.do(TaskContinue(arguments.id, arguments.version))
-    print_done(arguments.json)
-
-
-async def search(session: Session, arguments: argparse.Namespace) -> None:
+async def search(session: CliSession, arguments: argparse.Namespace) -> None:
     search = TaskSearch(
         arguments.state,
         arguments.target,

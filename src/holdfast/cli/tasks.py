@@ -4,6 +4,8 @@ import argparse
 
 from holdfast.cli import job_actions as jobs, task_actions as actions
 from holdfast.cli.calls import add_call
+from holdfast.cli.halted import add_continue
+from holdfast.cli.job_info import info
 from holdfast.cli.options import (
     Subparsers,
     add_creation,
@@ -73,11 +75,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     release.add_argument("--retry-delay", metavar="DURATION", type=duration, help="let it rest first")
     release.add_argument("--error", help="why it failed; with --retry-delay")
 
-    for verb, line, command in (
-        ("halt", "take a task out of circulation", actions.halt),
-        ("continue", "put a halted task back", actions.continue_),
-    ):
-        _add_ref(add_command(commands, verb, line, command), required=False)
+    halt = add_command(commands, "halt", "take a task out of circulation", actions.halt)
+    _add_ref(halt, required=False)
+    halt.add_argument("--reason", metavar="TEXT", default="halted by hand", help="why (%(default)s)")
+    halt.add_argument("--code", help="which kind of reason it is, for `continue --all --code`")
+    add_continue(commands)
 
     search = add_command(commands, "search", "list tasks, by id", actions.search)
     search.add_argument("--state", choices=states, help="only in this state")
@@ -89,15 +91,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     """Those of queues: what their lifecycle says, and what can be done about it."""
-    listing = add_command(commands, "list", "background tasks, by id", jobs.list_)
-    listing.add_argument("--status", choices=jobs.STATUSES, help="only in this state")
+    listing = add_command(commands, "list", "background tasks, and what is halted, by id", jobs.list_)
+    listing.add_argument("--status", choices=(*jobs.STATUSES, jobs.HALTED), help="only in this state")
     listing.add_argument("--queue", help="only of this queue")
     listing.add_argument("--name", help="only of this function")
     add_paging(listing)
 
-    add_command(commands, "info", "a background task: every instant and attempt", jobs.info).add_argument(
-        "id"
+    show = add_command(
+        commands, "info", "a background task, its instants and attempts, or an execution", info
     )
+    show.add_argument("id")
 
     fail = add_command(commands, "fail", "say that an attempt at a background task has failed", jobs.fail)
     _add_ref(fail)
@@ -116,7 +119,20 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     send = add_command(commands, "send", "queue a background task", jobs.send)
     send.add_argument("--id", help="instead of a new one")
     add_call(send, required=True)
-    send.add_argument("--queue", default="default", help="where it waits (%(default)s)")
+    send.add_argument(
+        "--app", metavar="MODULE:APP", help="where it is declared: its queue, retries, priority and arguments"
+    )
+    send.add_argument(
+        "--attempts", type=int, metavar="N", help="without --app: how often it is tried at most (1)"
+    )
+    send.add_argument(
+        "--retry-base",
+        metavar="DURATION",
+        type=duration,
+        default=1_000,
+        help="with --attempts: the wait before the second try, doubled before each further one (1s)",
+    )
+    send.add_argument("--queue", help="where it waits (what the app says, or default)")
     send.add_argument("--priority", type=int, help="higher ones first")
     send.add_argument("--delay", metavar="DURATION", type=duration, help="begin no earlier than that")
     send.add_argument("--good-for", metavar="DURATION", type=duration, help="begin no later than that")

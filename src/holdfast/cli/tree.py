@@ -2,40 +2,38 @@
 
 All promises whose origin is the id, each under its parent. What has lost its parent is shown under the root,
 and so is what hangs from itself. Nothing here calls itself: chains of calls may be longer than the stack.
+`tree_lines.py` says what a line tells.
 """
 
 import argparse
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.durations import format_duration
 from holdfast.cli.options import add_connection
-from holdfast.cli.output import now_ms, print_line
-from holdfast.cli.payloads import called_function
-from holdfast.cli.session import Session, with_session
+from holdfast.cli.output import now_ms, print_json_text, print_line
+from holdfast.cli.session import CliSession, with_session
+from holdfast.cli.tree_lines import label
 from holdfast.protocol import tags
 from holdfast.protocol.limits import page_size_max
-from holdfast.protocol.records import Millis, Promise
-from holdfast.protocol.replies import PromiseReply, PromisesReply
-from holdfast.protocol.requests import PromiseGet, PromiseSearch
-
-SIGNS: Final = {
-    "pending": "…",
-    "resolved": "✓",
-    "rejected": "✗",
-    "rejected_canceled": "⊘",
-    "rejected_timedout": "⏱",
-}
+from holdfast.protocol.records import Millis, Promise, TaskView
+from holdfast.protocol.replies import PromiseReply, PromisesReply, TasksReply
+from holdfast.protocol.requests import PromiseGet, PromiseSearch, TaskSearch
+from holdfast.workflow.journal import OBSERVED, cancel_id
+from holdfast.workflow.ran import Ran
 
 
-class Branch(Struct, frozen=True):
+class Branch(Struct, frozen=True, omit_defaults=True):
+    """A promise, what it called, and the task of one that a worker answers."""
+
     promise: Promise
     children: list["Branch"]
+    task: TaskView | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,62 +42,100 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection(parser)
 
 
-async def _tree(session: Session, arguments: argparse.Namespace) -> None:
-    root = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
-    search = PromiseSearch(tags={tags.ORIGIN: arguments.id}, limit=page_size_max)
-    pages = await session.pages(search, PromisesReply, every=True)
-    branch = grow(root, [promise for page in pages for promise in page.promises])
+async def _tree(session: CliSession, arguments: argparse.Namespace) -> None:
+    branch = await read_tree(session, arguments.id)
     if arguments.json:
-        print_line(encode(branch))
+        print_json_text(encode(branch))
         return
     for line in draw(branch, now_ms()):
         print_line(line)
 
 
-def grow(root: Promise, found: list[Promise]) -> Branch:
+async def read_tree(session: CliSession, execution: str) -> Branch:
+    root = (await session.ask(PromiseGet(execution), PromiseReply)).promise
+    origin = {tags.ORIGIN: execution}
+    pages = await session.pages(PromiseSearch(tags=origin, limit=page_size_max), PromisesReply, every=True)
+    found = await session.pages(TaskSearch(tags=origin, limit=page_size_max), TasksReply, every=True)
+    promises = [promise for page in pages for promise in page.promises]
+    return grow(root, promises, [task for page in found for task in page.tasks])
+
+
+def grow(root: Promise, found: Sequence[Promise], tasks: Sequence[TaskView] = ()) -> Branch:
     known = {promise.id: promise for promise in found} | {root.id: root}
+    known = {key: promise for key, promise in known.items() if not is_note_to_itself(promise, known)}
+    tasks_by_id = {task.id: task for task in tasks}
     children: defaultdict[str, list[Promise]] = defaultdict(list)
     for promise in known.values():
-        if promise.id != root.id and not is_observation(promise):
+        if promise.id != root.id:
             parent = promise.tags.get(tags.PARENT, "")
             children[parent if parent in known and parent != promise.id else root.id].append(promise)
-    top = Branch(root, [])
+    top = Branch(root, [], tasks_by_id.get(root.id))
     seen = {root.id}
-    _spread(top, children, seen)
+    _spread(top, children, tasks_by_id, seen)
     for promise in sorted(known.values(), key=birth):
-        if promise.id not in seen and not is_observation(promise):  # of a circle, the oldest
+        if promise.id not in seen:  # of a circle, the oldest
             seen.add(promise.id)
-            top.children.append(Branch(promise, []))
-            _spread(top.children[-1], children, seen)
+            top.children.append(Branch(promise, [], tasks_by_id.get(promise.id)))
+            _spread(top.children[-1], children, tasks_by_id, seen)
     return top
 
 
-def _spread(start: Branch, children: Mapping[str, list[Promise]], seen: set[str]) -> None:
+def _spread(
+    start: Branch, children: Mapping[str, list[Promise]], tasks: Mapping[str, TaskView], seen: set[str]
+) -> None:
     """Let everything grow from a branch that has not been seen."""
     growing = [start]
     while growing:
         branch = growing.pop()
-        for child in sorted(children.get(branch.promise.id, ()), key=birth):
+        for child in sorted(children.get(branch.promise.id, ()), key=lambda child: _order(branch, child)):
             if child.id not in seen:
                 seen.add(child.id)
-                branch.children.append(Branch(child, []))
+                branch.children.append(Branch(child, [], tasks.get(child.id)))
         growing += branch.children
 
 
-def birth(promise: Promise) -> tuple[Millis, int, str]:
-    """Oldest first; among equals `wf:2` comes before `wf:10`."""
-    return promise.created_at, len(promise.id), promise.id
+def _order(parent: Branch, child: Promise) -> tuple[bool, Millis, list[str | int]]:
+    """What the code asked for, as it was counted: `wf:2` before `wf:10`. Then the rest, oldest first."""
+    is_counted = child.id.startswith((f"{parent.promise.id}:", f"{parent.promise.id}."))
+    return (not is_counted, 0 if is_counted else child.created_at, _natural(child.id))
+
+
+def birth(promise: Promise) -> tuple[Millis, list[str | int]]:
+    return promise.created_at, _natural(promise.id)
+
+
+def _natural(text: str) -> list[str | int]:
+    """Texts and numbers by turns, so that two of them can be compared part by part."""
+    return [int(part) if number % 2 else part for number, part in enumerate(_digits.split(text))]
 
 
 def draw(top: Branch, now: Millis, margin: str = "") -> Iterator[str]:
-    waiting = [(top, margin, margin)]
+    """A line for each. The worker of a step is told where it is another than that of the step before."""
+    waiting = [(top, margin, margin, True)]
     while waiting:
-        branch, stem, joint = waiting.pop()
-        yield f"{joint}{label(branch.promise, now)}"
-        last = branch.children[-1:]
-        for child in reversed(branch.children):
-            ends = child is last[0]
-            waiting.append((child, stem + ("   " if ends else "│  "), stem + ("└─ " if ends else "├─ ")))
+        branch, stem, joint, tells_worker = waiting.pop()
+        yield f"{joint}{label(branch.promise, branch.task, now, tells_worker=tells_worker)}"
+        changes = _changes_of_worker(branch.children)
+        for number, child in enumerate(reversed(branch.children), start=1):
+            ends = number == 1
+            waiting.append(
+                (
+                    child,
+                    stem + ("   " if ends else "│  "),
+                    stem + ("└─ " if ends else "├─ "),
+                    changes[-number],
+                )
+            )
+
+
+def _changes_of_worker(children: Sequence[Branch]) -> list[bool]:
+    last: str | None = None
+    changes: list[bool] = []
+    for child in children:
+        ran = Ran.of(child.promise)
+        changes.append(ran is not None and ran.worker != last)
+        last = last if ran is None else ran.worker
+    return changes
 
 
 def encode(top: Branch) -> str:
@@ -112,7 +148,7 @@ def encode(top: Branch) -> str:
             parts.append(branch)
             continue
         parts.append(b'{"promise":%s,"children":[' % msgspec.json.encode(branch.promise))
-        waiting.append(b"]}")
+        waiting.append(b"]}" if branch.task is None else b'],"task":%s}' % msgspec.json.encode(branch.task))
         for index, child in enumerate(reversed(branch.children)):
             waiting += (b",", child) if index else (child,)
     text = b"".join(parts)
@@ -121,27 +157,14 @@ def encode(top: Branch) -> str:
     return text.decode()
 
 
-def label(promise: Promise, now: Millis) -> str:
-    took = format_duration((promise.settled_at or now) - promise.created_at)
-    state = "" if promise.state == "resolved" else f" {promise.state.removeprefix('rejected_')}"
-    return f"{SIGNS[promise.state]} {promise.id} {role(promise)}{state} {took}"
+def is_note_to_itself(promise: Promise, known: Mapping[str, Promise]) -> bool:
+    """That it saw some completion first, that it made a call which is here as well, or what a request to
+    cancel it would resolve: not a call."""
+    if promise.id == cancel_id(promise.tags.get(tags.PARENT, "")):
+        return promise.state != "resolved"
+    return OBSERVED in (promise.value.headers or {}) or (
+        promise.id.endswith("~") and promise.id[:-1] in known
+    )
 
 
-def is_observation(promise: Promise) -> bool:
-    """A note of an execution to itself about which completion it saw first: not a call."""
-    return "holdfast:observed" in (promise.value.headers or {})
-
-
-def role(promise: Promise) -> str:
-    """What kind of call made it, and of which function."""
-    if label := (promise.param.headers or {}).get("holdfast:op"):
-        return f"({label})"
-    func = called_function(promise.param)
-    if tags.is_timer(promise.tags):
-        return "(sleep)"
-    if tags.TARGET in promise.tags:
-        root = promise.tags.get(tags.PARENT, promise.id) == promise.id
-        return f"({'' if root else 'rpc '}{func or promise.tags[tags.TARGET]})"
-    if promise.tags.get("resonate:scope") == "local":
-        return f"(run {func})" if func else "(run)"
-    return "(promise)"
+_digits: Final = re.compile("([0-9]+)")

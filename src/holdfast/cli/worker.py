@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from holdfast.app import App
 from holdfast.cli.failures import UsageError
+from holdfast.cli.log_lines import write_lines
+from holdfast.host.slots import TaskSettings
 from holdfast.protocol.durations import duration_ms
 from holdfast.protocol.text import hide_password
 from holdfast.server.serve import run_on_fast_loop
-from holdfast.tasks.lanes import TaskSettings
 
 log = logging.getLogger("holdfast.worker")
 
@@ -56,11 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=logging.WARNING if arguments.quiet else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    write_lines(logging.WARNING if arguments.quiet else logging.INFO)
     app = find_app(arguments.app)
     app.settings = replace(
         app.settings,

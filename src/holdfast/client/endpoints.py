@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holdfast.client.errors import InvalidUrl
+from holdfast.client.errors import InvalidToken, InvalidUrl
 from holdfast.protocol.text import hide_password
 
 rest_s_min: Final = 0.05
@@ -85,3 +85,9 @@ def growing_rest(attempt: int, chance: Random) -> float:
     """Seconds to rest after the n-th failure: doubling, bounded, somewhere in the upper half."""
     longest = min(rest_s_max, rest_s_min * 2 ** min(attempt - 1, 20))
     return chance.uniform(longest / 2, longest)
+
+
+def check_token(token: str | None) -> None:
+    """A token is part of a header: it may hold nothing that ends one."""
+    if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+        raise InvalidToken("The token cannot be sent")

@@ -20,7 +20,7 @@ class Unreachable(ClientError):
     hint = "Nothing was changed. Check the address, and that `holdfast serve` is running there."
 
 
-class TimedOut(ClientError):
+class RequestTimedOut(ClientError):
     """The request left and no answer came in time. It may have been carried out."""
 
     code = "HF4002"
@@ -70,13 +70,14 @@ class BadCertificate(ClientError):
 
 
 class Refused(ClientError):
-    """The node's answer was a refusal. `status` and the code in the sentence say which."""
+    """The node's answer was a refusal. `status` and `reply_code` say which."""
 
     code = "HF4008"
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, reply_code: str | None = None) -> None:
         super().__init__(sentence)
         self.status = status
+        self.reply_code = reply_code
 
     def __str__(self) -> str:
         return self.what  # the node's sentence already ends with what to do and a code

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.client.connection import Connection, Opener
-from holdfast.client.endpoints import parse_endpoint
-from holdfast.client.errors import ClientClosed, InvalidToken, InvalidUrl
+from holdfast.client.endpoints import check_token, parse_endpoint
+from holdfast.client.errors import ClientClosed, InvalidUrl
 from holdfast.client.interface import MessageStream
-from holdfast.client.lane import Lane, Manner
+from holdfast.client.lane import ClientConfig, Lane
 from holdfast.client.overlap import Overlap
 from holdfast.client.stream import HttpMessageStream
 from holdfast.node.clock import SteadyClock, far_clock
@@ -52,11 +52,10 @@ class HttpClient:
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise InvalidUrl(f"{urls!r} is not a list of URLs")
-        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
-            raise InvalidToken("The token cannot be sent")
+        check_token(token)
         self._endpoints = [parse_endpoint(url) for url in urls]
         self._clock = clock or far_clock()
-        self._manner = Manner(
+        self._config = ClientConfig(
             token,
             tls,
             limit_s,
@@ -67,8 +66,8 @@ class HttpClient:
             self._clock,
             overlap,
         )
-        self._lane = Lane(self._endpoints, self._manner)
-        self._side_lane = Lane(self._endpoints, self._manner)
+        self._lane = Lane(self._endpoints, self._config)
+        self._side_lane = Lane(self._endpoints, self._config)
         self._streams: dict[HttpMessageStream, None] = {}
         self._closed = False
 
@@ -90,11 +89,16 @@ class HttpClient:
         """The node's clock, as its answers tell it. This machine's own may be wrong, and may be set."""
         return self._clock.peek()
 
+    @property
+    def knows_clock(self) -> bool:
+        """Has the node answered yet? Until then `now` is this machine's clock, which may be wrong."""
+        return self._clock.is_following
+
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
         if self._closed:
             raise ClientClosed("This client was closed")
-        stream = HttpMessageStream(self._endpoints, self._manner, group, member)
+        stream = HttpMessageStream(self._endpoints, self._config, group, member)
         self._streams[stream] = None
         try:
             yield stream

@@ -33,15 +33,16 @@ from holdfast.client.errors import (
     ClientError,
     OutcomeUnknown,
     Refused,
-    TimedOut,
+    RequestTimedOut,
     TooManyWaiting,
     Unreachable,
 )
 from holdfast.client.overlap import Overlap
-from holdfast.client.packing import Packing, Submission
+from holdfast.client.packing import Packing, PendingRequests
 from holdfast.client.retries import is_left_out, is_repeatable, is_turned_away, is_undecided
 from holdfast.client.wire import decode_plain_refusal, decode_replies
 from holdfast.node.clock import SteadyClock, far_clock
+from holdfast.node.end_tasks import end_tasks
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
@@ -60,7 +61,7 @@ unknown_statuses: Final = (
 )  # without an envelope: some proxies say so after they passed it on
 
 
-class Manner(Struct, frozen=True):
+class ClientConfig(Struct, frozen=True):
     """How a client talks to its nodes."""
 
     token: str | None = None
@@ -75,7 +76,7 @@ class Manner(Struct, frozen=True):
 
 
 class _Array(NamedTuple):
-    batch: list[Submission]
+    batch: list[PendingRequests]
     asked_at: Millis  # by the clock that follows the node's
 
 
@@ -85,17 +86,19 @@ class _Refusal(NamedTuple):
 
 
 class Lane:
-    def __init__(self, endpoints: Sequence[Endpoint], manner: Manner) -> None:
-        self._route = Route(endpoints, manner.chance)
-        self._manner = manner
+    def __init__(self, endpoints: Sequence[Endpoint], config: ClientConfig) -> None:
+        self._route = Route(endpoints, config.chance)
+        self._config = config
         self._packing = Packing()
-        self._timed: deque[Submission] = deque()  # all that wait, those that have waited longest first
+        self._timed: deque[PendingRequests] = deque()  # all that wait, those that have waited longest first
         self._alarm: asyncio.TimerHandle | None = None
         self._wanted = asyncio.Event()
         self._connection: Link | None = None
         self._under_way: deque[_Array] = deque()
-        self._overlap = manner.overlap()
-        self._turned_back: list[Submission] = []  # to be sent again, or further, when nothing is under way
+        self._overlap = config.overlap()
+        self._turned_back: list[
+            PendingRequests
+        ] = []  # to be sent again, or further, when nothing is under way
         self._turned_back_by: _Refusal | None = None  # if it must rest before that
         self._looking = False
         self._worker: asyncio.Task[None] | None = None
@@ -112,7 +115,7 @@ class Lane:
         if waiting + len(requests) > waiting_requests_max:
             raise TooManyWaiting(f"{waiting} requests are waiting, the most is {waiting_requests_max}")
         loop = asyncio.get_running_loop()
-        submission = Submission(requests, loop.create_future(), loop.time() + self._manner.limit_s)
+        submission = PendingRequests(requests, loop.create_future(), loop.time() + self._config.limit_s)
         self._time(submission, loop)
         self._packing.put(submission)
         self._wanted.set()
@@ -123,7 +126,7 @@ class Lane:
             loop.call_soon(self._send_second)
         return await submission.future
 
-    def _time(self, submission: Submission, loop: asyncio.AbstractEventLoop) -> None:
+    def _time(self, submission: PendingRequests, loop: asyncio.AbstractEventLoop) -> None:
         """One alarm for all: nearly every request is answered long before it rings."""
         while self._timed and self._timed[0].future.done():
             self._timed.popleft()
@@ -139,20 +142,18 @@ class Lane:
         first = self._timed[0].deadline_s if self._timed else None
         self._alarm = None if first is None else loop.call_at(first, self._time_up, loop)
 
-    def _late(self, submission: Submission) -> ClientError:
-        limit = f"within {self._manner.limit_s:g} s"
+    def _late(self, submission: PendingRequests) -> ClientError:
+        limit = f"within {self._config.limit_s:g} s"
         reason = f" ({_reason(submission.trouble)})" if submission.trouble else ""
         if submission.sent:
-            return TimedOut(f"{self._route.current} did not answer {limit}{reason}")
+            return RequestTimedOut(f"{self._route.current} did not answer {limit}{reason}")
         return Unreachable(f"{self._route.current} could not be reached {limit}{reason}")
 
     async def close(self) -> None:
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
-        if self._worker is not None and not self._worker.done():
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+        await end_tasks([self._worker])
         await self._disconnect()
         for submission in self._packing.queue:
             submission.fail(ClientClosed("This client was closed"))
@@ -182,7 +183,7 @@ class Lane:
         self._turned_back.clear()
         self._turned_back_by = None
 
-    def _all_under_way(self) -> list[Submission]:
+    def _all_under_way(self) -> list[PendingRequests]:
         return [submission for array in self._under_way for submission in array.batch]
 
     async def _carry(self) -> None:
@@ -193,7 +194,7 @@ class Lane:
                 return
         assert self._connection is not None
         try:
-            async with asyncio.timeout(self._manner.attempt_s):
+            async with asyncio.timeout(self._config.attempt_s):
                 response = await self._connection.receive()
         except OSError as error:
             self._abort()
@@ -202,7 +203,7 @@ class Lane:
         self._overlap.answered(asyncio.get_running_loop().time())
         array = self._under_way.popleft()
         if response.node_now is not None:
-            self._manner.clock.follow(response.node_now, array.asked_at)
+            self._config.clock.follow(response.node_now, array.asked_at)
         await self._answered(array, response)
 
     async def _send_first(self) -> None:
@@ -244,18 +245,18 @@ class Lane:
             if batch:
                 self._send(connection, batch)
 
-    def _send(self, connection: Link, batch: list[Submission]) -> None:
+    def _send(self, connection: Link, batch: list[PendingRequests]) -> None:
         for submission in batch:
             submission.sent = True
-        self._under_way.append(_Array(batch, self._manner.clock.read()))
+        self._under_way.append(_Array(batch, self._config.clock.read()))
         connection.send(b"[" + b",".join(body for each in batch for body in each.packed_bodies) + b"]")
 
     async def _connect(self) -> Link:
         if self._connection is None or not self._connection.is_usable:
             await self._disconnect()
-            async with asyncio.timeout(self._manner.attempt_s):
-                self._connection = await self._manner.connect(
-                    self._route.current, self._manner.token, self._manner.tls
+            async with asyncio.timeout(self._config.attempt_s):
+                self._connection = await self._config.connect(
+                    self._route.current, self._config.token, self._config.tls
                 )
         return self._connection
 
@@ -269,12 +270,12 @@ class Lane:
             connection, self._connection = self._connection, None
             await connection.close()
 
-    async def _not_sent(self, batch: list[Submission], error: OSError) -> None:
+    async def _not_sent(self, batch: list[PendingRequests], error: OSError) -> None:
         place = self._route.current
         rest_s = self._route.failed()
         for submission in batch:
             submission.trouble = error
-            if not self._manner.persistent and self._route.rounds:
+            if not self._config.persistent and self._route.rounds:
                 submission.fail(Unreachable(f"{place} could not be reached: {_reason(error)}"))
         self._packing.put_back([submission for submission in batch if not submission.future.done()])
         await asyncio.sleep(rest_s)
@@ -287,7 +288,7 @@ class Lane:
         self._under_way.clear()
         for submission in batch:
             submission.trouble = error
-            if not self._manner.persistent or not is_repeatable(submission.packed_requests):
+            if not self._config.persistent or not is_repeatable(submission.packed_requests):
                 kinds = ", ".join(sorted({request.kind for request in submission.packed_requests}))
                 submission.fail(OutcomeUnknown(f"{place} did not answer {kinds}: {_reason(error)}"))
         self._packing.put_back([*self._turned_back, *(each for each in batch if not each.future.done())])
@@ -323,7 +324,7 @@ class Lane:
         if self._under_way or self._turned_back:
             await self._unanswered(Broken("An answer before it could not be read"))
 
-    def _hand_out(self, batch: list[Submission], replies: list[Reply], response: Response) -> None:
+    def _hand_out(self, batch: list[PendingRequests], replies: list[Reply], response: Response) -> None:
         start = 0
         for submission in batch:
             end = start + submission.packed
@@ -333,8 +334,8 @@ class Lane:
                 share = share[: _answered_count(submission, share)]
             if submission.future.done():
                 continue  # the caller has gone; what it asked for is done
-            if self._manner.persistent and _may_come_again(submission, share, submission is batch[0]):
-                submission.trouble = Refused(share[-1].status, str(share[-1].data))
+            if self._config.persistent and _may_come_again(submission, share, submission is batch[0]):
+                submission.trouble = Refused(share[-1].status, str(share[-1].data), share[-1].code)
                 self._turned_back.append(submission)
                 self._turned_back_by = _Refusal(share[-1].status, response)
             elif not submission.answer(share):
@@ -358,10 +359,10 @@ class Lane:
             self._route.failed()
         # A node that stops, or whose store fails, cannot tell when it, or another, will be there again.
         asked_s = min(response.retry_after_s or 0.0, retry_after_s_max) if status == 429 else 0.0
-        await asyncio.sleep(asked_s + growing_rest(self._turned_away, self._manner.chance))
+        await asyncio.sleep(asked_s + growing_rest(self._turned_away, self._config.chance))
 
 
-def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
+def _read(batch: Sequence[PendingRequests], response: Response) -> list[Reply]:
     requests = [request for submission in batch for request in submission.packed_requests]
     try:
         return decode_replies(requests, response.body)
@@ -371,13 +372,13 @@ def _read(batch: Sequence[Submission], response: Response) -> list[Reply]:
         return [decode_plain_refusal(response.status, response.body)] * len(requests)
 
 
-def _answered_count(submission: Submission, replies: Sequence[Reply]) -> int:
+def _answered_count(submission: PendingRequests, replies: Sequence[Reply]) -> int:
     """All, or those before the first that was left out: what comes after it is asked for again."""
     first = next((n for n, reply in enumerate(replies) if is_left_out(reply)), 0)
     return first if first and is_repeatable(submission.packed_requests[first:]) else len(replies)
 
 
-def _may_come_again(submission: Submission, replies: Sequence[Reply], is_first: bool) -> bool:
+def _may_come_again(submission: PendingRequests, replies: Sequence[Reply], is_first: bool) -> bool:
     if all(map(is_turned_away, replies)):
         return True
     if not is_first and any(map(is_left_out, replies)):  # what is first would be left out again

@@ -3,7 +3,8 @@
 1. Requests that were issued together, a submission, go out together: one array, one commit. Only one that is
    larger than `submission_bytes_max` goes in several, each sent when the one before it was answered, and
    nothing else in between. If one fails, or is refused for now, those behind it are not sent.
-2. Submissions share an array as long as it stays below `array_bytes_max`.
+2. Submissions share an array as long as it stays below `array_bytes_max` and has no more schedules than a
+   server carries out: what replaces a schedule must not be done by half.
 3. A server may take less at once. One that says so gets arrays of half the size from then on. What is too
    large by itself was the only request of its array, and the refusal is its own.
 4. Every request is encoded once, however often it is sent.
@@ -17,7 +18,7 @@ from typing import Final
 from holdfast.client.errors import ClientError
 from holdfast.client.retries import is_turned_away, is_undecided
 from holdfast.client.wire import encode_request
-from holdfast.protocol.limits import batch_envelopes_max
+from holdfast.protocol.limits import batch_envelopes_max, batch_schedules_max
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
 
@@ -26,7 +27,7 @@ submission_bytes_max: Final = 2_097_152  # half of what a server takes by defaul
 _writes_of_claims: Final = (TaskFence, TaskFulfill, TaskSuspend)
 
 
-class Submission:
+class PendingRequests:
     """Requests that were issued together."""
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Submission:
         "packed",
         "replies",
         "requests",
+        "schedules",
         "sent",
         "size",
         "trouble",
@@ -51,6 +53,7 @@ class Submission:
         self.packed = 0  # so many go out, or are under way
         self._bodies = [*map(encode_request, requests)]
         self.size = sum(map(len, self._bodies)) + len(self._bodies)
+        self.schedules = sum([request.kind == "schedule.create" for request in requests])
         self.claim = _claim_of(requests)
         self.future = future
         self.sent = False
@@ -105,31 +108,32 @@ class Packing:
     """What waits, in order."""
 
     def __init__(self) -> None:
-        self.queue: deque[Submission] = deque()
+        self.queue: deque[PendingRequests] = deque()
         self.waiting = 0  # requests
         self._bytes_max = submission_bytes_max
 
-    def put(self, submission: Submission) -> None:
+    def put(self, submission: PendingRequests) -> None:
         self.queue.append(submission)
         self.waiting += len(submission.requests)
 
-    def put_back(self, batch: Sequence[Submission]) -> None:
+    def put_back(self, batch: Sequence[PendingRequests]) -> None:
         self.queue.extendleft(reversed(batch))
         self.waiting += sum(len(submission.requests) for submission in batch)
 
     def take(
         self, envelopes_max: int = batch_envelopes_max, *, beside: Container[str | None] | None = None
-    ) -> list[Submission]:
+    ) -> list[PendingRequests]:
         """What is at the front of the queue; `beside` some claims: writes of others."""
-        batch: list[Submission] = []
+        batch: list[PendingRequests] = []
         bytes_max = min(array_bytes_max, self._bytes_max)
-        count = size = 0
+        count = size = schedules = 0
         while self.queue:
             submission = self.queue[0]
             if not submission.future.done():
                 count += len(submission.requests)
                 size += submission.size
-                if batch and (count > envelopes_max or size > bytes_max):
+                schedules += submission.schedules
+                if batch and (count > envelopes_max or size > bytes_max or schedules > batch_schedules_max):
                     break
                 if beside is not None and (submission.claim is None or submission.claim in beside):
                     break
@@ -139,7 +143,7 @@ class Packing:
             self.waiting -= len(submission.requests)
         return batch
 
-    def is_smaller_after(self, batch: Sequence[Submission]) -> bool:
+    def is_smaller_after(self, batch: Sequence[PendingRequests]) -> bool:
         """This array was too large. From now on they are smaller, unless it was a single request."""
         if sum(submission.packed for submission in batch) == 1:
             return False

@@ -34,9 +34,4 @@ def is_left_out(reply: Reply) -> bool:
 
 
 def _is(reply: Reply, refusal: type[Refusal]) -> bool:
-    sentence = reply.data
-    return (
-        reply.status == refusal.status
-        and isinstance(sentence, str)
-        and sentence.endswith(f"[{refusal.code}]")
-    )
+    return reply.code == refusal.code

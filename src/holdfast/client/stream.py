@@ -18,9 +18,10 @@ import msgspec
 from holdfast.client.connection import Broken, Link
 from holdfast.client.endpoints import Endpoint, Route
 from holdfast.client.errors import Refused
-from holdfast.client.lane import Manner
+from holdfast.client.lane import ClientConfig
 from holdfast.client.wire import decode_message
 from holdfast.protocol.messages import Message
+from holdfast.protocol.text import printable
 
 log = logging.getLogger("holdfast.client")
 
@@ -32,9 +33,9 @@ event_bytes_max: Final = 16 * 1024 * 1024
 class HttpMessageStream:
     """Iterate over it. It ends when it is closed; it raises `Refused` when the node will not have it."""
 
-    def __init__(self, endpoints: Sequence[Endpoint], manner: Manner, group: str, member: str) -> None:
-        self._route = Route(endpoints, manner.chance)
-        self._manner = manner
+    def __init__(self, endpoints: Sequence[Endpoint], config: ClientConfig, group: str, member: str) -> None:
+        self._route = Route(endpoints, config.chance)
+        self._config = config
         self._path = f"/poll/{quote(group, safe='')}/{quote(member, safe='')}"
         self._address = f"poll://uni@{group}/{member}"
         self._arrived: deque[Message] = deque()
@@ -88,16 +89,20 @@ class HttpMessageStream:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             # What it invites to is offered again, so nothing is lost by hearing it elsewhere or later.
             self._drop()
-            log.error("a message cannot be read: %s", error, extra={"endpoint": str(self._route.current)})
+            log.error(
+                "a message cannot be read: %s",
+                printable(str(error)),
+                extra={"endpoint": str(self._route.current)},
+            )
             await asyncio.sleep(self._route.failed())
             return
         self._route.succeeded()
         self._arrived.extend(message for message in messages if message is not None)
 
     async def _connect(self) -> AsyncIterator[list[bytes]]:
-        async with asyncio.timeout(self._manner.attempt_s):
-            self._connection = await self._manner.connect(
-                self._route.current, self._manner.token, self._manner.tls
+        async with asyncio.timeout(self._config.attempt_s):
+            self._connection = await self._config.connect(
+                self._route.current, self._config.token, self._config.tls
             )
             status, body = await self._connection.listen(self._path, silence_s_max)
         self._connected_at = asyncio.get_running_loop().time()

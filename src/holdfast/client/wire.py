@@ -1,14 +1,17 @@
 """Requests out as JSON, replies and messages in: the mirror image of `protocol.wire`.
 
 A reply's data is decoded by the kind of the request it answers, so that callers get the same structs from
-a node far away as from one in their own process.
+a node far away as from one in their own process. A refusal's code is a field of the head. Older servers
+write it only into the sentence: it is read from there in `_code_in`, and nowhere else.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from holdfast.client.errors import BadReply
 from holdfast.protocol import replies
@@ -18,7 +21,7 @@ from holdfast.protocol.replies import Envelope, FenceReply, Reply, ReplyHead
 from holdfast.protocol.requests import Request, RequestData
 
 
-class _Head(Struct, frozen=True, omit_defaults=True):
+class _ReplyHead(Struct, frozen=True, omit_defaults=True):
     corr_id: str = field(name="corrId")
     version: str
     auth: str | None = None
@@ -27,7 +30,7 @@ class _Head(Struct, frozen=True, omit_defaults=True):
 
 class _Request(Struct, frozen=True):
     kind: str
-    head: _Head
+    head: _ReplyHead
     data: RequestData
 
 
@@ -37,10 +40,11 @@ class _Reply(Struct, frozen=True):
     data: Raw
 
 
-class _Plain(Struct, frozen=True):
+class _PlainRefusal(Struct, frozen=True):
     """What a server says that has not read the request."""
 
     error: str
+    code: str | None = None
 
 
 class _Fence(Struct, frozen=True):
@@ -99,17 +103,18 @@ _shapes: Final[dict[str, Any]] = {
     "debug.tick": list[Any],
 }
 
+_code_at_end: Final = re.compile(r"\[(HF\d{4})\]$")
 _encoder: Final = msgspec.json.Encoder()
 _decoders: Final = {kind: msgspec.json.Decoder(shape) for kind, shape in _shapes.items()}
 _preload_decoder: Final = msgspec.json.Decoder(replies.PreloadReply)
 _replies_decoder: Final = msgspec.json.Decoder(list[_Reply])
 _reply_decoder: Final = msgspec.json.Decoder(_Reply)
-_plain_decoder: Final = msgspec.json.Decoder(_Plain)
+_plain_decoder: Final = msgspec.json.Decoder(_PlainRefusal)
 _message_decoder: Final = msgspec.json.Decoder(_Message)
 
 
 def encode_request(request: Request) -> bytes:
-    head = _Head(request.corr_id, request.version, request.auth, request.debug_time)
+    head = _ReplyHead(request.corr_id, request.version, request.auth, request.debug_time)
     return _encoder.encode(_Request(request.kind, head, request.data))
 
 
@@ -145,20 +150,29 @@ def _decode(request: Request, reply: _Reply) -> Reply:
 
 def _action(action: _Reply) -> Envelope:
     """What a fence did: the reply inside the reply."""
-    inner = _refusal(action) if action.head.status >= 400 else None
-    data = inner.data if inner else _decoders[action.kind].decode(action.data)
-    return Envelope(action.kind, action.head, data)
+    if action.head.status >= 400:
+        inner = _refusal(action)
+        return Envelope(action.kind, replace(action.head, code=inner.code), inner.data)
+    return Envelope(action.kind, action.head, _decoders[action.kind].decode(action.data))
 
 
 def _refusal(reply: _Reply) -> Reply:
-    sentence = msgspec.json.decode(reply.data)
-    return Reply(reply.head.status, sentence if isinstance(sentence, str) else bytes(reply.data).decode())
+    said = msgspec.json.decode(reply.data)
+    sentence = said if isinstance(said, str) else bytes(reply.data).decode()
+    return Reply(reply.head.status, sentence, reply.head.code or _code_in(sentence))
+
+
+def _code_in(sentence: str) -> str | None:
+    """The code of an older server's refusal."""
+    found = _code_at_end.search(sentence)
+    return None if found is None else found[1]
 
 
 def decode_plain_refusal(status: int, body: bytes) -> Reply:
     """Of a server, or of what stands before it, without an envelope."""
     try:
-        return Reply(status, _plain_decoder.decode(body).error)
+        plain = _plain_decoder.decode(body)
+        return Reply(status, plain.error, plain.code or _code_in(plain.error))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Reply(status, f"HTTP {status} from what stands before the node")
 

@@ -16,9 +16,10 @@ from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
 from holdfast.protocol.address import claim_group
-from holdfast.protocol.jobs import Queue, Rate, queue_of
+from holdfast.protocol.jobs import QueueRecord, Rate, queue_of
 from holdfast.protocol.records import Millis, Task
 from holdfast.protocol.requests import TaskClaim
+from holdfast.protocol.sizes import whole_promise_bytes
 
 Meter = tuple[tuple[Millis, int], ...]
 
@@ -39,7 +40,7 @@ def metered(meter: Meter, rate: Rate, now: Millis) -> Meter:
 class Gate:
     """What one queue still lets through."""
 
-    def __init__(self, queue: Queue, now: Millis, *, starts: bool = True) -> None:
+    def __init__(self, queue: QueueRecord, now: Millis, *, starts: bool = True) -> None:
         self._now = now
         self._starts = starts
         self.queue = queue
@@ -66,7 +67,7 @@ class Gate:
                     self._check_key(key)
 
     @property
-    def changed_queue(self) -> Queue:
+    def changed_queue(self) -> QueueRecord:
         return replace(self.queue, meters=self.meters)
 
     @property
@@ -140,7 +141,12 @@ class Gate:
 
 
 class ClaimPlan:
-    """The search for what one claim is given. Ask `counts`, then `next_scan` until there is none."""
+    """The search for what one claim is given. Ask `counts`, then `next_scan` until there is none; `consider`
+    what it found, a few at a time, and `end_round`.
+
+    An answer holds so many bytes of promises. What does not fit is left for the next claim, which may be made
+    at once: `next_at` says so.
+    """
 
     def __init__(self, data: TaskClaim, scope: str | None, ws: WorkingSet, now: Millis) -> None:
         self._count = data.count
@@ -149,6 +155,9 @@ class ClaimPlan:
         self._scope = scope
         self._now = now
         self._limit = data.count
+        self._bytes = 0
+        self._passed_over = False
+        self.is_full = not ws.has_room_for_answers
         self._rounds = 0
         self._done = False
         self._granted: set[str] = set()
@@ -174,12 +183,13 @@ class ClaimPlan:
             gate.count(by_group[group])
 
     def next_scan(self) -> ClaimScan | None:
-        if self._done or self._rounds == limits.claim_rounds_max:
+        if self._done or self.is_full or self._rounds == limits.claim_rounds_max:
             return None
         groups = tuple(g for g in self._groups if (gate := self.gates.get(g)) is None or not gate.is_shut)
         if not groups:
             return None
         self._rounds += 1
+        self._passed_over = False
         self._limit = self._count + len(self._expired) + len(self._unread)
         without = {
             group: tuple(sorted(gate.saturated))
@@ -192,7 +202,7 @@ class ClaimPlan:
 
     def consider(self, found: list[str], ws: WorkingSet, unread: set[str]) -> None:
         """Of these, in this order, choose what there is room for. All but the unread are loaded."""
-        passed_over = not unread <= self._unread
+        self._passed_over = self._passed_over or not unread <= self._unread
         self._unread |= unread
         for task_id in found:
             if len(self._granted) == self._count:
@@ -204,31 +214,49 @@ class ClaimPlan:
                 continue  # between the scan and the load another node may have been faster
             if is_expired(task, self._now):
                 self._expired.add(task_id)
-                passed_over = True
+                self._passed_over = True
             elif is_open(task, self._now):
+                size = _answer_bytes(task, ws)
+                if self._granted and self._bytes + size > limits.claim_bytes_max:
+                    self.is_full = True
+                    break
                 gate = self.gates.get(claim_group(task.target) or "")
                 if gate is not None and task.job is not None and not gate.lets_through(task):
-                    passed_over = True
+                    self._passed_over = True
                     continue
                 self._granted.add(task_id)
+                self._bytes += size
+                ws.note_answer(size)
             else:
                 continue
             self.chosen.append(task_id)
-        self._done = len(self._granted) == self._count or len(found) < self._limit or not passed_over
+
+    def end_round(self, found_count: int) -> None:
+        """All that the last scan found was considered."""
+        is_enough = len(self._granted) == self._count
+        self._done = is_enough or found_count < self._limit or not self._passed_over
 
     @property
     def expired(self) -> set[str]:
         return self._expired
 
     @property
-    def changed_queues(self) -> list[Queue]:
+    def changed_queues(self) -> list[QueueRecord]:
         return [gate.changed_queue for gate in self.gates.values() if gate.is_metered]
 
     @property
     def next_at(self) -> Millis | None:
+        if self.is_full:
+            return self._now
         instants = (gate.next_at for gate in self.gates.values())
         return min((instant for instant in instants if instant is not None), default=None)
 
     @property
     def is_limited(self) -> bool:
         return any(gate.is_limited for gate in self.gates.values())
+
+
+def _answer_bytes(task: Task, ws: WorkingSet) -> int:
+    """What the answer shows of it: its promise, and the one that woke it. All of them are loaded."""
+    promises = (ws.promises.get(key) for key in (task.id, task.woken_by) if key is not None)
+    return sum(whole_promise_bytes(promise) for promise in promises if promise is not None)

@@ -15,7 +15,7 @@ from holdfast.protocol.replies import (
     Reply,
     SnapReply,
     TaskTimeout,
-    Timeout,
+    TimeoutEntry,
 )
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick, Request
 from holdfast.protocol.wire import encode_message
@@ -50,7 +50,7 @@ def snap(request: Request, data: DebugSnap, ws: WorkingSet, now: Millis) -> Repl
         200,
         SnapReply(
             promises=promises,
-            promise_timeouts=[Timeout(p.id, p.timeout_at) for p in promises if ws.is_watched(p.id)],
+            promise_timeouts=[TimeoutEntry(p.id, p.timeout_at) for p in promises if ws.is_watched(p.id)],
             callbacks=[
                 CallbackView(awaiter, awaited)
                 for awaiter, awaited in sorted(

@@ -5,7 +5,8 @@ from holdfast.engine.tasks import find_task, held_task
 from holdfast.engine.view import is_open, view_task
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import ClaimLost, NotAJob, TaskOver, TaskRunning
-from holdfast.protocol.records import Millis
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.records import Millis, Value
 from holdfast.protocol.replies import Reply, TaskReply
 from holdfast.protocol.requests import Request, TaskCancel, TaskFail
 
@@ -16,8 +17,15 @@ def fail(request: Request, data: TaskFail, ws: WorkingSet, now: Millis) -> Reply
         raise NotAJob(f"The task {data.id!r} belongs to a workflow")
     if task.started_at is None:
         raise ClaimLost(f"The task {data.id!r} has not started, so it cannot have failed")
-    jobs.fail(task, data.code, data.value, data.delay, ws, now)
+    jobs.fail(task, data.code, named(data.value, data.code), data.delay, ws, now, error=data.error)
     return Reply(200, TaskReply(view_task(find_task(data.id, ws), now)))
+
+
+def named(value: Value, code: str) -> Value:
+    """The value of a failure says its code, as the record of the job does. Whoever gave it another one knows
+    why."""
+    headers = value.headers or {}
+    return value if CODE_HEADER in headers else Value({**headers, CODE_HEADER: code}, value.data)
 
 
 def cancel(request: Request, data: TaskCancel, ws: WorkingSet, now: Millis) -> Reply:

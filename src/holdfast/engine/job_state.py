@@ -101,11 +101,17 @@ def close(
     attempts = job.attempts
     if task.started_at is not None:
         attempts = (*attempts, ended_attempt(task, at, code, completed=outcome == "COMPLETED"))
-    return replace(job, attempts=attempts, outcome=outcome, code=code, finished_at=at)
+    return replace(job, attempts=attempts, outcome=outcome, code=code, finished_at=at, next_retry_at=None)
 
 
 def ended_attempt(
-    task: Task, at: Millis, code: str | None, *, completed: bool = False, will_retry: bool = False
+    task: Task,
+    at: Millis,
+    code: str | None,
+    *,
+    completed: bool = False,
+    will_retry: bool = False,
+    error: str | None = None,
 ) -> Attempt:
     assert task.job is not None
     assert task.started_at is not None
@@ -118,7 +124,16 @@ def ended_attempt(
         will_retry,
         code,
         task.pid,
+        error,
     )
+
+
+def with_attempt(attempts: tuple[Attempt, ...], ended: Attempt) -> tuple[Attempt, ...]:
+    """One more has ended. Only the latest few keep what was told of them."""
+    oldest = len(attempts) - limits.job_errors_max
+    if oldest >= 0 and attempts[oldest].error is not None:
+        attempts = (*attempts[:oldest], replace(attempts[oldest], error=None), *attempts[oldest + 1 :])
+    return (*attempts, ended)
 
 
 def next_retry(task: Task, code: str, delay: Millis | None, now: Millis) -> Millis | None:
@@ -126,7 +141,7 @@ def next_retry(task: Task, code: str, delay: Millis | None, now: Millis) -> Mill
     job = task.job
     assert job is not None
     rule = job.retry
-    if rule is None or task.retries >= rule.limit or (rule.codes is not None and code not in rule.codes):
+    if rule is None or task.retries >= rule.limit or not rule.covers(code):
         return None
     if delay is None:
         if rule.base is None:

@@ -5,7 +5,7 @@ Every end goes through `settle`, like that of any promise; what the end means fo
 
 from msgspec.structs import replace
 
-from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict
+from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict, with_attempt
 from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse
 from holdfast.engine.working_set import WorkingSet
@@ -63,6 +63,7 @@ def fail(
     ws: WorkingSet,
     now: Millis,
     *,
+    error: str | None = None,
     crashed: bool = False,
 ) -> None:
     """An attempt has ended badly: another one follows, or this was the last."""
@@ -82,10 +83,10 @@ def fail(
             by_holder=not crashed,
         )
         return
-    attempt = ended_attempt(task, now, code, will_retry=True)
+    attempt = ended_attempt(task, now, code, will_retry=True, error=error)
     job = replace(
         task.job,
-        attempts=(*task.job.attempts, attempt),
+        attempts=with_attempt(task.job.attempts, attempt),
         enqueued_at=retry_at,
         next_retry_at=retry_at,
     )
@@ -109,22 +110,10 @@ def due(task: Task, ws: WorkingSet, now: Millis) -> None:
         offer_now(task, ws, now)
 
 
-def halt(task: Task, ws: WorkingSet, now: Millis) -> None:
+def halt(task: Task, resting: Task, ws: WorkingSet, now: Millis) -> None:
     """Nobody may claim it until it is continued. A run under way is abandoned; deadlines still pass."""
-    if task.state == "halted":
-        return
     assert task.job is not None
-    resting = replace(
-        task,
-        state="halted",
-        due_at=task.job.good_until,
-        parked=False,
-        pid=None,
-        ttl=None,
-        corr_id=None,
-        acquired_at=None,
-        started_at=None,
-    )
+    resting = replace(resting, due_at=task.job.good_until, started_at=None)
     if task.state == "acquired":
         resting = replace(resting, job=replace(task.job, claimed_at=None, claimed_by=None))
     if is_expired(resting, now):

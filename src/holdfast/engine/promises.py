@@ -8,7 +8,7 @@ from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
 from holdfast.engine.view import is_live, is_open, see_promise, view_promise
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
@@ -207,6 +207,8 @@ def register_listener(request: Request, data: PromiseRegisterListener, ws: Worki
     awaited = show_promise(data.awaited, ws, now)
     if awaited.state == "pending":
         ws.add_listener(data.awaited, Listener(data.address, request.dialect))
+        if ws.listener_count(data.awaited) > limits.listeners_max:
+            raise InvalidField(f"{data.awaited!r} has {limits.listeners_max} listeners, which is the most")
     return Reply(200, PromiseReply(awaited))
 
 

@@ -12,15 +12,15 @@ from holdfast.engine.transitions import send_execute
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import QueueGated
-from holdfast.protocol.jobs import Queue, QueueView
+from holdfast.protocol.jobs import QueueRecord, QueueView
 from holdfast.protocol.records import Millis, Task
 from holdfast.protocol.replies import QueueReply, QueuesReply, Reply
 from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet, Request
 
 
-def find_queue(name: str, ws: WorkingSet) -> Queue:
+def find_queue(name: str, ws: WorkingSet) -> QueueRecord:
     """A queue that nobody has set is open and without limits."""
-    return ws.queue(name) or Queue(name)
+    return ws.queue(name) or QueueRecord(name)
 
 
 def check_gate(task: Task, ws: WorkingSet) -> None:
@@ -54,7 +54,7 @@ def set_limits(request: Request, data: QueueSet, ws: WorkingSet, now: Millis) ->
     keeps_time = data.rate is not None or data.key_rate is not None
     meters = queue.meters if keeps_time else {}
     ws.put_queue(
-        Queue(
+        QueueRecord(
             data.name, data.concurrency, data.key_concurrency, data.rate, data.key_rate, queue.paused, meters
         )
     )

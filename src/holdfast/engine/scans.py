@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.jobs import queue_group
-from holdfast.protocol.records import Millis, PromiseState, TaskState
+from holdfast.protocol.ids import delimiters, edge_of
+from holdfast.protocol.jobs import JobStatus, queue_group
+from holdfast.protocol.records import Millis, PromiseState, Task, TaskState
 from holdfast.protocol.requests import (
     PromiseSearch,
     QueueGet,
@@ -22,11 +23,16 @@ from holdfast.protocol.requests import (
     QueueSet,
     RequestData,
     ScheduleSearch,
+    TaskAcquire,
+    TaskClaim,
+    TaskCreate,
     TaskHeartbeat,
     TaskSearch,
+    TaskSuspend,
 )
 
 Deadline = Literal["any", "ahead", "passed"]
+LimitedClass = Literal["look", "claim"]
 
 
 class Span(Struct, frozen=True):
@@ -61,6 +67,7 @@ class TaskScan(Struct, frozen=True):
     target: str | None = None
     group: str | None = None
     pid: str | None = None
+    status: JobStatus | None = None  # of jobs, as their records stand
 
 
 class ScheduleScan(Struct, frozen=True):
@@ -70,15 +77,34 @@ class ScheduleScan(Struct, frozen=True):
 
 class StretchScan(Struct, frozen=True):
     """Of the ids of a page the last two, if it is full: where a search ends that may look at no more records,
-    and a sign that there are more."""
+    and a sign that there are more. `origin`: only promises of that tree."""
 
     kind: Literal["promises", "tasks", "schedules"]
     page: Page
+    status: JobStatus | None = None  # only along these
+    origin: str | None = None
+
+
+class ClaimPlace(Struct, frozen=True):
+    """Where in the order of claims a task stands."""
+
+    priority: int
+    ready_at: Millis
+    created_at: Millis
+    id: str
+
+
+def place_of(task: Task) -> ClaimPlace:
+    """A job is ready since it was created, its delay was over or its retry was due. An execution keeps the
+    place of its creation."""
+    ready_at = task.created_at if task.job is None or task.acquired_at is None else task.acquired_at
+    return ClaimPlace(task.priority, ready_at, task.created_at, task.id)
 
 
 class ClaimScan(Struct, frozen=True):
-    """Pending tasks that are not parked: highest priority first, then oldest, then by id. Unless they are
-    only looked at, a store that many nodes share passes over what others are about to claim."""
+    """Pending tasks that are not parked: highest priority first, then by the instant since which they may
+    begin, then oldest, then by id. Unless they are only looked at, a store that many nodes share passes over
+    what others are about to claim."""
 
     groups: tuple[str, ...]
     now: Millis
@@ -87,6 +113,7 @@ class ClaimScan(Struct, frozen=True):
     ceiling: int = limits.priority_max
     without: dict[str, tuple[str, ...]] = {}  # keys of a group's jobs that are left out
     scope: str | None = None  # only ids that this prefix covers
+    after: ClaimPlace | None = None  # only those of the same priority behind it; for what is only looked at
 
 
 class LeaseScan(Struct, frozen=True):
@@ -109,9 +136,11 @@ class QueueScan(Struct, frozen=True):
 
 
 class QueueCountScan(Struct, frozen=True):
-    """How many jobs of each of these queues wait, are parked, are claimed, have started: one row a queue."""
+    """How many jobs of each of these queues wait, are parked, are claimed, have started: one row a queue.
+    Each number is counted up to a limit."""
 
     names: tuple[str, ...]
+    limit: int
 
 
 class TreeScan(Struct, frozen=True):
@@ -121,6 +150,7 @@ class TreeScan(Struct, frozen=True):
     limit: int
 
 
+SearchScan = PromiseScan | TaskScan | ScheduleScan | QueueScan  # the pages of a search
 Scan = (
     TreeScan
     | StretchScan
@@ -170,7 +200,7 @@ def _task_scan(data: TaskSearch, now: Millis) -> Scan:
             if data.state in (None, "acquired")
             else (Span("fulfilled", "ahead"),)
         )
-    return TaskScan(_page(data), now, spans, data.tags or {}, data.target, data.group, data.pid)
+    return TaskScan(_page(data), now, spans, data.tags or {}, data.target, data.group, data.pid, data.status)
 
 
 def _schedule_scan(data: ScheduleSearch, now: Millis) -> Scan:
@@ -201,7 +231,12 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
 }
 
 
-_SEARCHES: Final = frozenset({PromiseSearch, TaskSearch, ScheduleSearch, QueueSearch, QueueGet})
+_LOOKS: Final = frozenset(
+    {PromiseSearch, TaskSearch, ScheduleSearch, QueueSearch, QueueGet, QueueSet, QueuePause}
+)
+_CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
+_few_leases: Final = 200
+_records_of_one: Final = 40
 
 
 def scan_of(data: RequestData, now: Millis) -> Scan | None:
@@ -210,31 +245,88 @@ def scan_of(data: RequestData, now: Millis) -> Scan | None:
     return None if make is None else make(data, now)
 
 
-def is_search(data: RequestData) -> bool:
-    """Does it look through records of which it names none?"""
-    return type(data) in _SEARCHES
+def class_of(data: RequestData) -> LimitedClass | None:
+    """Does it look through records of which it names none, or claim, and so load some which it does not name,
+    or name very many? A commit carries out only so much of either."""
+    kind = type(data)
+    if kind in _LOOKS:
+        return "look"
+    if kind in _CLAIMS or (isinstance(data, TaskHeartbeat) and not 0 < len(data.tasks) <= _few_leases):
+        return "claim"
+    return None
 
 
-def stretch_of(scan: Scan) -> StretchScan | None:
-    """How far a search may look, if it may pass over many records. An index leads to a tree and to leases."""
+def share_of(data: RequestData) -> int:
+    """As how many such requests it counts: one that names many records as many."""
+    if isinstance(data, TaskHeartbeat):
+        return 1 + len(data.tasks) // _records_of_one
+    return 1 + len(data.actions) // _records_of_one if isinstance(data, TaskSuspend) else 1
+
+
+def reach_of(scan: SearchScan, parts: int) -> int:
+    """How many records each part of a search may look at: the fewer, the more tags it compares in each."""
+    wanted = 0 if isinstance(scan, QueueScan) else len(scan.tags)
+    return max(1, limits.search_steps_max // max(1, wanted) // parts)
+
+
+def parts_of(scan: SearchScan, scope: str | None) -> list[SearchScan]:
+    """A search in parts that hold nothing but what a prefix covers, in ascending order.
+
+    Ids that merely start alike lie between them. No part reaches them, so neither the page, nor its cursor,
+    nor the time it takes depends on whether there are any.
+    """
+    if scope is None:
+        return [scan]
+    page, edge = scan.page, edge_of(scope)
+    if page.prefix.startswith(scope) and len(page.prefix) > edge:
+        return [scan] if page.prefix[edge] in delimiters else []
+    if not scope.startswith(page.prefix):
+        return []
+    if edge < len(scope):  # it ends with a delimiter, so all that starts with it is covered
+        return [_narrowed(scan, scope)]
+    below = [_narrowed(scan, scope + delimiter) for delimiter in delimiters]
+    return [_narrowed(scan, scope, until=scope), *below]
+
+
+def _narrowed(scan: SearchScan, prefix: str, until: str | None = None) -> SearchScan:
+    return replace(scan, page=replace(scan.page, prefix=prefix, until=until))
+
+
+def passes_over(scan: Scan) -> bool:
+    """May it look at many more records than it finds?"""
     match scan:
-        case PromiseScan(page) if (scan.spans or scan.tags) and tags.ORIGIN not in scan.tags:
-            return StretchScan("promises", _reach(page))
-        case TaskScan(page) if scan.pid is None and (scan.spans or scan.tags or scan.target or scan.group):
-            return StretchScan("tasks", _reach(page))
-        case ScheduleScan(page) if scan.tags:
-            return StretchScan("schedules", _reach(page))
+        case PromiseScan():
+            return bool(scan.spans) or not scan.tags.keys() <= {tags.ORIGIN}
+        case TaskScan():
+            return bool(scan.spans or scan.tags or scan.target or scan.group or scan.pid)
+        case ScheduleScan():
+            return bool(scan.tags)
+        case _:
+            return False
+
+
+def stretch_of(scan: SearchScan, steps: int) -> StretchScan | None:
+    """How far a search may look, if it may pass over many records. An index leads to leases."""
+    if not passes_over(scan):
+        return None
+    reach = replace(scan.page, limit=steps + 1)
+    match scan:
+        case PromiseScan():
+            return StretchScan("promises", reach, origin=scan.tags.get(tags.ORIGIN))
+        case TaskScan():
+            return StretchScan("tasks", reach, scan.status) if scan.pid is None else None
+        case ScheduleScan():
+            return StretchScan("schedules", reach)
         case _:
             return None
 
 
-def _reach(page: Page) -> Page:
-    return replace(page, limit=limits.search_steps_max + 1)
-
-
-def ending_at(scan: Scan, until: str) -> Scan:
-    assert isinstance(scan, PromiseScan | TaskScan | ScheduleScan)
+def ending_at(scan: SearchScan, until: str) -> SearchScan:
     return replace(scan, page=replace(scan.page, until=until))
+
+
+def at_most(scan: SearchScan, limit: int) -> SearchScan:
+    return replace(scan, page=replace(scan.page, limit=limit))
 
 
 def page_of(

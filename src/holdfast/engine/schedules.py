@@ -21,6 +21,7 @@ from holdfast.protocol.requests import (
     ScheduleGet,
     ScheduleSearch,
 )
+from holdfast.protocol.requests.schedules import SCHEDULE_ID, TIMESTAMP
 from holdfast.protocol.text import check_text
 
 
@@ -151,4 +152,4 @@ def occurrence_id(schedule: Schedule, occurrence: Millis) -> str:
 
 
 def _fill_template(template: str, schedule_id: str, occurrence: Millis) -> str:
-    return template.replace("{{.timestamp}}", str(occurrence)).replace("{{.id}}", schedule_id)
+    return template.replace(TIMESTAMP, str(occurrence)).replace(SCHEDULE_ID, schedule_id)

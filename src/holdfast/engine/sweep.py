@@ -74,7 +74,7 @@ def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Re
         jobs.due(task, ws, now)
     elif is_open(task, now):
         if task.state == "acquired":  # the lease has lapsed: whoever held it may be dead
-            offer(replace(task, started_at=None), ws, now)
+            offer(replace(task, started_at=None), ws, now, lapsed=task.pid)
         else:  # nobody took it, or it has rested long enough
             offer_now(task, ws, now)
     return Reply(200, EMPTY)
@@ -85,3 +85,21 @@ def fire_schedule(request: Request, data: ScheduleDue, ws: WorkingSet, now: Mill
     if entry is not None and entry.schedule.next_run_at <= now:
         fire(entry, ws, now)
     return Reply(200, EMPTY)
+
+
+def earliest_due(ws: WorkingSet) -> Millis | None:
+    """The first instant at which one of the changed records wants the node's attention."""
+    instants: list[Millis] = []
+    for promise_id in ws.changed_promises:
+        promise = ws.promises[promise_id]
+        if promise is not None and ws.is_watched(promise_id):
+            instants.append(promise.timeout_at)
+    for task_id in ws.changed_tasks:
+        task = ws.tasks[task_id]
+        if task is not None and task.due_at is not None:
+            instants.append(task.due_at)
+    for schedule_id in ws.changed_schedules:
+        entry = ws.schedules[schedule_id]
+        if entry is not None:
+            instants.append(entry.schedule.next_run_at)
+    return min(instants, default=None)

@@ -37,7 +37,8 @@ from holdfast.protocol.errors import (
     Refusal,
     TaskMissing,
 )
-from holdfast.protocol.records import Millis, Promise, Task, TaskRef
+from holdfast.protocol.jobs import JobStatus
+from holdfast.protocol.records import Millis, Promise, Task, TaskRef, TaskView
 from holdfast.protocol.replies import (
     EMPTY,
     AcquireReply,
@@ -179,8 +180,10 @@ def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Rep
         if is_expired(task, now):
             jobs.expire(task, ws, now)
         else:
+            lapsed = task.corr_id  # of a pending task: whose lease lapsed
             task = grant(task, data.pid, data.ttl, None, ws, now, start=data.start)
-            granted.append(acquired_reply(task, ws, now, room))
+            reply = acquired_reply(task, ws, now, room)
+            granted.append(reply if lapsed is None else replace(reply, lapsed=lapsed))
     for queue in plan.changed_queues:
         ws.put_queue(queue)
     return Reply(200, ClaimReply(granted, plan.next_at, plan.is_limited))
@@ -274,8 +277,8 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
         if promise is None:
             raise CannotAwait(f"There is no promise {action.data.awaited!r} to wait for")
         awaited[promise.id] = see_promise(promise, ws, now)
-    heeded = data.heed is True and task.resumes > 0
-    if heeded or any(promise.state != "pending" for promise in awaited.values()):
+    is_woken = data.check_woken is True and task.resumes > 0
+    if is_woken or any(promise.state != "pending" for promise in awaited.values()):
         if task.resumes:
             ws.put_task(replace(task, resumes=0))
         return Reply(300, PreloadReply(*preload(promise_of(task, ws), ws, now)))
@@ -331,7 +334,7 @@ def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis
         task = ws.task(ref.id)
         if task is not None and task.version == ref.version and _is_held(task, data.pid, now):
             _extend(task, ws, now)
-            if data.heed and task.resumes:
+            if data.check_woken and task.resumes:
                 woken.append(ref)
         else:
             lost.append(ref)
@@ -349,21 +352,25 @@ def _extend(task: Task, ws: WorkingSet, now: Millis) -> None:
 
 def halt(request: Request, data: TaskHalt, ws: WorkingSet, now: Millis) -> Reply:
     task = _steered_task(data.id, data.version, ws, now)
+    if task.state == "halted":
+        return Reply(200, EMPTY)  # the first reason stands
+    code = None if data.reason is None else data.code or ""
+    error = task.error if data.reason is None else data.reason
+    resting = replace(
+        task,
+        state="halted",
+        due_at=None,
+        parked=False,
+        pid=None,
+        ttl=None,
+        corr_id=code,
+        acquired_at=now,
+        error=error,
+    )
     if task.job is not None:
-        jobs.halt(task, ws, now)
-    elif task.state != "halted":
-        ws.put_task(
-            replace(
-                task,
-                state="halted",
-                due_at=None,
-                parked=False,
-                pid=None,
-                ttl=None,
-                corr_id=None,
-                acquired_at=None,
-            )
-        )
+        jobs.halt(task, resting, ws, now)
+    else:
+        ws.put_task(resting)
     return Reply(200, EMPTY)
 
 
@@ -390,4 +397,10 @@ def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> R
     page, cursor = page_of(ws.found, ws.until, data.limit)
     tasks = (ws.task(task_id) for task_id in page)
     shown = (view_task(task, now) for task in tasks if task is not None)
-    return Reply(200, TasksReply([it for it in shown if data.state in (None, it.state)], cursor))
+    found = [it for it in shown if data.state in (None, it.state) and _has_status(it, data.status)]
+    return Reply(200, TasksReply(found, cursor))
+
+
+def _has_status(view: TaskView, status: JobStatus | None) -> bool:
+    """The store goes by what is written; by now a deadline may have made something else of it."""
+    return status is None or (view.job is not None and view.job.status == status)

@@ -68,8 +68,12 @@ def wake(awaiter: str, awaited: str, ws: WorkingSet, now: Millis) -> None:
         ws.put_task(replace(task, resumes=task.resumes + 1))
 
 
-def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) -> None:
+def offer(
+    task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0, lapsed: str | None = None
+) -> None:
     """Make a task pending and tell its target, or park it until an instant that lies ahead.
+
+    `lapsed` is who held it, if that is known to be because a lease lapsed.
 
     A timer's task has nothing to do but wait for its promise to resolve, so it is always parked: sending it
     out would only make workers claim and drop it, again and again.
@@ -84,20 +88,29 @@ def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) ->
         parked=parked,
         pid=None,
         ttl=None,
-        corr_id=None,
-        acquired_at=max(now, rest_until),
+        corr_id=lapsed,
+        acquired_at=_on_offer_since(task, rest_until, now),
     )
     if parked:
         ws.put_task(pending)
     else:
-        offer_now(pending, ws, now)
+        _send_out(pending, ws, now, waited=0)
+
+
+def _on_offer_since(task: Task, rest_until: Millis, now: Millis) -> Millis:
+    """Claims go by this. A job that comes back unbegun keeps its place among those that wait."""
+    if task.job is None or rest_until > now:
+        return max(now, rest_until)
+    return task.job.enqueued_at
 
 
 def offer_now(task: Task, ws: WorkingSet, now: Millis) -> None:
     """Tell the target of a pending task. One that nobody takes rests ever longer: a backlog costs little."""
-    retry_ms = ws.rules.retry_ms
-    waited = 0 if task.acquired_at is None else now - task.acquired_at
-    rest = max(retry_ms, min(waited, limits.offer_rest_ms_max))
+    _send_out(task, ws, now, waited=0 if task.acquired_at is None else now - task.acquired_at)
+
+
+def _send_out(task: Task, ws: WorkingSet, now: Millis, *, waited: Millis) -> None:
+    rest = max(ws.rules.retry_ms, min(waited, limits.offer_rest_ms_max))
     due_at = before_deadline(task, min(now + rest, limits.instant_ms_max))
     offered = replace(task, due_at=due_at, parked=False)
     ws.put_task(offered)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.engine.job_state import expired_promise, is_expired, view_job
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import tags
-from holdfast.protocol.records import Millis, Promise, Task, TaskView
+from holdfast.protocol.records import Halted, Millis, Promise, Task, TaskView
 
 
 def is_live(promise: Promise, now: Millis) -> bool:
@@ -72,4 +72,11 @@ def show_task(task: Task, now: Millis = 0) -> TaskView:
         task.retries,
         task.error,
         None if task.job is None else view_job(task, now),
+        _halted(task),
     )
+
+
+def _halted(task: Task) -> Halted | None:
+    if task.state != "halted" or task.corr_id is None or task.acquired_at is None:
+        return None
+    return Halted(task.acquired_at, task.error or "", task.corr_id)

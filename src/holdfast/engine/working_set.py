@@ -13,47 +13,20 @@ here knows a rule about promises.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
+from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.rules import Rules
 from holdfast.protocol import limits, tags
-from holdfast.protocol.jobs import Queue
+from holdfast.protocol.jobs import QueueRecord
 from holdfast.protocol.messages import Message
-from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
+from holdfast.protocol.records import Listener, Promise, ScheduleEntry, Task
+from holdfast.protocol.sizes import promise_bytes, queue_bytes, schedule_bytes
 
 if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
 
 
-class Footprint(Struct):
-    """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
-    `branches_of` are promises whose whole branch is. The `views` are only looked at, never changed, so a
-    store that many nodes share need not hold them. The `listened` only get a listener: they must not settle
-    meanwhile, but their tasks may be claimed."""
-
-    promises: set[str] = set()
-    obligations: set[str] = set()
-    branches_of: set[str] = set()
-    branches: set[str] = set()
-    views: set[str] = set()
-    listened: set[str] = set()
-    schedules: set[str] = set()
-    schedule_views: set[str] = set()
-    uniques: set[str] = set()  # unique keys of jobs: who holds them
-    queues: set[str] = set()
-    queue_views: set[str] = set()
-    gates: set[str] = set()  # queues that matter only if they are paused or have limits
-
-
-class Missing(Exception):
-    """A request needs records that are not in the working set."""
-
-    def __init__(self, footprint: Footprint) -> None:
-        super().__init__()
-        self.footprint = footprint
-
-
 _absent: Final = object()
+_written: Final = 3  # to write a record takes about as long as to load so many
 
 
 class WorkingSet:
@@ -61,6 +34,9 @@ class WorkingSet:
         "_undo",
         "added_callbacks",
         "added_listeners",
+        "answer_bytes",
+        "branch_bytes",
+        "branch_ends",
         "branches",
         "callbacks",
         "changed_promises",
@@ -72,12 +48,14 @@ class WorkingSet:
         "discharged",
         "forgotten",
         "found",
+        "handled",
         "listeners",
         "messages",
         "offered",
         "plan",
         "promises",
         "queues",
+        "read_bytes",
         "rules",
         "schedules",
         "tasks",
@@ -97,8 +75,11 @@ class WorkingSet:
         self.listeners: dict[str, dict[str, Listener]] = {}  # by address
         self.schedules: dict[str, ScheduleEntry | None] = {}
         self.branches: dict[str, dict[str, None]] = {}
+        self.branch_ends: dict[str, str] = {}  # of branches that were not read whole: the last id that was
+        self.answer_bytes = 0  # of the promises that claims were answered with
+        self.branch_bytes = 0  # of the promises that were read for their branch
         self.uniques: dict[str, str | None] = {}
-        self.queues: dict[str, Queue | None] = {}
+        self.queues: dict[str, QueueRecord | None] = {}
         self.viewed_queues: set[str] = set()  # those of them that others may be changing
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
@@ -119,6 +100,8 @@ class WorkingSet:
         self.waiting: list[Message] = []
         self.counts: dict[str, tuple[int, int, int, int]] = {}  # of queues: see QueueCountScan
         self.plan: ClaimPlan | None = None
+        self.handled = 0  # records that were loaded, shown in a preload or written: the work of this commit
+        self.read_bytes = 0  # of the payloads, tags and headers that were loaded
         self._undo: list[tuple[dict[Any, Any] | list[Any], Any, Any]] = []
 
     # --- reading -------------------------------------------------------------------------------------
@@ -147,7 +130,7 @@ class WorkingSet:
         except KeyError:
             raise Missing(Footprint(uniques={unique})) from None
 
-    def gate(self, name: str) -> Queue | None:
+    def gate(self, name: str) -> QueueRecord | None:
         """A queue, if it is paused or has limits. What is decided by it still holds at the commit."""
         if not self.holds_queue(name):
             raise Missing(Footprint(gates={name}))
@@ -156,7 +139,7 @@ class WorkingSet:
     def holds_queue(self, name: str) -> bool:
         return name in self.queues and name not in self.viewed_queues
 
-    def queue(self, name: str) -> Queue | None:
+    def queue(self, name: str) -> QueueRecord | None:
         try:
             return self.queues[name]
         except KeyError:
@@ -180,14 +163,31 @@ class WorkingSet:
         if unknown:
             raise Missing(Footprint(promises=unknown))
 
-    def branch(self, name: str) -> list[Promise]:
-        """Every promise of a branch, by id."""
+    def branch(self, name: str) -> tuple[list[Promise], str | None]:
+        """The promises of a branch, by id; and the last id that was looked at, if that is not all."""
         try:
             members = self.branches[name]
         except KeyError:
             raise Missing(Footprint(branches={name})) from None
-        found = (self.promises[member] for member in sorted(members))
-        return [promise for promise in found if promise is not None]
+        self.handled += len(members)
+        end = self.branch_ends.get(name)
+        found = (self.promises[member] for member in sorted(members) if end is None or member <= end)
+        return [promise for promise in found if promise is not None], end
+
+    @property
+    def has_room_for_branches(self) -> bool:
+        return (
+            self.branch_bytes < limits.commit_claim_bytes_max
+            and self.handled < limits.commit_preload_records_max
+        )
+
+    @property
+    def has_room_for_answers(self) -> bool:
+        """May this commit give out more of what claims are answered with?"""
+        return self.answer_bytes < limits.commit_claim_bytes_max
+
+    def note_answer(self, size: int) -> None:
+        self.answer_bytes += size
 
     # --- changing ------------------------------------------------------------------------------------
 
@@ -201,12 +201,14 @@ class WorkingSet:
             branch = promise.tags.get(tags.BRANCH) if promise.tags else None
             if branch is not None and branch in self.branches:
                 self._set(self.branches[branch], promise_id, None)
+        self.handled += _written
         self._set(self.promises, promise_id, promise)
         self._set(self.changed_promises, promise_id, None)
 
     def put_task(self, task: Task) -> None:
         if task.job is not None and task.job.unique is not None:
             self._follow_unique(task, task.job.unique)
+        self.handled += _written
         self._set(self.tasks, task.id, task)
         self._set(self.changed_tasks, task.id, None)
 
@@ -216,7 +218,7 @@ class WorkingSet:
         elif (before := self.tasks.get(task.id)) is not None and before.state != "fulfilled":
             self._set(self.uniques, unique, None)
 
-    def put_queue(self, queue: Queue) -> None:
+    def put_queue(self, queue: QueueRecord) -> None:
         self._set(self.queues, queue.name, queue)
         self._set(self.changed_queues, queue.name, None)
         self.viewed_queues.discard(queue.name)
@@ -228,6 +230,7 @@ class WorkingSet:
         return sent < limits.job_offers_max
 
     def put_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
+        self.handled += _written
         self._set(self.schedules, schedule_id, entry)
         self._set(self.changed_schedules, schedule_id, None)
 
@@ -247,6 +250,9 @@ class WorkingSet:
             self._watch(promise_id)
             self._set(known, listener.address, listener)
             self._set(self.added_listeners, (promise_id, listener.address), listener)
+
+    def listener_count(self, promise_id: str) -> int:
+        return len(self.listeners[promise_id])
 
     def drop_obligations(self, promise_id: str) -> None:
         """The promise is settled: whoever waited has been told."""
@@ -269,7 +275,15 @@ class WorkingSet:
     def clear(self) -> None:
         """Forget everything, here and in the store."""
         known = (self.promises, self.tasks, self.callbacks, self.listeners, self.schedules, self.branches)
-        for records in (*known, self.uniques, self.queues, self.watched, self.offered, self.messages):
+        for records in (
+            *known,
+            self.branch_ends,
+            self.uniques,
+            self.queues,
+            self.watched,
+            self.offered,
+            self.messages,
+        ):
             records.clear()
         self.viewed_queues.clear()
         self.saved()
@@ -331,6 +345,8 @@ class WorkingSet:
     # --- filling, by a store -------------------------------------------------------------------------
 
     def fill_promise(self, promise: Promise) -> None:
+        self.handled += 1
+        self.read_bytes += promise_bytes(promise)
         self.promises.setdefault(promise.id, promise)
 
     def fill_task(self, task: Task) -> None:
@@ -354,10 +370,12 @@ class WorkingSet:
         self.callbacks[promise_id] = dict.fromkeys([*awaiters, *added])
         self.listeners[promise_id] = {listener.address: listener for listener in listeners}
 
-    def fill_branch(self, name: str, members: Iterable[str]) -> None:
-        """The stored members of a branch; all of them are filled or newer here."""
+    def fill_branch(self, name: str, members: Iterable[str], end: str | None = None) -> None:
+        """The stored members of a branch, up to `end` if that is not all; they are filled or newer here."""
         if name in self.branches:
             return
+        if end is not None:
+            self.branch_ends[name] = end
         new = (
             promise_id
             for promise_id in self.changed_promises
@@ -367,35 +385,24 @@ class WorkingSet:
         self.branches[name] = dict.fromkeys([*members, *new])
 
     def fill_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
+        if entry is not None:
+            self.handled += 1
+            self.read_bytes += schedule_bytes(entry.schedule)
         self.schedules.setdefault(schedule_id, entry)
 
     def fill_unique(self, unique: str, holder: str | None) -> None:
         self.uniques.setdefault(unique, holder)
 
-    def fill_queue(self, name: str, queue: Queue | None, *, is_view: bool = False) -> None:
+    def fill_queue(self, name: str, queue: QueueRecord | None, *, is_view: bool = False) -> None:
         if is_view and name not in self.queues:
             self.viewed_queues.add(name)
         elif not is_view and name in self.viewed_queues:  # it was only looked at, so nothing is lost
             self.viewed_queues.remove(name)
             del self.queues[name]
+        if queue is not None:
+            self.handled += 1
+            self.read_bytes += queue_bytes(queue)
         self.queues.setdefault(name, queue)
-
-    def earliest_due(self) -> Millis | None:
-        """The first instant at which one of the changed records wants the node's attention."""
-        instants: list[Millis] = []
-        for promise_id in self.changed_promises:
-            promise = self.promises[promise_id]
-            if promise is not None and self.is_watched(promise_id):
-                instants.append(promise.timeout_at)
-        for task_id in self.changed_tasks:
-            task = self.tasks[task_id]
-            if task is not None and task.due_at is not None:
-                instants.append(task.due_at)
-        for schedule_id in self.changed_schedules:
-            entry = self.schedules[schedule_id]
-            if entry is not None:
-                instants.append(entry.schedule.next_run_at)
-        return min(instants, default=None)
 
     def saved(self) -> None:
         """All changes are in the store now."""

@@ -33,6 +33,7 @@ class SteadyClock:
         self._ahead: Millis = 0  # how far the clock we follow is ahead of the one we read
         self._beat = beat
         self._counted_at = beat()  # the beat up to which `_latest` has counted
+        self.is_following = False  # has another clock been read?
 
     def now(self) -> Millis:
         reading = self.read() + self._ahead
@@ -55,6 +56,7 @@ class SteadyClock:
 
         So it is ahead by something between two bounds; we believe what we did before as far as they allow.
         """
+        self.is_following = True
         most = instant - asked_at
         least = instant - self.read()
         self._ahead = min(max(self._ahead, least), most)
@@ -65,4 +67,5 @@ def far_clock(guess: Clock = wall_clock, count: Clock = ticks) -> SteadyClock:
     """The clock of a judge far away: a guess until it is followed for the first time, and then it counts."""
     clock = SteadyClock(count, 0)
     clock.follow(guess(), count())
+    clock.is_following = False
     return clock

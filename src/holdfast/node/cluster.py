@@ -21,6 +21,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from holdfast.node.end_tasks import end_tasks
 from holdfast.node.post_office import PostOffice
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
@@ -45,7 +46,7 @@ class Settled(Struct, frozen=True, array_like=True):
     dialect: Dialect
 
 
-class Call(Struct, array_like=True):
+class NodeCall(Struct, array_like=True):
     """What one node tells the others."""
 
     sender: str
@@ -55,7 +56,7 @@ class Call(Struct, array_like=True):
     groups: list[str] = []  # a worker of these has connected to the sender
 
 
-class Home(Protocol):
+class ClusterNode(Protocol):
     """What the cluster needs of its node."""
 
     office: PostOffice
@@ -70,11 +71,11 @@ class Home(Protocol):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Call).decode
+_decode: Final = msgspec.json.Decoder(NodeCall).decode
 
 
 class Cluster:
-    def __init__(self, node: Home, bus: Bus, chance: Random) -> None:
+    def __init__(self, node: ClusterNode, bus: Bus, chance: Random) -> None:
         self.name = f"{chance.getrandbits(128):032x}"
         self._chance = chance
         self.is_deaf = True
@@ -95,9 +96,7 @@ class Cluster:
 
     async def stop(self) -> None:
         self._node.office.elsewhere = None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await self._bus.stop()
 
     def _spawn(self, work: "Awaitable[None]") -> None:
@@ -238,7 +237,7 @@ def _texts(
     sender: str, items: "Sequence[Execute | Settled | str]", due: Millis | None, text_bytes_max: int
 ) -> list[str]:
     """As few texts as hold it all. One that is too long even alone is left out: rule 3."""
-    call = Call(sender, [], [], due, [])
+    call = NodeCall(sender, [], [], due, [])
     for item in items:
         if isinstance(item, Execute):
             call.executes.append(item)

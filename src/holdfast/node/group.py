@@ -7,7 +7,7 @@ load fail, is met again only by whoever needs it, and he alone is refused.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,31 +23,31 @@ from holdfast.engine import (
     Scan,
     WorkingSet,
     apply,
+    earliest_due,
     footprint,
     scan_of,
     sweep_requests,
 )
 from holdfast.engine.scans import (
     ClaimScan,
-    HeldScan,
     LeaseScan,
     PromiseScan,
-    QueueCountScan,
     QueueScan,
     ScheduleScan,
-    StretchScan,
     TaskScan,
-    TreeScan,
-    ending_at,
-    is_search,
-    stretch_of,
+    class_of,
 )
-from holdfast.node.queue import group_searches_max
+from holdfast.node.budget import ArrayBudget, Budget, claim_steps, commit_steps_max, record_steps
+from holdfast.node.crashes import Crash, find_crashes
+from holdfast.node.queue import Submission
+from holdfast.node.searching import QueueCounts, read_page
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
-from holdfast.protocol.errors import DebugDisabled, InternalFault, Overloaded
+from holdfast.protocol import limits
+from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
+from holdfast.protocol.repeatable import repeatable_kinds
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
     DebugReset,
@@ -68,22 +68,49 @@ from holdfast.protocol.requests import (
     TaskFulfill,
 )
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import CorruptRecord, Find, FindDue, Load, LoadAll, Now, Save, Work
+from holdfast.store.interface import (
+    CorruptRecord,
+    Find,
+    FindDue,
+    Load,
+    LoadAll,
+    Now,
+    Save,
+    TookTooLong,
+    TooMuchAtOnce,
+    Work,
+)
 
 log = logging.getLogger("holdfast.node")
 
-sweep_limit: Final = 1_000
+# Whoever waits is answered after the sweep that is under way: it must be short.
+sweep_limit: Final = 500
+sweep_part: Final = 50
+sweep_steps_max: Final = 16_000
+sweep_s_max: Final = 0.05
 reloads_max: Final = 1_000
+claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
 plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, TaskFence, TaskFulfill})
-_too_many_searches: Final = refuse(
-    Overloaded(f"One commit carries out {group_searches_max} searches, and there are more in this array")
+_too_much: Final = refuse(
+    Overloaded("The searches and claims in this array are more than one commit has time for")
+)
+_too_large: Final = refuse(AnswerTooLarge("The records before this one have taken all the room"))
+_too_heavy: Final = refuse(
+    Overloaded(f"The records that this array names hold more than {limits.commit_bytes_max} bytes")
 )
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
 
-class Outcome(Struct, frozen=True):
+Stopwatch = Callable[[], float]  # in seconds
+
+
+def _stands_still() -> float:
+    return 0.0
+
+
+class CommitOutcome(Struct, frozen=True):
     """What a commit leaves to be done once it is durable."""
 
     replies: list[Reply]
@@ -92,9 +119,11 @@ class Outcome(Struct, frozen=True):
     now: Millis
     is_due_new: bool = True  # `next_due` is of something that this commit has written
     unread: Sequence[Unread] = ()
+    put_off: frozenset[int] = frozenset()  # which parts of the group were not carried out
+    crashes: Sequence[Crash] = ()
 
 
-class Moment(Struct, frozen=True):
+class CommitContext(Struct, frozen=True):
     """What a group has to know about the node at the instant it runs."""
 
     reading: Millis  # of the node's clock
@@ -102,69 +131,93 @@ class Moment(Struct, frozen=True):
     debug: bool
     waiting: Sequence[Message] = ()
     left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
+    stopwatch: Stopwatch = _stands_still
 
 
-def run_group(requests: Sequence[Request], moment: Moment) -> Work[Outcome]:
-    commit = _Commit(moment)
-    replies: list[Reply] = []
-    with suppress(CorruptRecord):
-        yield Load(commit.ws, footprint(requests))
+def run_group(
+    requests: Sequence[Request], context: CommitContext, group: Sequence[Submission] = ()
+) -> Work[CommitOutcome]:
+    """`group` says what came together; otherwise all of them did. What there is no time for is put off."""
+    commit = _Commit(context)
+    try:
+        yield Load(commit.ws, footprint(requests), limits.commit_bytes_max)
+    except CorruptRecord:
+        pass
+    except TooMuchAtOnce:  # each request loads its own, as long as there is room
+        commit.is_crowded = True
     yield from commit.look_at_the_clock()
-    searches = 0
-    for request in requests:
-        reply = commit.try_at_once(request)
-        if reply is None and is_search(request.data):
-            searches += 1
-            if searches > group_searches_max:
-                reply = _too_many_searches
-        if reply is None:
-            reply = yield from commit.answer(request, commit.instant_of(request))
-        replies.append(reply)
+    replies: list[Reply] = []
+    if not group:
+        replies += yield from commit.answer_array(requests)
+        yield from commit.save()
+        return commit.outcome(replies)
+    put_off: set[int] = set()
+    budget = Budget(len(requests))
+    for number, part in enumerate(group):
+        if not commit.is_full and budget.admits(part, commit.spent):
+            replies += yield from commit.answer_array(part.requests)
+        else:
+            put_off.add(number)
     yield from commit.save()
-    return commit.outcome(replies)
+    return replace(commit.outcome(replies), put_off=frozenset(put_off))
 
 
-def run_sweep(moment: Moment) -> Work[Outcome]:
-    """Carry out what is due, up to a limit; `next_due` says when to come back."""
-    commit = _Commit(moment)
+def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
+    """Carry out what is due, up to a limit of number, work and time; `next_due` says when to come back."""
+    commit = _Commit(context)
     yield from commit.look_at_the_clock()
     due: Due = yield FindDue(commit.now, sweep_limit)
-    replies = yield from commit.sweep(due, commit.now)
+    left = yield from commit.sweep_some(due)
+    replies = commit.swept
+    crashes = find_crashes(commit.ws, due.tasks, commit.now)
     yield from commit.save()
     written_due = commit.next_due
-    commit.note_due(due.next_at)
+    commit.note_due(commit.now if left else due.next_at)
     is_due_new = written_due is not None and commit.next_due == written_due
     carried_out = sum(reply.status == 200 for reply in replies)
     is_stuck = not carried_out and not due.is_empty
     if (is_stuck or carried_out + len(commit.unread) < len(replies)) and commit.next_due is not None:
         # Something due cannot be carried out. Keep trying, but do not spin on it.
         commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
-    if commit.unread or moment.left_out:
+    if commit.unread or context.left_out:
         commit.note_due(commit.now + unreadable_rest_ms)
-    return replace(commit.outcome([]), is_due_new=is_due_new)
+    return replace(commit.outcome([]), is_due_new=is_due_new, crashes=crashes)
 
 
 class _Commit:
     """One transaction's working set, and when the node must look again because of it."""
 
-    def __init__(self, moment: Moment) -> None:
-        self.moment = moment
-        self.ws = WorkingSet(moment.rules)
-        self.waiting = {message.key: message for message in moment.waiting}
+    def __init__(self, context: CommitContext) -> None:
+        self.context = context
+        self.ws = WorkingSet(context.rules)
+        self.waiting = {message.key: message for message in context.waiting}
         self.next_due: Millis | None = None
-        self.now = moment.reading
+        self.now = context.reading
         self.unread: list[Unread] = []
+        self.swept: list[Reply] = []
+        self.looked = 0  # steps of scans
+        self.is_crowded = False  # its requests name more than there is room for
+        self._counts = QueueCounts()
+
+    @property
+    def is_full(self) -> bool:
+        return self.is_crowded and self.ws.read_bytes > limits.commit_bytes_max
+
+    @property
+    def spent(self) -> int:
+        """The steps that this commit has taken: see budget.py."""
+        return self.looked + self._counts.steps + self.ws.handled * record_steps
 
     def look_at_the_clock(self) -> Work[None]:
         """Once, after the first load and before anything is decided: a commit has one instant."""
-        self.now = yield Now(self.moment.reading)
+        self.now = yield Now(self.context.reading)
 
     def instant_of(self, request: Request) -> Millis:
         """The one clock of the commit; only a node in debug mode lets a request bring its own."""
-        return request.debug_time if self.moment.debug and request.debug_time is not None else self.now
+        return request.debug_time if self.context.debug and request.debug_time is not None else self.now
 
-    def outcome(self, replies: list[Reply]) -> Outcome:
-        return Outcome(replies, self.ws.messages, self.next_due, self.now, unread=self.unread)
+    def outcome(self, replies: list[Reply]) -> CommitOutcome:
+        return CommitOutcome(replies, self.ws.messages, self.next_due, self.now, unread=self.unread)
 
     def note_due(self, instant: Millis | None) -> None:
         if instant is not None and (self.next_due is None or instant < self.next_due):
@@ -172,8 +225,26 @@ class _Commit:
 
     def save(self) -> Work[None]:
         if self.ws.is_dirty:
-            self.note_due(self.ws.earliest_due())
-            yield Save(self.ws, None if self.moment.debug else self.now)
+            self.note_due(earliest_due(self.ws))
+            if self.ws.changed_tasks or self.ws.cleared:
+                self._counts.forget()
+            yield Save(self.ws, None if self.context.debug else self.now)
+
+    def answer_array(self, requests: Sequence[Request]) -> Work[list[Reply]]:
+        replies: list[Reply] = []
+        budget = ArrayBudget(len(requests), self.spent)
+        for request in requests:
+            reply: Reply | None = None
+            if self.is_full and replies:
+                reply = _too_large if request.kind in repeatable_kinds else _too_heavy
+            elif budget.is_used(self.spent) and class_of(request.data) is not None and not self.context.debug:
+                reply = _too_much  # whoever debugs has no neighbours to wait for him
+            else:
+                reply = self.try_at_once(request)
+            if reply is None:
+                reply = yield from self.answer(request, self.instant_of(request))
+            replies.append(reply)
+        return replies
 
     def try_at_once(self, request: Request) -> Reply | None:
         """The short way for what needs records alone: nearly always the first load has brought them all."""
@@ -191,19 +262,28 @@ class _Commit:
         except CorruptRecord as error:
             self.unread.append((request.data, error))
             return refuse(error.as_seen_within(request.scope))
+        except TookTooLong as error:
+            self.looked += commit_steps_max
+            return refuse(error)
 
     def carry_out(self, request: Request, now: Millis) -> Work[Reply]:
         ws = self.ws
         scan = scan_of(request.data, now)
-        if scan is not None:
+        if isinstance(scan, PromiseScan | TaskScan | ScheduleScan | QueueScan):
+            # What is only shown to one caller is not kept until the commit is over.
+            ws = WorkingSet(ws.rules)
             yield from self.save()  # a scan sees only what the store has
-            scan = yield from self._within_reach(scan)
+            self.looked += yield from read_page(scan, request.scope, ws)
+        elif scan is not None:
+            yield from self.save()
             ws.found = yield Find(scan)
             yield Load(ws, _found_footprint(scan, set(ws.found)))
         if isinstance(request.data, TaskClaim):
             yield from self._plan_claim(request.data, request.scope, now)
         elif isinstance(request.data, queue_kinds):
-            yield from self._count_queues(request.data)
+            yield from self.save()
+            names = ws.found if isinstance(request.data, QueueSearch) else [request.data.name]
+            yield from self._counts.count(names, ws)
         for _ in range(reloads_max):
             try:
                 return apply(request, ws, now)
@@ -215,17 +295,6 @@ class _Commit:
         log.error("a request asked for more and more records", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
 
-    def _within_reach(self, scan: Scan) -> Work[Scan]:
-        """A search looks at so many records and no more: meanwhile nobody else may commit."""
-        self.ws.until = None
-        stretch = stretch_of(scan)
-        if stretch is not None:
-            ends: list[str] = yield Find(stretch)
-            if len(ends) == 2:
-                self.ws.until = ends[0]
-                return ending_at(scan, ends[0])
-        return scan
-
     def _plan_claim(self, data: TaskClaim, scope: str | None, now: Millis) -> Work[None]:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
@@ -236,11 +305,19 @@ class _Commit:
             yield Load(ws, Footprint(gates=unknown))
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
         if plan.held_scan is not None:
-            plan.count((yield Find(plan.held_scan)))
+            held: list[tuple[str, str | None, int]] = yield Find(plan.held_scan)
+            self.looked += sum(number for _, _, number in held)
+            plan.count(held)
         while (scan := plan.next_scan()) is not None:
             found: list[str] = yield Find(scan)
-            unread = yield from self._load_claimable(data, found)
-            plan.consider(found, ws, unread)
+            self.looked += claim_steps if scope is not None or scan.without else len(found)
+            for start in range(0, len(found), claim_read_at_once):
+                if plan.is_full:
+                    break
+                piece = found[start : start + claim_read_at_once]
+                unread = yield from self._load_claimable(data, piece)
+                plan.consider(piece, ws, unread)
+            plan.end_round(len(found))
         if plan.expired:
             yield Load(ws, Footprint(obligations=set(plan.expired)))
 
@@ -258,30 +335,49 @@ class _Commit:
                     unread.add(task_id)
         return unread
 
-    def _count_queues(self, data: QueueGet | QueueSet | QueuePause | QueueSearch) -> Work[None]:
-        yield from self.save()
-        names = tuple(self.ws.found) if isinstance(data, QueueSearch) else (data.name,)
-        rows: list[tuple[str, int, int, int, int]] = yield Find(QueueCountScan(names))
-        self.ws.counts = {
-            name: (pending, delayed, claimed, running) for name, pending, delayed, claimed, running in rows
-        }
+    def sweep_some(self, due: Due) -> Work[int]:
+        """A part of each kind in turn, until this has taken long enough. Answers how many were left."""
+        left = len(due.promises) + len(due.tasks) + len(due.schedules)
+        began = self.context.stopwatch()
+        for start in range(0, sweep_limit, sweep_part):
+            end = start + sweep_part
+            part = Due(due.promises[start:end], due.tasks[start:end], due.schedules[start:end], None)
+            requests = yield from self._load_due(part)
+            left -= len(sweep_requests(part)) - len(requests)
+            for request in requests:
+                if self.swept and self._has_swept_enough(began):
+                    return left
+                self.swept.append((yield from self.answer(request, self.now)))
+                left -= 1
+        return left
+
+    def _has_swept_enough(self, began: float) -> bool:
+        return (
+            self.spent >= sweep_steps_max
+            or self.ws.read_bytes >= limits.sweep_bytes_max
+            or self.context.stopwatch() - began >= sweep_s_max
+        )
 
     def sweep(self, due: Due, now: Millis) -> Work[list[Reply]]:
-        requests = [each for each in sweep_requests(due) if each.data not in self.moment.left_out]
-        with suppress(CorruptRecord):
-            yield Load(self.ws, footprint(requests))
-            tasks = map(self.ws.tasks.get, due.tasks)
-            ending = {task.id for task in tasks if task is not None and task.job is not None}
-            if ending:  # many of these may end now, and then whoever waits for them is needed
-                yield Load(self.ws, Footprint(obligations=ending))
+        requests = yield from self._load_due(due)
         replies: list[Reply] = []
         for request in requests:
             reply = yield from self.answer(request, now)
             replies.append(reply)
         return replies
 
+    def _load_due(self, due: Due) -> Work[list[Request]]:
+        requests = [each for each in sweep_requests(due) if each.data not in self.context.left_out]
+        with suppress(CorruptRecord, TooMuchAtOnce):  # then each loads its own
+            yield Load(self.ws, footprint(requests), limits.sweep_bytes_max)
+            tasks = map(self.ws.tasks.get, due.tasks)
+            ending = {task.id for task in tasks if task is not None and task.job is not None}
+            if ending:  # many of these may end now, and then whoever waits for them is needed
+                yield Load(self.ws, Footprint(obligations=ending))
+        return requests
+
     def debug(self, request: Request, now: Millis) -> Work[Reply]:
-        if not self.moment.debug:
+        if not self.context.debug:
             return refuse(DebugDisabled(f"{request.kind} needs debug mode"))
         if isinstance(request.data, DebugSnap):
             yield LoadAll(self.ws)
@@ -308,8 +404,7 @@ class _Commit:
                 if not ids:
                     break
                 done.update(ids)
-                none: list[str] = []
-                only = {"promises": none, "tasks": none, "schedules": none, kind: ids}
+                only: dict[str, list[str]] = {"promises": [], "tasks": [], "schedules": [], kind: ids}
                 replies = yield from self.sweep(Due(**only, next_at=None), time)
                 healthy = healthy and all(reply.status == 200 for reply in replies)
         return healthy
@@ -317,15 +412,9 @@ class _Commit:
 
 def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
     match scan:
-        case TreeScan() | StretchScan():
-            raise AssertionError("no request asks for that")
-        case ScheduleScan():
-            return Footprint(schedule_views=found)
-        case QueueScan():
-            return Footprint(queue_views=found)
         case LeaseScan():
             return Footprint(promises=found)
-        case PromiseScan() | TaskScan() | ClaimScan():  # here, offers to be repeated
-            return Footprint(views=found)
-        case HeldScan() | QueueCountScan():
-            raise AssertionError("counts are no ids")
+        case ClaimScan():  # here, offers to be repeated
+            return Footprint(task_views=found)
+        case _:
+            raise AssertionError("no request asks for that here")

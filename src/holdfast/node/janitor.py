@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from holdfast.node.retention import Progress
+from holdfast.node.retention import RetentionProgress
 
 log = logging.getLogger("holdfast.node")
 
@@ -23,7 +23,7 @@ passes_per_retention: Final = 24
 page_rest_s_min: Final = 0.02
 page_rest_share: Final = 4.0  # so many times as long as the page took
 
-CollectSome = Callable[[Progress, int], Awaitable[Progress]]
+CollectSome = Callable[[RetentionProgress, int], Awaitable[RetentionProgress]]
 
 
 class Janitor:
@@ -54,14 +54,17 @@ class Janitor:
             await self._rest(rest_s * random.uniform(0.75, 1.25))  # noqa: S311
 
     async def _pass(self) -> None:
-        progress = Progress()
+        progress = RetentionProgress()
         while progress.after is not None and not self._stopping.is_set():
             began = time.monotonic()
             progress = await self._collect_some(progress, self._older_than_ms)
             await self._rest(max(page_rest_s_min, page_rest_share * (time.monotonic() - began)))
         if progress.forgotten or progress.too_large:
             log.info(
-                "forgot what ended long ago",
+                "forgot %d promises of %d trees that ended long ago (%d trees are too large)",
+                progress.forgotten,
+                progress.trees,
+                progress.too_large,
                 extra={
                     "promises": progress.forgotten,
                     "trees": progress.trees,

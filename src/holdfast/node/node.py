@@ -14,19 +14,24 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random, SystemRandom
+from time import perf_counter
 from types import TracebackType
 from typing import Final, Self
 
 from holdfast.engine import Rules
+from holdfast.engine.scans import ClaimPlace
+from holdfast.node.alarm import Alarm
 from holdfast.node.clock import Clock, SteadyClock, far_clock, wall_clock
 from holdfast.node.cluster import Cluster
-from holdfast.node.group import Moment, Outcome, run_group, run_sweep
+from holdfast.node.crashes import tell_crashes
+from holdfast.node.foreign_writes import ForeignWriteWatcher, Watched
+from holdfast.node.group import CommitContext, CommitOutcome, Stopwatch, run_group, run_sweep
 from holdfast.node.janitor import Janitor
-from holdfast.node.outsiders import Outsiders, Watched
+from holdfast.node.patience import Patience
 from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
-from holdfast.node.retention import Progress, collect_page
+from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute
@@ -34,17 +39,13 @@ from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Backlog, Store, Work
+from holdfast.store.interface import Backlog, RunsApart, Store, Work
 
 log = logging.getLogger("holdfast.node")
 
 queue_requests_max: Final = 20_000
 timer_sleep_s_max: Final = 60.0  # the wall clock may be set; look at it at least this often
 store_rest_ms: Final = 1_000
-# Where several groups may be under way, a few large ones cost less than many small ones. So another is begun
-# beside the first only when this many requests wait, or when they have waited this long.
-crowd_requests: Final = 128
-patience_s: Final = 0.004
 
 
 class Node:
@@ -63,6 +64,8 @@ class Node:
         chance: Random | None = None,
         retention_ms: int | None = None,
         sweeps: bool = True,
+        stopwatch: Stopwatch = perf_counter,
+        timer_sleep_s_max: float = timer_sleep_s_max,
     ) -> None:
         self.office = PostOffice()
         self.stats = NodeStats()
@@ -75,21 +78,23 @@ class Node:
         self._under_way = 0
         self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
         self._awake = False
-        self._impatience: asyncio.TimerHandle | None = None
+        self._patience = Patience(self._wake)
         self._sweeping = False
+        self._swept_last = False
+        self._stopwatch = stopwatch
         self._unreadable = Unreadable()
         self._stopping = False
         bus = None if debug else store.bus
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
-        self._outsiders = Outsiders(self, store) if isinstance(store, Watched) and not debug else None
+        self._foreign_writes = (
+            ForeignWriteWatcher(self, store) if isinstance(store, Watched) and not debug else None
+        )
         self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
         self._idle = asyncio.Event()
         self._idle.set()
-        self._next_due: Millis | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(lambda: self._clock.now(), self.want_sweep, timer_sleep_s_max)
         self._sweep_wanted = False
         self._sweeps = sweeps  # False: beside a node that does
-        self.timer_sleep_s_max = timer_sleep_s_max  # a clock that nobody sets needs no second look
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -105,8 +110,8 @@ class Node:
         self._clock = self._new_clock(await self._store.open(), self._loop.time)
         if self._cluster is not None:
             await self._cluster.start()
-        if self._outsiders is not None:
-            await self._outsiders.start()
+        if self._foreign_writes is not None:
+            await self._foreign_writes.start()
         if self._janitor is not None:
             self._janitor.start()
         self.want_sweep()  # what fell due while nobody was here
@@ -121,10 +126,10 @@ class Node:
         if self._stopping:
             return
         self._stopping = True
-        self._cancel_timer()
+        self._alarm.stop()
         self._sweep_wanted = False
-        if self._outsiders is not None:
-            await self._outsiders.stop()
+        if self._foreign_writes is not None:
+            await self._foreign_writes.stop()
         if self._janitor is not None:
             await self._janitor.stop()
         await self._idle.wait()
@@ -138,17 +143,17 @@ class Node:
             self._cluster.announce_worker(group)
         return self.office.connect(group, member, capacity)
 
-    def expect_outsiders(self, due: Millis | None) -> None:
+    def expect_foreign_write(self, due: Millis | None) -> None:
         """Somebody else is about to commit to our store what will be due at an instant."""
-        if self._outsiders is not None and not self._stopping:
-            self._outsiders.expect()
+        if self._foreign_writes is not None and not self._stopping:
+            self._foreign_writes.expect()
             if due is not None:
                 self.note_due(due)
 
-    def watch_outsiders(self, look: Callable[[], Awaitable[None]]) -> None:
+    def watch_foreign_writes(self, look: Callable[[], Awaitable[None]]) -> None:
         """Look whenever somebody else has committed to our store: they cannot tell us what they did."""
-        if self._outsiders is not None:
-            self._outsiders.watchers.append(look)
+        if self._foreign_writes is not None:
+            self._foreign_writes.watchers.append(look)
 
     async def request(self, requests: Sequence[Request]) -> list[Reply]:
         """Apply requests in order in one commit; return their replies once it is durable."""
@@ -157,13 +162,21 @@ class Node:
     def submit(self, requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
         """The same, with a future to await. It may be dropped: what was asked for is done all the same."""
         future: asyncio.Future[list[Reply]] = self._loop.create_future()
-        refusal = self._admission(len(requests))
+        submission = Submission(requests, future)
+        refusal = self._admission(submission)
         if refusal is not None:
             future.set_result([refuse(refusal)] * len(requests))
         else:
-            self._queue.put(Submission(requests, future))
+            self._queue.put(submission)
             self._wake()
         return future
+
+    def request_apart(self, requests: Sequence[Request]) -> list[Reply]:
+        """Heartbeats, from a thread that may wait, while our own loop stands still. They make no messages,
+        and what they leave is due later than we think: that costs a look."""
+        assert isinstance(self._store, RunsApart), "other stores need a loop"
+        context = CommitContext(self._clock.peek(), self._rules, self._debug)
+        return self._store.run_apart(lambda: run_group(requests, context)).replies
 
     def now(self) -> Millis:
         """What the clock shows by which everything here is judged. Any thread may ask."""
@@ -171,8 +184,14 @@ class Node:
 
     async def offers(self, group: str, limit: int) -> list[Execute]:
         """Tasks that wait for a worker of a group, best first, as messages to be sent again."""
+        return (await self.offers_after(None, group, limit))[0]
+
+    async def offers_after(
+        self, place: ClaimPlace | None, group: str, limit: int
+    ) -> tuple[list[Execute], ClaimPlace | None]:
+        """The same from a place on, and the place to go on from, if there may be more."""
         now = self._clock.now()
-        return await self._store.transact(lambda: read_offers(group, now, limit))
+        return await self._store.transact(lambda: read_offers(group, now, limit, place))
 
     async def backlog(self) -> Backlog:
         now = self._clock.now()
@@ -198,14 +217,14 @@ class Node:
         """Forget whole executions that have been settled for longer than this; at least `limit` promises,
         if there are as many. A little at a time: requests go on meanwhile. Answers how many promises went.
         """
-        progress = Progress()
+        progress = RetentionProgress()
         while progress.after is not None and (limit is None or progress.forgotten < limit):
             progress = await self.collect_some(progress, older_than_ms)
         return progress.forgotten
 
     async def collect_some(
-        self, progress: Progress, older_than_ms: int, *, dry_run: bool = False
-    ) -> Progress:
+        self, progress: RetentionProgress, older_than_ms: int, *, dry_run: bool = False
+    ) -> RetentionProgress:
         """One page of that, in one short transaction. `dry_run` only counts."""
         reading = self._clock.now()
         done = await self._store.transact(
@@ -219,13 +238,13 @@ class Node:
     def queued_count(self) -> int:
         return self._queue.request_count
 
-    def _admission(self, count: int) -> Refusal | None:
+    def _admission(self, submission: Submission) -> Refusal | None:
         if self._stopping:
             return Stopping("This node is stopping")
         queued = self._queue.request_count
-        if queued + count > queue_requests_max:
+        if queued + len(submission.requests) > queue_requests_max:
             return Overloaded(f"{queued} requests are waiting, the most is {queue_requests_max}")
-        return None
+        return self._queue.refuse_bytes(submission, self.office.held_bytes)
 
     # --- commits -------------------------------------------------------------------------------------
 
@@ -238,27 +257,31 @@ class Node:
             self._loop.call_soon(self._commit_next)
 
     def _commit_next(self) -> None:
+        """Sweeps and groups take turns: however much is due, whoever waits is next after one sweep."""
         self._awake = False
         while self._under_way < self._lanes:
-            if self._sweep_wanted and not self._sweeping and not self._office_asleep:
-                self._sweep_wanted = False
-                self._sweeping = True
-                self._start(run_sweep, (), self._finish_sweep)
+            may_sweep = self._sweep_wanted and not self._sweeping and not self._office_asleep
+            if may_sweep and not (self._swept_last and self._queue):
+                self._start_sweep()
             elif self._may_begin() and (group := self._take_group()):
+                self._swept_last = False
                 requests = [request for submission in group for request in submission.requests]
                 finish = partial(self._finish_group, group, requests)
-                self._start(partial(run_group, requests), requests, finish)
+                self._start(partial(run_group, requests, group=group), requests, finish)
+            elif may_sweep:
+                self._start_sweep()
             else:
                 break
         if not self._under_way:
             self._idle.set()
 
+    def _start_sweep(self) -> None:
+        self._sweep_wanted = False
+        self._sweeping = self._swept_last = True
+        self._start(run_sweep, (), self._finish_sweep)
+
     def _may_begin(self) -> bool:
-        if self._under_way == self._sweeping or self._queue.request_count >= crowd_requests:
-            return True
-        if self._impatience is None and self._queue:
-            self._impatience = self._loop.call_later(patience_s, self._wake)
-        return self._impatience is not None and self._impatience.when() <= self._loop.time()
+        return self._under_way == self._sweeping or self._patience.is_over(self._queue.request_count)
 
     @property
     def _office_asleep(self) -> bool:
@@ -267,9 +290,7 @@ class Node:
     def _take_group(self) -> list[Submission]:
         if self._lanes == 1:
             return self._queue.take_group()
-        if self._impatience is not None:
-            self._impatience.cancel()
-            self._impatience = None
+        self._patience.renew()
         group = self._queue.take_group_beside(self._busy)
         for submission in group:
             self._busy |= submission.roots
@@ -277,31 +298,32 @@ class Node:
 
     def _start(
         self,
-        work: Callable[[Moment], Work[Outcome]],
+        work: Callable[[CommitContext], Work[CommitOutcome]],
         requests: Sequence[Request],
-        finish: "Callable[[asyncio.Future[Outcome]], None]",
+        finish: "Callable[[asyncio.Future[CommitOutcome]], None]",
     ) -> None:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
         self._under_way += 1
-        moment = self._moment(requests)
+        context = self._context(requests)
         asked_at = self._clock.read()
 
-        def done(result: "asyncio.Future[Outcome]") -> None:
+        def done(result: "asyncio.Future[CommitOutcome]") -> None:
             self._under_way -= 1
             if self._store.keeps_time and result.exception() is None:
                 self._clock.follow(result.result().now, asked_at)
             finish(result)
 
-        asyncio.ensure_future(self._store.transact(lambda: work(moment))).add_done_callback(done)
+        asyncio.ensure_future(self._store.transact(lambda: work(context))).add_done_callback(done)
 
     def _finish_group(
-        self, group: list[Submission], requests: list[Request], done: "asyncio.Future[Outcome]"
+        self, group: list[Submission], requests: list[Request], done: "asyncio.Future[CommitOutcome]"
     ) -> None:
+        put_off: list[Submission] = []
         error = done.exception()
         if error is None:
             outcome = done.result()
             self.stats.commits += 1
-            self.stats.committed_requests += len(requests)
+            self.stats.committed_requests += len(outcome.replies)
             self.stats.store_healthy = True
         else:
             self.stats.failed_commits += 1
@@ -310,46 +332,54 @@ class Node:
             unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
             # It may have been carried out all the same, and nobody was told what is due since.
             now = self._clock.now()
-            outcome = Outcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
+            outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
+        self._queue.let_go(group)
         start = 0
-        for submission in group:
+        for number, submission in enumerate(group):
             if self._lanes > 1:
                 self._busy -= submission.roots
+            if number in outcome.put_off:
+                put_off.append(submission)
+                continue
             end = start + len(submission.requests)
             if not submission.future.done():  # the caller may have gone away; what it asked for is done
                 submission.future.set_result(outcome.replies[start:end])
             start = end
+        if put_off:
+            self._queue.put_back(put_off)
         if self._debug:
             self._follow_debug(requests)
         self._after_commit(outcome)
 
-    def _finish_sweep(self, done: "asyncio.Future[Outcome]") -> None:
+    def _finish_sweep(self, done: "asyncio.Future[CommitOutcome]") -> None:
         self._sweeping = False
         error = done.exception()
         if error is None:
             outcome = done.result()
             self.stats.sweeps += 1
             self._unreadable.leave_out(outcome.unread, outcome.now)
+            tell_crashes(outcome.crashes)
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             now = self._clock.now()
-            outcome = Outcome([], [], now + store_rest_ms, now)
+            outcome = CommitOutcome([], [], now + store_rest_ms, now)
         self._after_commit(outcome)
 
-    def _moment(self, requests: Sequence[Request]) -> Moment:
+    def _context(self, requests: Sequence[Request]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
         now = self._clock.now()
         waiting = self.office.waiting if looks else ()
-        return Moment(now, self._rules, self._debug, waiting, self._unreadable.left_out(now))
+        left_out = self._unreadable.left_out(now)
+        return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch)
 
-    def _after_commit(self, outcome: Outcome) -> None:
+    def _after_commit(self, outcome: CommitOutcome) -> None:
         self._unreadable.note(outcome.unread, outcome.now)
         if outcome.messages:
             try:
                 self.office.deliver(outcome.messages)
             except Exception:  # they are invitations; what is next must not wait for them
                 log.exception("messages could not be delivered")
-        if outcome.next_due is not None and self._is_sooner(outcome.next_due):
+        if outcome.next_due is not None and self._alarm.is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
             if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it
                 self._cluster.announce_due(outcome.next_due)
@@ -370,36 +400,14 @@ class Node:
 
     # --- timers --------------------------------------------------------------------------------------
 
-    def _is_sooner(self, instant: Millis) -> bool:
-        return self._next_due is None or instant < self._next_due
-
     def note_due(self, instant: Millis) -> None:
         """Something will be due at this instant, as far as anybody knows: look then."""
-        if self._is_sooner(instant):
-            self._next_due = instant
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        self._cancel_timer()
-        if self._next_due is not None and not self._stopping:
-            ahead_s = max(0.0, (self._next_due - self._clock.now()) / 1000)
-            self._timer = self._loop.call_later(min(ahead_s, self.timer_sleep_s_max), self._ring)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ring(self) -> None:
-        self._timer = None
-        if self._next_due is not None and self._clock.now() < self._next_due:
-            self._set_timer()
-        else:
-            self.want_sweep()
+        if not self._stopping:
+            self._alarm.note(instant)
 
     def want_sweep(self) -> None:
         """Look at once for what is due."""
         if not self._stopping:
-            self._next_due = None
+            self._alarm.forget()
             self._sweep_wanted = self._sweeps
             self._wake()

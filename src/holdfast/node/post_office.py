@@ -6,8 +6,8 @@
    worker of its group that connects or has room again.
    They wait in lines, one for each group and one for each member that alone is asked for: the first of a line
    that cannot go says that none behind it can, so what waits is not looked at again by every reader.
-3. Everything is bounded: a mailbox by its capacity, the waiting room by `waiting_max`. Past that the oldest
-   message of the line is dropped, or of the longest line if that is not to blame; rule 1 makes up for it.
+3. Everything is bounded, by messages and by bytes: a mailbox, all mailboxes, the waiting room. Past that the
+   message that has waited longest of all is dropped; rule 1 makes up for it.
 """
 
 import asyncio
@@ -16,13 +16,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from holdfast.protocol import limits
 from holdfast.protocol.address import Poll, Push, parse_address
 from holdfast.protocol.messages import Message
+from holdfast.protocol.sizes import message_bytes
 
 log = logging.getLogger("holdfast.node")
 
 waiting_max: Final = 10_000
 mailbox_capacity: Final = 100
+mailbox_bytes_max: Final = 1_048_576  # whatever one message has
 
 Key = tuple[str, ...]
 Line = tuple[str, str]  # a group, and the only member who may take what waits in it, or ""
@@ -40,6 +43,7 @@ class Mailbox:
         self._capacity = capacity
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
+        self.bytes = 0
         self.is_closed = False
 
     def __len__(self) -> int:
@@ -47,7 +51,13 @@ class Mailbox:
 
     @property
     def has_room(self) -> bool:
-        return len(self._messages) < self._capacity
+        if not self._messages:
+            return self._office.mailbox_bytes < 2 * limits.messages_bytes_max
+        return (
+            len(self._messages) < self._capacity
+            and self.bytes < mailbox_bytes_max
+            and self._office.mailbox_bytes < limits.messages_bytes_max
+        )
 
     @property
     def unread(self) -> list[Message]:
@@ -55,6 +65,9 @@ class Mailbox:
 
     def put(self, message: Message) -> None:
         self._messages.append(message)
+        size = message_bytes(message)
+        self.bytes += size
+        self._office.mailbox_bytes += size
         self._arrived.set()
 
     async def receive(self) -> list[Message]:
@@ -65,10 +78,16 @@ class Mailbox:
         return self.take()
 
     def take(self) -> list[Message]:
-        taken = [*self._messages]
-        self._messages.clear()
+        taken = self._empty()
         if taken and not self.is_closed:
             self._office.refill(self)
+        return taken
+
+    def _empty(self) -> list[Message]:
+        taken = [*self._messages]
+        self._messages.clear()
+        size, self.bytes = self.bytes, 0
+        self._office.let_go(size)  # which may put something new into it
         return taken
 
     def close(self) -> None:
@@ -77,16 +96,16 @@ class Mailbox:
             self.is_closed = True
             self._arrived.set()
             self._office.forget(self)
-            unread = [*self._messages]
-            self._messages.clear()
-            self._office.deliver(unread)
+            self._office.deliver(self._empty())
 
 
 class PostOffice:
     def __init__(self) -> None:
         self._mailboxes: dict[str, list[Mailbox]] = {}
         self._waiting: dict[Line, OrderedDict[Key, Message]] = {}
-        self._waiting_count = 0
+        self._waiting_since: OrderedDict[tuple[Line, Key], int] = OrderedDict()  # bytes, oldest message first
+        self.waiting_bytes = 0
+        self.mailbox_bytes = 0
         self._push: Callable[[Message], None] | None = None
         self.is_paused = False
         self.dropped_count = 0
@@ -96,6 +115,15 @@ class PostOffice:
     @property
     def waiting(self) -> list[Message]:
         return [message for held in self._waiting.values() for message in held.values()]
+
+    @property
+    def line_count(self) -> int:
+        """In how many lines something waits."""
+        return len(self._waiting)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.waiting_bytes + self.mailbox_bytes
 
     @property
     def mailbox_count(self) -> int:
@@ -169,12 +197,21 @@ class PostOffice:
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._waiting_count = 0
+        self._waiting_since.clear()
+        self.waiting_bytes = 0
 
     def refill(self, mailbox: Mailbox) -> None:
         """This worker has room: give it what waits for it."""
         self._release((mailbox.group, mailbox.member))
         self._release((mailbox.group, ""))
+
+    def let_go(self, size: int) -> None:
+        """A mailbox was emptied. If all of them together were full, others may have room now."""
+        were_full = self.mailbox_bytes >= limits.messages_bytes_max
+        self.mailbox_bytes -= size
+        if were_full and self.mailbox_bytes < limits.messages_bytes_max:
+            for line in [*self._waiting]:
+                self._release(line)
 
     def forget(self, mailbox: Mailbox) -> None:
         mailboxes = self._mailboxes[mailbox.group]
@@ -216,27 +253,38 @@ class PostOffice:
         known = held.get(message.key)
         if known is not None and message.is_older_than(known):
             return
-        self._waiting_count += known is None
         held[message.key] = message
-        if self._waiting_count > waiting_max and not self.is_paused:
-            self._drop_oldest(line)
+        size = message_bytes(message)
+        self.waiting_bytes += size - self._waiting_since.get((line, message.key), 0)
+        self._waiting_since[line, message.key] = size
+        while self._is_too_full and not self.is_paused:
+            self._drop_oldest()
 
-    def _drop_oldest(self, line: Line) -> None:
-        """Of this line; but one that has no more than its share does not suffer for the longest."""
-        if len(self._waiting[line]) * len(self._waiting) <= waiting_max:
-            line = max(self._waiting, key=lambda each: len(self._waiting[each]))
-        self._waiting[line].popitem(last=False)
-        self._waiting_count -= 1
+    @property
+    def _is_too_full(self) -> bool:
+        return (
+            len(self._waiting_since) > waiting_max or self.waiting_bytes > limits.messages_bytes_max
+        ) and len(self._waiting_since) > 1
+
+    def _drop_oldest(self) -> None:
+        line, key = next(iter(self._waiting_since))
+        self._take_out(line, key)
         self.dropped_count += 1
+
+    def _take_out(self, line: Line, key: Key) -> None:
+        self.waiting_bytes -= self._waiting_since.pop((line, key))
+        held = self._waiting[line]
+        del held[key]
+        if not held:
+            del self._waiting[line]
 
     def _release(self, line: Line) -> None:
         """Try again to hand over what waits in a line, until one cannot go."""
-        held = self._waiting.get(line)
-        while held and self._hand_over_one(next(iter(held.values()))):
-            held.popitem(last=False)
-            self._waiting_count -= 1
-        if held is not None and not held:
-            del self._waiting[line]
+        while held := self._waiting.get(line):
+            key, message = next(iter(held.items()))
+            if not self._hand_over_one(message):
+                break
+            self._take_out(line, key)
 
 
 def _line(address: Poll | Push) -> Line:

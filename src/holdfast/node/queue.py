@@ -2,40 +2,54 @@
 
 Where a store takes one group at a time, a group is whatever waits. Where it takes several, a group leaves
 out what meets a group that is under way (the same root id): it would only wait there, holding its locks.
-Whoever came first on a root id is carried out first.
+Whoever came first on a root id is carried out first. Of what searches and claims a group has only so many,
+and of each line of them fewer: the others keep their place, and whoever waits behind them passes.
+
+What waits, and what is being committed, is bounded by requests and by bytes.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from holdfast.engine import footprint
-from holdfast.engine.scans import is_search
+from holdfast.engine.scans import LimitedClass, class_of, share_of
+from holdfast.protocol import limits
+from holdfast.protocol.errors import Overloaded, Refusal
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
-from holdfast.protocol.requests.weight import weight_of
+from holdfast.protocol.sizes import frame_bytes, payload_bytes
 
 group_requests_max: Final = 512
 # Characters of payloads. While a group is written to a database that other nodes share, it holds its locks,
 # and the time in which the database lets it do so is short.
 group_weight_max: Final = 2_097_152
-# While a search looks through the store, others wait.
-group_searches_max: Final = 8
-look_ahead_max: Final = 1_024
+# Of the requests that look through records or load some which they do not name. What they really take is
+# counted as the group is carried out (budget.py).
+group_limited_max: Final = 384
+line_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256}
+look_ahead_max: Final = 20_000
+
+# Who waits for whom among those: the same caller's, of the same class.
+Line = tuple[str | None, LimitedClass]
 
 
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_roots", "future", "requests", "searches", "weight")
+    __slots__ = ("_roots", "bytes", "future", "limited", "line", "requests", "weight")
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
-        self.weight = sum([weight_of(request.data) for request in requests])
-        self.searches = sum([is_search(request.data) for request in requests])
+        self.weight = sum([payload_bytes(request.data) for request in requests])
+        self.bytes = sum([frame_bytes(request.data) for request in requests], self.weight)
+        limited = [request.data for request in requests if class_of(request.data) is not None]
+        self.limited = sum([share_of(data) for data in limited])
+        kind = class_of(limited[0]) if limited else None
+        self.line: Line | None = None if kind is None else (requests[0].scope, kind)
         self._roots: set[str] | None = None
 
     @property
@@ -57,7 +71,8 @@ class _Group:
         self.submissions: list[Submission] = []
         self.requests = 0
         self._weight = 0
-        self._searches = 0
+        self._limited = 0
+        self._lines: dict[Line, int] = {}
 
     def has_room(self, submission: Submission) -> bool:
         return not self.submissions or (
@@ -69,17 +84,26 @@ class _Group:
         self.submissions.append(submission)
         self.requests += len(submission.requests)
         self._weight += submission.weight
-        self._searches += submission.searches
+        if submission.line is not None:
+            self._limited += submission.limited
+            self._lines[submission.line] = self._lines.get(submission.line, 0) + submission.limited
 
-    def may_search(self, submission: Submission) -> bool:
-        searches = self._searches + submission.searches
-        return searches in (self._searches, submission.searches) or searches <= group_searches_max
+    def admits(self, submission: Submission) -> bool:
+        """The first of a line always, unless the lines are very many."""
+        line = submission.line
+        if line is None or not self._limited:
+            return True
+        if self._limited + submission.limited > group_limited_max:
+            return False
+        of_line = self._lines.get(line, 0)
+        return not of_line or of_line + submission.limited <= line_max[line[1]]
 
 
 class RequestQueue:
     def __init__(self) -> None:
         self._waiting: deque[Submission] = deque()
         self.request_count = 0
+        self.bytes = 0  # of payloads: what waits, and what is being committed
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -87,35 +111,47 @@ class RequestQueue:
     def put(self, submission: Submission) -> None:
         self._waiting.append(submission)
         self.request_count += len(submission.requests)
+        self.bytes += submission.bytes
+
+    def refuse_bytes(self, submission: Submission, others: int) -> Refusal | None:
+        """Is there no room for it? `others` is what the node holds besides. What comes alone is taken."""
+        if not self._waiting:
+            return None
+        if self.bytes + submission.bytes > limits.queue_bytes_max:
+            return Overloaded(f"{self.bytes} bytes of requests wait, the most is {limits.queue_bytes_max}")
+        if self.bytes + submission.bytes + others > limits.node_bytes_max:
+            held = self.bytes + others
+            return Overloaded(
+                f"{held} bytes of requests and messages wait, the most is {limits.node_bytes_max}"
+            )
+        return None
+
+    def let_go(self, group: Sequence[Submission]) -> None:
+        """These were taken out, and are answered now."""
+        self.bytes -= sum([submission.bytes for submission in group])
+
+    def put_back(self, submissions: Sequence[Submission]) -> None:
+        """They were taken and let go, and there was no time for them: they come first in the next group."""
+        self._waiting.extendleft(reversed(submissions))
+        self.request_count += sum([len(submission.requests) for submission in submissions])
+        self.bytes += sum([submission.bytes for submission in submissions])
 
     def take_group(self) -> list[Submission]:
-        """Whatever waits, up to the bounds. Searches for which there is no room keep their place."""
-        group = _Group()
-        left: list[Submission] = []
-        while self._waiting and len(left) < look_ahead_max and group.has_room(self._waiting[0]):
-            submission = self._waiting[0]
-            is_possible = group.may_search(submission)
-            if not is_possible and submission.searches < len(submission.requests):
-                break  # it changes something, and those behind it may depend on that
-            (group.add if is_possible else left.append)(self._waiting.popleft())
-        self._waiting.extendleft(reversed(left))
-        self.request_count -= group.requests
-        return group.submissions
+        """Whatever waits, up to the bounds; what it leaves keeps its place."""
+        return self.take_group_beside(frozenset())
 
-    def take_group_beside(self, busy: set[str]) -> list[Submission]:
+    def take_group_beside(self, busy: Set[str]) -> list[Submission]:
         """What waits and meets none of these roots, up to the bounds; what it leaves keeps its place."""
         group = _Group()
         left: list[Submission] = []
         blocked = set(busy)
-        while self._waiting and len(group.submissions) + len(left) < look_ahead_max:
-            if not group.has_room(self._waiting[0]):
-                break
+        while self._waiting and len(left) < look_ahead_max and group.has_room(self._waiting[0]):
             submission = self._waiting.popleft()
-            if submission.roots.isdisjoint(blocked) and group.may_search(submission):
-                group.add(submission)
-            else:
+            if (blocked and not submission.roots.isdisjoint(blocked)) or not group.admits(submission):
                 blocked |= submission.roots
                 left.append(submission)
+            else:
+                group.add(submission)
         self._waiting.extendleft(reversed(left))
         self.request_count -= group.requests
         return group.submissions

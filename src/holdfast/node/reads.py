@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.engine import Footprint, Rules, WorkingSet
-from holdfast.engine.scans import ClaimScan, Page, ScheduleScan
+from holdfast.engine.scans import ClaimPlace, ClaimScan, Page, ScheduleScan, place_of
 from holdfast.engine.view import is_open, see_promise
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise, TaskRef
@@ -31,17 +32,39 @@ class NodeStats(Struct):
     store_healthy: bool = True  # did the latest commit succeed?
 
 
-def read_offers(group: str, now: Millis, limit: int) -> Work[list[Execute]]:
-    """The execute messages of pending tasks that wait for a worker of a group, best first."""
-    found: list[str] = yield Find(ClaimScan((group,), now, limit, view=True))
+def read_offers(
+    group: str, now: Millis, limit: int, after: ClaimPlace | None = None
+) -> Work[tuple[list[Execute], ClaimPlace | None]]:
+    """The execute messages of pending tasks that wait for a worker of a group, best first; and the place of
+    the last, if more may follow. Of these tasks no promise is read, and nothing of those before `after`."""
+    scan = ClaimScan((group,), now, limit, view=True)
+    if after is None:
+        found: list[str] = yield Find(scan)
+    else:
+        found = yield Find(replace(scan, after=after))
+        if len(found) < limit:
+            found += yield Find(replace(scan, limit=limit - len(found), ceiling=after.priority - 1))
     ws = WorkingSet(Rules())
-    readable = yield from load_readable(ws, found)
-    tasks = (ws.task(task_id) for task_id in readable)
-    return [
+    readable = yield from _load_readable_tasks(ws, found)
+    tasks = [task for task_id in readable if (task := ws.task(task_id)) is not None]
+    offers = [
         Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None)
         for task in tasks
-        if task is not None and task.state == "pending" and is_open(task, now)
+        if task.state == "pending" and is_open(task, now)
     ]
+    return offers, place_of(tasks[-1]) if tasks and len(found) == limit else None
+
+
+def _load_readable_tasks(ws: WorkingSet, ids: Sequence[str]) -> Work[Sequence[str]]:
+    with suppress(CorruptRecord):
+        yield Load(ws, Footprint(task_views=set(ids)))
+        return ids
+    readable: list[str] = []
+    for task_id in ids:
+        with suppress(CorruptRecord):
+            yield Load(ws, Footprint(task_views={task_id}))
+            readable.append(task_id)
+    return readable
 
 
 def load_readable(ws: WorkingSet, ids: Sequence[str]) -> Work[Sequence[str]]:

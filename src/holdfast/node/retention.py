@@ -30,7 +30,7 @@ tree_promises_max: Final = 100_000
 origins_max: Final = 16  # how far a tree may reach from root to root
 
 
-class Progress(Struct, frozen=True, rename="camel"):
+class RetentionProgress(Struct, frozen=True, rename="camel"):
     """How far a pass has come: the last id it is done with (None: the end), and what it did so far."""
 
     after: str | None = ""
@@ -42,8 +42,8 @@ class Progress(Struct, frozen=True, rename="camel"):
 
 
 def collect_page(
-    progress: Progress, older_than_ms: int, reading: Millis, *, dry_run: bool = False
-) -> Work[Progress]:
+    progress: RetentionProgress, older_than_ms: int, reading: Millis, *, dry_run: bool = False
+) -> Work[RetentionProgress]:
     """Look at one page of promises and forget the trees among them that are over (or only count them)."""
     now: Millis = yield Now(reading)
     pass_ = _Pass(progress, now - older_than_ms, now, dry_run)
@@ -64,7 +64,7 @@ def collect_page(
 class _Pass:
     """One transaction of a pass."""
 
-    def __init__(self, progress: Progress, before: Millis, now: Millis, dry_run: bool) -> None:
+    def __init__(self, progress: RetentionProgress, before: Millis, now: Millis, dry_run: bool) -> None:
         self.progress = progress
         self.seen = WorkingSet(Rules())  # what is only looked at
         self.room = forgotten_max

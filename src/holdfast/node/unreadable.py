@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import RequestData
+from holdfast.protocol.text import printable
 from holdfast.store.interface import CorruptRecord
 
 log = logging.getLogger("holdfast.node")
@@ -30,7 +31,8 @@ class Unreadable:
     def note(self, unread: Iterable[Unread], now: Millis) -> None:
         for _, error in unread:
             if _put(self._told, error.what, now):
-                log.error("%s: %s [%s]", error.what, error.why, error.code, extra={"record": error.key})
+                what, why = printable(error.what), printable(error.why)
+                log.error("%s: %s [%s]", what, why, error.code, extra={"record": error.key})
 
     def leave_out(self, unread: Iterable[Unread], now: Millis) -> None:
         for data, _ in unread:

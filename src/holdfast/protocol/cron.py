@@ -2,37 +2,52 @@
 
 POSIX rules in UTC or an IANA time zone; a leading sixth field counts seconds. `@every 90s` (units s, m, h, d,
 also `1h30m`) means all multiples of that interval since the epoch, so it never drifts.
+
+Anybody can send an expression, so what it costs is bounded: a search takes at most 600 steps
+(`cron_walk.py`), and what was refused once is remembered.
 """
 
 import re
 from collections import deque
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from typing import Final
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSimError
 
 from holdfast.protocol import limits
+from holdfast.protocol.cron_walk import CronWalk
 
+timezone_name_max: Final = 100  # the longest there is has 38 characters
 _probe_start = datetime(2024, 1, 1, tzinfo=UTC)  # a leap year: every date that exists occurs soon after
 _epoch = datetime(1970, 1, 1, tzinfo=UTC)
 _unit_ms = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _calendar_end = 250_000_000_000_000  # about the year 9892: nothing recurs beyond it
 
 
-@lru_cache(maxsize=1024)
 def check_cron(expression: str) -> None:
     """ValueError with a sentence unless the expression is valid and matches some day."""
+    fault = _fault_in(expression)
+    if fault is not None:
+        raise ValueError(fault)
+
+
+@lru_cache(maxsize=4096)
+def _fault_in(expression: str) -> str | None:
     if interval_of(expression) is not None:
-        return
+        return None
     try:
-        next(_walk(expression, _probe_start))
+        walk = _walk(expression, _probe_start)
+        if walk.can_match and next(walk):
+            return None
     except CronSimError as error:
-        raise ValueError(f"cron expression {expression!r} is not valid: {error}") from None
+        return f"cron expression {expression!r} is not valid: {error}"
     except StopIteration:
-        raise ValueError(f"cron expression {expression!r} never matches a date") from None
+        pass
     except (AssertionError, IndexError, KeyError, OverflowError, TypeError, ValueError):
-        raise ValueError(f"cron expression {expression!r} is not valid") from None
+        return f"cron expression {expression!r} is not valid"
+    return f"cron expression {expression!r} never matches a date"
 
 
 @lru_cache(maxsize=1024)
@@ -50,14 +65,19 @@ def interval_of(expression: str) -> int | None:
     return interval
 
 
-@lru_cache(maxsize=1024)
 def check_timezone(name: str) -> tzinfo:
+    zone = _find_timezone(name) if len(name) <= timezone_name_max else None
+    if zone is None:
+        raise ValueError(f"timezone {name[:80]!r} is not a known IANA time zone")
+    return zone
+
+
+@lru_cache(maxsize=4096)
+def _find_timezone(name: str) -> tzinfo | None:
     try:
-        if _is_of_this_machine(name):
-            raise ValueError
-        return ZoneInfo(name)
-    except (KeyError, OSError, ValueError, IsADirectoryError):
-        raise ValueError(f"timezone {name[:80]!r} is not a known IANA time zone") from None
+        return None if _is_of_this_machine(name) else ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        return None
 
 
 def _is_of_this_machine(name: str) -> bool:
@@ -101,11 +121,11 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
     return list(newest)
 
 
-def _walk(expression: str, start: datetime, *, reverse: bool = False) -> CronSim:
+def _walk(expression: str, start: datetime, *, reverse: bool = False) -> CronWalk:
     week_to_its_end = re.sub(
         r"-SUN\b", "-7", expression, flags=re.IGNORECASE
     )  # cronsim's week ends on Saturday
-    return CronSim(week_to_its_end, start, reverse=reverse)
+    return CronWalk(week_to_its_end, start, reverse=reverse)
 
 
 def _to_datetime(instant: int, timezone: str | None) -> datetime:

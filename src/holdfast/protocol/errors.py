@@ -199,7 +199,9 @@ class AnswerTooLarge(Refusal):
 
     code = "HF1905"
     status = 503
-    hint = "It was carried out. Send it again, if it may be repeated, by itself or with fewer others."
+    hint = (
+        "It may have been carried out. Send it again, if it may be repeated, by itself or with fewer others."
+    )
 
 
 class AnswerLost(Refusal):

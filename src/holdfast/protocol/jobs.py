@@ -56,7 +56,8 @@ class RetryRule(
     """When a failed attempt is followed by another, and how long after.
 
     Either `delays` (the last one is repeated if `retries` asks for more of them), or `base`, multiplied by
-    `factor` each time, up to `max`. `codes` None: every failure is retried, a crashed worker too.
+    `factor` each time, up to `max`. `codes` None: every failure is retried. They say nothing of a worker that
+    died: that attempt is followed by another unless `crashes` is False.
     """
 
     retries: int | None = None  # None: as many as there are delays
@@ -66,6 +67,7 @@ class RetryRule(
     max: int = limits.job_retry_ms_max
     codes: tuple[str, ...] | None = None
     jitter: bool = False
+    crashes: bool = True
 
     def __post_init__(self) -> None:
         if (self.base is None) == (not self.delays):
@@ -85,6 +87,12 @@ class RetryRule(
     @property
     def limit(self) -> int:
         return len(self.delays) if self.retries is None else self.retries
+
+    def covers(self, code: str) -> bool:
+        """Is an attempt that failed with this code followed by another, while retries remain?"""
+        if code == WORKER_CRASHED:
+            return self.crashes
+        return self.codes is None or code in self.codes
 
 
 class JobSpec(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -130,7 +138,11 @@ def parse_job(text: str) -> JobSpec:
 
 
 class Attempt(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """One run of a job's function that has ended. `number` counts from 1; `version` is that of its claim."""
+    """One run of a job's function that has ended. `number` counts from 1; `version` is that of its claim.
+
+    `error` is what was told of a failure that another attempt followed, of the latest few. That of the last
+    attempt is the value of the promise.
+    """
 
     number: int
     version: int
@@ -140,6 +152,7 @@ class Attempt(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False)
     will_retry: bool = False
     code: str | None = None
     pid: str | None = None
+    error: str | None = None
 
 
 class Job(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -199,7 +212,7 @@ class Rate(Struct, frozen=True, rename="camel", gc=False):
         check_integer("rate.perMs", self.per_ms, 1, limits.rate_ms_max)
 
 
-class Queue(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class QueueRecord(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The limits of a queue. `meters` are the recent grants by key ("" for the whole queue), where a rate is
     set: pairs of an instant and how many count until then."""
 

@@ -51,7 +51,12 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     `due_at` is the lease's end while acquired and the next offer while pending, else None; of a job that has
     not started, its `good_until` if that comes first. `timeout_at`, `created_at` and `priority` repeat what
     the promise says, because guards and claims need them. In an attempt at a job, `started_at` is set.
-    `acquired_at` of a pending task is the instant since which it has been on offer.
+    `acquired_at` of a pending task is the instant since which it has been on offer; among those of background
+    tasks with the same priority, the earliest is claimed first.
+
+    Two fields that only a held task needs tell more of one that is not. Of a halted one `acquired_at` is
+    since when, and `corr_id` the code of the reason, if one was given ("" if it has no code); the reason is
+    `error`. Of a pending one whose lease lapsed `corr_id` is the pid of whoever held it.
     """
 
     id: str
@@ -78,6 +83,14 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     job: Job | None = None
 
 
+class Halted(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Why a task was halted, and since when. Only of a task that was halted with a reason."""
+
+    at: Millis
+    reason: str
+    code: str = ""
+
+
 class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """A task as the wire shows it."""
 
@@ -91,6 +104,7 @@ class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     retries: int = 0
     error: str | None = None
     job: JobView | None = None
+    halted: Halted | None = None
 
 
 class TaskRef(Struct, frozen=True, gc=False):

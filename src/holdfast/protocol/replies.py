@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from holdfast.protocol.jobs import Queue, QueueView
+from holdfast.protocol.jobs import QueueRecord, QueueView
 from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
 
 
@@ -57,7 +57,8 @@ class Invoked(ReplyData, frozen=True):
 class AcquireReply(ReplyData, frozen=True):
     """The union of both dialects: `task, promise, preload` and `kind, data`.
 
-    `cursor`: there are more promises to preload than fit, after this id. So in other preloads.
+    `cursor`: there are more promises to preload than fit, after this id. So in other preloads. `lapsed`, in a
+    claim: who held the task last and let its lease lapse.
     """
 
     task: TaskView
@@ -66,10 +67,12 @@ class AcquireReply(ReplyData, frozen=True):
     kind: Literal["invoke", "resume"]
     data: Invoked
     cursor: str | None = None
+    lapsed: str | None = None
 
 
 class ClaimReply(ReplyData, frozen=True):
-    """`next_at`: a rate limit holds jobs back until then. `limited`: jobs wait for others to end."""
+    """`next_at`: claim again then: a rate limit holds jobs back, or there were more than fit into an answer.
+    `limited`: jobs wait for others to end."""
 
     tasks: list[AcquireReply]
     next_at: int | None = None
@@ -109,7 +112,7 @@ class QueuesReply(ReplyData, frozen=True):
     cursor: str | None = None
 
 
-class Timeout(Struct, frozen=True):
+class TimeoutEntry(Struct, frozen=True):
     id: str
     timeout: int
 
@@ -137,20 +140,21 @@ class MessageView(Struct, frozen=True):
 
 class SnapReply(ReplyData, frozen=True):
     promises: list[Promise]
-    promise_timeouts: list[Timeout]
+    promise_timeouts: list[TimeoutEntry]
     callbacks: list[CallbackView]
     listeners: list[ListenerView]
     tasks: list[TaskView]
     task_timeouts: list[TaskTimeout]
     schedules: list[Schedule]
     messages: list[MessageView]
-    queues: list[Queue] | None = None
+    queues: list[QueueRecord] | None = None
 
 
-class ReplyHead(Struct, frozen=True, rename="camel"):
+class ReplyHead(Struct, frozen=True, rename="camel", omit_defaults=True):
     corr_id: str
     status: int
     version: str
+    code: str | None = None  # of a refusal
 
 
 class Envelope(Struct, frozen=True):
@@ -162,7 +166,8 @@ class Envelope(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What the engine answers: a status, and data or (from 400 on) a sentence."""
+    """What the engine answers: a status, and data or (from 400 on) a sentence and the code of the refusal."""
 
     status: int
     data: ReplyData | list[Any] | str
+    code: str | None = None

@@ -1,22 +1,54 @@
-"""How large a record is in an answer, roughly, and how many of a list fit into one.
+"""How large records, messages and requests are, roughly, and how many of a list fit into an answer.
 
-Characters are counted, not encoded bytes: nothing is encoded for it.
+Characters are counted, not encoded bytes: nothing is encoded for it, so it costs the same whatever they hold.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
+from holdfast.protocol.jobs import QueueRecord
+from holdfast.protocol.messages import Message, Unblock
 from holdfast.protocol.records import Promise, Schedule, Value
+from holdfast.protocol.requests.checks import RequestData
+from holdfast.protocol.requests.promises import PromiseCreate, PromiseSettle
+from holdfast.protocol.requests.schedules import ScheduleCreate
+from holdfast.protocol.requests.tasks import (
+    TaskCreate,
+    TaskFail,
+    TaskFence,
+    TaskFulfill,
+    TaskHeartbeat,
+    TaskSuspend,
+)
 
 record_bytes: Final = 256  # the names of its fields, its instants, its state
+meter_bytes: Final = 24
+request_bytes: Final = 1_024  # in memory, beside its payloads
+request_entry_bytes: Final = 512  # of its list
 
 
 def promise_bytes(promise: Promise) -> int:
     return _value_bytes(promise.param) + _value_bytes(promise.value) + _entry_bytes(promise.tags)
 
 
-def schedule_bytes(schedule: Schedule) -> int:
+def whole_promise_bytes(promise: Promise) -> int:
+    return promise_bytes(promise) + len(promise.id) + record_bytes
+
+
+def queue_bytes(queue: QueueRecord) -> int:
+    """With its meters, which are read along with it though nobody is shown them."""
+    meters = sum(len(key) + meter_bytes * len(meter) for key, meter in queue.meters.items())
+    return meters + record_bytes
+
+
+def message_bytes(message: Message) -> int:
+    if isinstance(message, Unblock):
+        return whole_promise_bytes(message.promise) + len(message.address)
+    return len(message.task.id) + len(message.address) + record_bytes
+
+
+def schedule_bytes(schedule: Schedule | ScheduleCreate) -> int:
     return _value_bytes(schedule.promise_param) + _entry_bytes(schedule.promise_tags)
 
 
@@ -30,9 +62,55 @@ def fitting(sizes: Iterable[int], bytes_max: int) -> int:
     return count
 
 
+def payload_bytes(data: RequestData) -> int:
+    """The payloads, headers and tags of a request. The rest of one is small, but for lists: `frame_bytes`."""
+    measure = _PAYLOADS.get(type(data))
+    return 0 if measure is None else measure(data)
+
+
+def frame_bytes(data: RequestData) -> int:
+    """About what a request takes up in memory beside its payloads."""
+    kind = type(data)
+    if kind is TaskSuspend:
+        return request_bytes + request_entry_bytes * len(data.actions)  # type: ignore[attr-defined]
+    if kind is TaskHeartbeat:
+        return request_bytes + request_entry_bytes * len(data.tasks)  # type: ignore[attr-defined]
+    return request_bytes
+
+
 def _value_bytes(value: Value) -> int:
-    return len(value.data or "") + _entry_bytes(value.headers)
+    size = len(value.data) if value.data else 0
+    return size + _entry_bytes(value.headers) if value.headers else size
 
 
-def _entry_bytes(entries: dict[str, str] | None) -> int:
-    return sum(map(len, entries)) + sum(map(len, entries.values())) if entries else 0
+def _entry_bytes(entries: dict[str, str]) -> int:
+    size = 0
+    for key, value in entries.items():
+        size += len(key) + len(value)
+    return size
+
+
+def _create_bytes(data: PromiseCreate) -> int:
+    size = _value_bytes(data.param)
+    if data.tags:
+        size += _entry_bytes(data.tags)
+    return size if data.settle is None else size + _value_bytes(data.settle.value)
+
+
+def _settlement_bytes(data: PromiseSettle | TaskFail) -> int:
+    return _value_bytes(data.value)
+
+
+def _action_bytes(data: TaskCreate | TaskFulfill | TaskFence) -> int:
+    return payload_bytes(data.action.data)
+
+
+_PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {
+    PromiseCreate: _create_bytes,
+    PromiseSettle: _settlement_bytes,
+    TaskFail: _settlement_bytes,
+    TaskCreate: _action_bytes,
+    TaskFulfill: _action_bytes,
+    TaskFence: _action_bytes,
+    ScheduleCreate: schedule_bytes,
+}

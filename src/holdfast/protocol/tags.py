@@ -1,4 +1,4 @@
-"""The tags that mean something to the engine, and how they are read."""
+"""The names of all tags that Holdfast reads or writes, and how the engine reads those that it knows."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,6 +18,13 @@ PREFIX: Final = "resonate:prefix"
 SCHEDULE: Final = "resonate:schedule"
 PRIORITY: Final = "holdfast:priority"
 JOB: Final = "holdfast:job"
+
+# What the engine only keeps.
+SCOPE: Final = "resonate:scope"
+TASK: Final = "holdfast:task"  # the name of a background task
+FINGERPRINT: Final = "holdfast:payload"  # of its name and arguments
+SENDING: Final = "holdfast:sending"  # which send made it
+RERUN_OF: Final = "holdfast:rerun-of"
 
 LINEAGE: Final = (ORIGIN, BRANCH, PARENT, PREFIX)
 

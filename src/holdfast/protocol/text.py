@@ -37,6 +37,30 @@ def hide_password(url: str) -> str:
     return _password.sub(r"\1...", shown)
 
 
+# C0, DEL, C1, separators of lines and paragraphs, overrides and isolates of direction, lone surrogates
+_unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text of users as it may be shown on a terminal or in a log line: what a terminal would obey, or what
+    would change the order of what is read, is shown as its code (`\\x1b`, `\\u202e`); all else stays."""
+    return _unprintable.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
+
+
+def printable_json(text: str) -> str:
+    """The same for JSON, which stays the same JSON: line feeds between its parts stay, too."""
+    return _unprintable.sub(_shown_in_json, text)
+
+
+def _shown_in_json(found: re.Match[str]) -> str:
+    return "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+
+
 def check_entries(name: str, entries: Mapping[str, str]) -> None:
     if len(entries) > limits.entry_count_max:
         raise ValueError(f"{name} has {len(entries)} entries, the most is {limits.entry_count_max}")

@@ -5,12 +5,14 @@
 2. Sending never waits and never runs a reader: readers are queued, in the order they began to wait.
 3. Only a running fiber may send. A value from outside has to come in as a durable promise, or a replay
    could not know when it came.
+4. A channel belongs to one execution: the one it was made in, or else the first that uses it.
 """
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from holdfast.runtime.errors import wrong_execution
 from holdfast.runtime.future import PENDING, Future, notify
 from holdfast.runtime.slot import current
 
@@ -46,8 +48,9 @@ class Channel(Generic[T]):
 
     def send(self, value: T) -> None:
         """Settle the channel, unless it already is. Takes effect at once."""
-        current()
-        receive = self.receive
+        scheduler, receive = current(), self.receive
+        if receive.scheduler is not scheduler and not receive._admit(scheduler):
+            raise wrong_execution(receive._describe())
         if receive._state == PENDING:
             receive._resolve(value)
             notify(receive)

@@ -10,74 +10,58 @@ nothing to hide in: it is thrown at the fiber that waits.
 3. A future may be listed twice in one combinator and may be in many.
 4. Once decided, or once its last waiter was thrown out, a combinator is registered nowhere. If it is
    awaited again while undecided, it registers again.
-5. What was taken for a fiber that never saw it (an item of a queue, a permit) goes back where it came from,
-   and the combinator is undecided again.
+5. What was taken (an item of a queue, a permit) and is seen by no fiber goes back where it came from: because
+   the fiber was thrown out, because another input decided, or because one failed. A combinator that had
+   settled with it is undecided again.
+6. Nothing here recurses into nested combinators, however deep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from holdfast.runtime.errors import TaskInterrupted
-from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, leave
-from holdfast.runtime.task import Task
+from holdfast.runtime.errors import FiberInterrupted
+from holdfast.runtime.fiber import Fiber
+from holdfast.runtime.future import (
+    PENDING,
+    REJECTED,
+    RESOLVED,
+    Future,
+    drop,
+    leave_all,
+    unclaim,
+    waiter_count,
+)
+from holdfast.runtime.outcome import Err, Ok, Selected
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
 
 T = TypeVar("T")
 
-
-class Ok(NamedTuple, Generic[T]):
-    """What succeeded: an input in the list `all_settled` gives, or something that was asked of a node."""
-
-    value: T
-
-    @property
-    def is_ok(self) -> bool:
-        return True
-
-    @property
-    def is_err(self) -> bool:
-        return False
-
-    @property
-    def ok_value(self) -> T:
-        return self.value
-
-    @property
-    def err_value(self) -> NoReturn:
-        raise ValueError("It succeeded, so there is no error.")
-
-
-class Failed(NamedTuple):
-    """An input that failed, in the list `all_settled` gives."""
-
-    error: Exception
-
-
-class Selected(NamedTuple, Generic[T]):
-    """The branch that settled first. Await `future` for its value or its error."""
-
-    tag: str
-    future: Future[T]
+described_depth_max: Final = 3  # combinators inside combinators, in a description
 
 
 class Combinator(Future[T]):
     """Watches inputs; the kinds below say what an input that settled means."""
 
-    __slots__ = ("_members", "_open", "_taken")
+    __slots__ = ("_claims", "_members", "_open", "_taken")
 
     _lazy = True
     _linked = True
     _returnable = True
     _verb = "combines"
 
-    def __init__(self, members: Iterable[Future[Any]]) -> None:
+    def __init__(self, members: Iterable[Future[Any]], scheduler: Scheduler) -> None:
         self._state = PENDING
         self._waiters = None
+        self.scheduler = scheduler
         self._members = tuple(members)
         self._open: dict[Future[Any], None] | None = None
         self._taken: list[Future[Any]] | None = None  # members with something to give back
-        self._attach()
+        self._claims = 0
+        self._watch()
 
     def _seen(self, member: Future[Any]) -> bool:
         """A member has settled. True when that decides the outcome, which is then set."""
@@ -88,8 +72,21 @@ class Combinator(Future[T]):
         raise NotImplementedError
 
     def _attach(self) -> None:
+        """Watch again, the innermost first."""
         if self._open is not None:
             return
+        found: dict[Combinator[Any], None] = {self: None}
+        stack: list[Combinator[Any]] = [self]
+        while stack:
+            for member in stack.pop()._members:
+                if isinstance(member, Combinator) and member._state == PENDING and member._open is None:
+                    found.pop(member, None)
+                    found[member] = None
+                    stack.append(member)
+        for each in reversed(found):
+            each._watch()
+
+    def _watch(self) -> None:
         watched: dict[Future[Any], None] = {}
         self._open = watched
         for member in self._members:
@@ -103,15 +100,19 @@ class Combinator(Future[T]):
                         member._attach()
                     if member._state == PENDING:
                         member._waiters = self
-                    elif member._returnable:
-                        self._take(member)
             if member._state == PENDING:
                 watched[member] = None
                 continue
+            if member._returnable:
+                self._take(member)
             if member._state == REJECTED:
                 member._observed()
             if self._seen(member):
                 self._let_go()
+                self._return_all_but(member)
+                for unwatched in self._members[self._members.index(member) + 1 :]:
+                    if unwatched is not member:
+                        drop(unwatched)
                 return
         if not watched:
             self._exhausted()
@@ -119,55 +120,79 @@ class Combinator(Future[T]):
     def _fire(self, future: Future[Any], /) -> bool:
         watched = self._open
         if watched is None or future not in watched:
+            if future._returnable:
+                unclaim([future])
             return False  # decided or detached since: stale news
         del watched[future]
         if future._returnable:
-            self._take(future)
+            if self._taken is None:
+                self._taken = [future]
+            else:
+                self._taken.append(future)
         if self._seen(future):
+            self._claims = waiter_count(self)
             self._let_go()
+            self._return_all_but(future)
         elif watched:
             return False
         else:
+            self._claims = waiter_count(self)
             self._exhausted()
-        if type(self._waiters) is dict:
-            self._taken = None  # several fibers will see it
         return True
 
     def _take(self, member: Future[Any]) -> None:
+        cast(Any, member)._claims += 1
         if self._taken is None:
             self._taken = [member]
         else:
             self._taken.append(member)
 
-    def _give_back(self) -> list[Future[Any]]:
-        """The last one taken first, so that items stand in their queue as before."""
-        taken, self._taken = self._taken or [], None
-        for member in reversed(taken):
-            member._unreceived()
+    def _return_all_but(self, decisive: Future[Any]) -> None:
+        """One input decided: what the others gave is of no use."""
+        taken = self._taken
+        if taken is not None and (len(taken) > 1 or taken[0] is not decisive):
+            self._taken = [member for member in taken if member is decisive]
+            unclaim([member for member in taken if member is not decisive])
+
+    def _unclaimed(self) -> Iterable[Future[Any]]:
+        self._claims -= 1
+        return () if self._claims > 0 else self._taken or ()
+
+    def _taken_back(self) -> Iterable[Future[Any]]:
+        taken, self._taken = self._taken or (), None
         return taken
 
-    def _unreceived(self) -> None:
-        if any(member._state == PENDING for member in self._give_back()):
+    def _restored(self) -> None:
+        if self._claims <= 0 and any(member._state == PENDING for member in self._taken_back()):
             self._state = PENDING
             self._open = None
 
     def _let_go(self) -> None:
         watched, self._open = self._open, {}
-        for member in watched or ():
-            leave(member, self)
+        if watched:
+            leave_all(watched, self)
 
     def _detached(self) -> Iterable[Future[Any]]:
         watched, self._open = self._open, None
-        self._give_back()
         return watched or ()
 
     def _inputs(self) -> Iterable[Future[Any]]:
         return self._members if self._open is None else self._open
 
     def _describe(self) -> str:
-        missing = [member._describe() for member in self._inputs() if member._state == PENDING]
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        return f"{self._verb} {len(self._members)}, still open: {shown or 'none'}"
+        return self._described(described_depth_max)
+
+    def _described(self, depth: int) -> str:
+        title = f"{self._verb} {len(self._members)}"
+        if not depth:
+            return title
+        missing = [member for member in self._inputs() if member._state == PENDING]
+        shown = ", ".join(
+            member._described(depth - 1) if isinstance(member, Combinator) else member._describe()
+            for member in missing[:3]
+        )
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        return f"{title}, still open: {shown or 'none'}{more}"
 
 
 class All(Combinator[Any]):
@@ -177,10 +202,13 @@ class All(Combinator[Any]):
     _verb = "all of"
 
     def __init__(
-        self, members: Iterable[Future[Any]], shape: type[list[Any]] | type[tuple[Any, ...]]
+        self,
+        members: Iterable[Future[Any]],
+        scheduler: Scheduler,
+        shape: type[list[Any]] | type[tuple[Any, ...]],
     ) -> None:
         self._shape = shape
-        super().__init__(members)
+        super().__init__(members, scheduler)
 
     def _seen(self, member: Future[Any]) -> bool:
         if member._state == RESOLVED:
@@ -198,9 +226,9 @@ class Race(Combinator[Any]):
     __slots__ = ("_cancel_losers",)
     _verb = "a race of"
 
-    def __init__(self, members: Iterable[Future[Any]], cancel_losers: bool) -> None:
+    def __init__(self, members: Iterable[Future[Any]], scheduler: Scheduler, cancel_losers: bool) -> None:
         self._cancel_losers = cancel_losers
-        super().__init__(members)
+        super().__init__(members, scheduler)
 
     def _seen(self, member: Future[Any]) -> bool:
         self._adopt(member)
@@ -242,7 +270,7 @@ class AllSettled(Combinator[Any]):
     def _exhausted(self) -> None:
         self._resolve(
             [
-                Ok(member._value) if member._state == RESOLVED else Failed(member._value)
+                Ok(member._value) if member._state == RESOLVED else Err(member._value)
                 for member in self._members
             ]
         )
@@ -254,9 +282,9 @@ class Select(Combinator[Selected[Any]]):
     __slots__ = ("_tags",)
     _verb = "a select of"
 
-    def __init__(self, branches: dict[str, Future[Any]]) -> None:
+    def __init__(self, branches: dict[str, Future[Any]], scheduler: Scheduler) -> None:
         self._tags = tuple(branches)
-        super().__init__(branches.values())
+        super().__init__(branches.values(), scheduler)
 
     def _seen(self, member: Future[Any]) -> bool:
         self._resolve(Selected(self._tags[self._members.index(member)], member))
@@ -265,13 +293,13 @@ class Select(Combinator[Selected[Any]]):
 
 def _call_off(loser: Future[Any]) -> None:
     """Interrupt a losing task, tell a losing step that its result is not wanted, look into combinators."""
-    error = TaskInterrupted("another input of the race was first")
+    error = FiberInterrupted("another input of the race was first")
     stack = [loser]
     while stack:
         future = stack.pop()
         if future._state != PENDING:
             continue
-        if isinstance(future, Task):
+        if isinstance(future, Fiber):
             future._interrupt(error)
         elif isinstance(future, Combinator):
             stack.extend(reversed(future._members))

@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """The combinators a user calls: `gather`, `race`, `any_of`, `all_settled`, `select`.
 
 All take futures, operations, coroutines or generators; what is not a future yet is spawned. All return a
@@ -11,12 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
 from types import CoroutineType, GeneratorType
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
-from holdfast.runtime.combinator import All, AllSettled, AnyOf, Failed, Ok, Race, Select, Selected
+from holdfast.runtime.combinator import All, AllSettled, AnyOf, Race, Select
+from holdfast.runtime.errors import wrong_execution
 from holdfast.runtime.future import Future
 from holdfast.runtime.operation import Operation, Waitable
+from holdfast.runtime.outcome import Err, Ok, Selected
 from holdfast.runtime.slot import current
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -25,6 +31,8 @@ C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
 F = TypeVar("F")
+
+_any_future: Final[Any] = Future  # typed like that, no input need be cast: there may be many
 
 Single: TypeAlias = Future[T] | Operation[T] | Coroutine[Any, Any, T]
 
@@ -58,7 +66,7 @@ def gather(*inputs: Any) -> Future[Any]:
     nothing out.
     """
     members, shape = _members(inputs)
-    return All(members, shape)
+    return All(members, current(), shape)
 
 
 @overload
@@ -83,7 +91,7 @@ def race(*inputs: Any, cancel_losers: bool = False) -> Future[Any]:
     The others run on. With `cancel_losers`, losing tasks are interrupted and losing steps find their
     signal set. No inputs: ValueError, since nothing could ever win.
     """
-    return Race(_some(inputs, "race"), cancel_losers)
+    return Race(_some(inputs, "race"), current(), cancel_losers)
 
 
 @overload
@@ -100,21 +108,21 @@ def any_of(a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], /) ->
 def any_of(*inputs: Waitable[T]) -> Future[T]: ...
 def any_of(*inputs: Any) -> Future[Any]:
     """The value of the first input to succeed; if all fail, an ExceptionGroup in input order."""
-    return AnyOf(_some(inputs, "any_of"))
+    return AnyOf(_some(inputs, "any_of"), current())
 
 
 @overload
-def all_settled(a: Single[A], /) -> Future[list[Ok[A] | Failed]]: ...
+def all_settled(a: Single[A], /) -> Future[list[Ok[A] | Err[Exception]]]: ...
 @overload
-def all_settled(inputs: Iterable[Waitable[T]], /) -> Future[list[Ok[T] | Failed]]: ...
+def all_settled(inputs: Iterable[Waitable[T]], /) -> Future[list[Ok[T] | Err[Exception]]]: ...
 @overload
-def all_settled(*inputs: Waitable[T]) -> Future[list[Ok[T] | Failed]]: ...
+def all_settled(*inputs: Waitable[T]) -> Future[list[Ok[T] | Err[Exception]]]: ...
 def all_settled(*inputs: Any) -> Future[Any]:
-    """What became of each input, in input order: `Ok(value)` or `Failed(error)`.
+    """What became of each input, in input order: `Ok(value)` or `Err(error)`.
 
     A failed input never makes it raise. A cancellation does: that is thrown at whoever waits here.
     """
-    return AllSettled(_members(inputs)[0])
+    return AllSettled(_members(inputs)[0], current())
 
 
 def select(branches: Mapping[str, Waitable[T]] | None = None, /, **more: Waitable[T]) -> Future[Selected[T]]:
@@ -127,16 +135,20 @@ def select(branches: Mapping[str, Waitable[T]] | None = None, /, **more: Waitabl
     ...         case _:
     ...             return -1
     """
-    current()
+    scheduler = current()
     chosen = {**(branches or {}), **more}
     if not chosen:
         raise ValueError("select() needs at least one branch: with none it could never return.")
-    return Select({tag: _future(each) for tag, each in chosen.items()})
+    return Select({tag: _future(each, scheduler) for tag, each in chosen.items()}, scheduler)
 
 
 def futures_of(inputs: Iterable[Any]) -> list[Future[Any]]:
-    """The inputs as futures; what is not one yet is spawned."""
-    return [_future(each) for each in inputs]
+    """The inputs as futures; what is not one yet is spawned, what belongs to another execution is refused."""
+    scheduler = current()
+    return [
+        each if isinstance(each, _any_future) and each.scheduler is scheduler else _future(each, scheduler)
+        for each in inputs
+    ]
 
 
 def _some(inputs: tuple[Any, ...], name: str) -> list[Future[Any]]:
@@ -148,7 +160,6 @@ def _some(inputs: tuple[Any, ...], name: str) -> list[Future[Any]]:
 
 def _members(inputs: tuple[Any, ...]) -> tuple[list[Future[Any]], type[list[Any]] | type[tuple[Any, ...]]]:
     """The inputs as futures, and the shape of the answer."""
-    current()
     if len(inputs) == 1 and not _is_waitable(inputs[0]):
         return futures_of(inputs[0]), list
     return futures_of(inputs), tuple if inputs else list
@@ -161,5 +172,10 @@ def _is_waitable(given: Any) -> bool:
     return isinstance(given, Future | Operation | CoroutineType)
 
 
-def _future(each: Any) -> Future[Any]:
-    return cast(Any, each) if isinstance(each, Future) else current().spawn(each)
+def _future(each: Any, scheduler: Scheduler) -> Future[Any]:
+    future: Future[Any] = each
+    if not isinstance(each, Future):
+        future = scheduler.spawn(each)
+    elif future.scheduler is not scheduler and not future._admit(scheduler):
+        raise wrong_execution(future._describe())
+    return future

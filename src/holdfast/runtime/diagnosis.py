@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.runtime.seam import Origin
+from holdfast.runtime.driver import Origin
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.running_fiber import RunningFiber
 
 
 _WRAPPERS = ("coroutine_wrapper", "async_generator_asend", "async_generator_athrow")
@@ -45,7 +45,7 @@ class FiberView(NamedTuple):
     stack: tuple[Line, ...]
 
 
-def snapshot(fibers: Iterable[Fiber]) -> list[FiberView]:
+def snapshot(fibers: Iterable[RunningFiber]) -> list[FiberView]:
     """One view for each fiber, in spawn order."""
     return [
         FiberView(
@@ -70,7 +70,7 @@ def render(views: Iterable[FiberView]) -> str:
     return "\n".join(lines)
 
 
-def explain_deadlock(fibers: Iterable[Fiber]) -> str:
+def explain_deadlock(fibers: Iterable[RunningFiber]) -> str:
     """The message of a Deadlock: the wait graph, one fiber a paragraph."""
     return (
         "These fibers can never go on: each waits for another of them, or for something that no running "
@@ -97,7 +97,7 @@ def suspended_lines(body: Any) -> Iterator[Line]:
             yield _line(frame)
 
 
-def innermost(fiber: Fiber) -> Line | None:
+def innermost(fiber: RunningFiber) -> Line | None:
     """The line of the wait itself."""
     line = None
     for line in suspended_lines(fiber.body):  # noqa: B007

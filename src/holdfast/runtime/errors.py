@@ -16,12 +16,15 @@ class Cancelled(Exception):
     """
 
 
-class TaskInterrupted(Exception):
+class FiberInterrupted(Exception):
     """This task was interrupted and no error of the interrupter's own was given."""
 
 
 class TimedOut(TimeoutError):
-    """The time given to a `timeout` block or a `within` operation passed before it ended."""
+    """The time given to a `timeout` block or a `within` operation passed before it ended.
+
+    What else runs out of time (an attempt of a step, a promise that is awaited) derives from this.
+    """
 
 
 class Deadlock(Exception):
@@ -55,6 +58,46 @@ class FiberExited(Exception):
     """
 
     code = "HF5110"
+
+
+class WrongExecution(RuntimeError):
+    """A future, channel, queue, semaphore, task or scope of one execution was used in another.
+
+    Its value would come from outside of what is recorded, so no replay could repeat it. It belongs to the
+    execution in which it was made; if it was made outside of any, to the first one that used it. Raised at
+    the line of that use.
+    """
+
+    code = "HF5120"
+
+
+def wrong_execution(what: str) -> WrongExecution:
+    return WrongExecution(
+        f"{what[:1].upper()}{what[1:]} belongs to another execution, or to an earlier run of this one. "
+        "Make it inside the workflow function that uses it; to pass a value from one execution to "
+        f"another, use a durable promise or a call. [{WrongExecution.code}]"
+    )
+
+
+class StopIterationRaised(RuntimeError):
+    """A step, or something else that was awaited, failed with `StopIteration`.
+
+    Python takes a `StopIteration` inside a coroutine for its end, so it cannot be raised there. This error
+    stands for it: the original is its `__cause__`, and `value` is what that one carried.
+    """
+
+    code = "HF5121"
+    value: object = None
+
+
+def stop_iteration_raised(original: StopIteration) -> StopIterationRaised:
+    error = StopIterationRaised(
+        f"What was awaited failed with {original!r}, which cannot be raised in a fiber. "
+        f"Catch it inside the step, or give next() a default. [{StopIterationRaised.code}]"
+    )
+    error.value = original.value
+    error.__cause__ = original
+    return error
 
 
 class ExecutionClosed(BaseException):

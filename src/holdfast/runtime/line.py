@@ -6,15 +6,20 @@ lines honest: an interrupted waiter does not hold its place, the loser of a race
 
 1. First to wait, first served.
 2. A turn nobody waits for is not in line; awaiting it again takes a new place at the end.
-3. A turn that was granted, but whose fiber was interrupted before it could run, is handed back.
+3. A turn that was granted, but that no fiber saw because those that waited were thrown out, is handed back.
+4. A turn belongs to the execution of the queue or semaphore.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.runtime.future import PENDING, Future, notify
+from holdfast.runtime.future import PENDING, Future, notify, waiter_count
+from holdfast.runtime.ownership import Owned
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
 
 T = TypeVar("T")
 
@@ -25,22 +30,33 @@ class Counter(Protocol):
     def _join(self, turn: Turn[Any], /) -> None: ...
     def _quit(self, turn: Turn[Any], /) -> None: ...
     def _give_back(self, turn: Turn[Any], /) -> None: ...
+    def _settle(self) -> None: ...
 
 
 class Turn(Future[T]):
     """A place in line that settles when it is served."""
 
-    __slots__ = ("_counter", "_shared", "_what", "item")
+    __slots__ = ("_claims", "_counter", "_of", "_what", "item", "number")
 
     _lazy = True
     _returnable = True
 
-    def __init__(self, counter: Counter, what: str, item: Any = None) -> None:
-        super().__init__()
+    def __init__(self, counter: Counter, of: Owned, what: str, item: Any = None) -> None:
+        self._state = PENDING
+        self._waiters = None
+        self.scheduler = of._owner
+        self._claims = 0
         self._counter = counter
+        self._of = of
         self._what = what
-        self._shared = False  # more than one fiber was served by it
         self.item = item
+        self.number = 0  # of the item it was served with
+
+    def _admit(self, scheduler: Scheduler) -> bool:
+        if not self._of._admit(scheduler):
+            return False
+        self.scheduler = scheduler
+        return True
 
     def _attach(self) -> None:
         self._counter._join(self)
@@ -49,13 +65,19 @@ class Turn(Future[T]):
         self._counter._quit(self)
         return ()
 
-    def _unreceived(self) -> None:
-        if not self._shared:
+    def _unclaimed(self) -> Iterable[Future[Any]]:
+        self._claims -= 1
+        if not self._claims:
             self._counter._give_back(self)
+        return ()
+
+    def _restored(self) -> None:
+        if self._state == PENDING:
+            self._counter._settle()
 
     def serve(self, value: Any) -> None:
         """It is this turn's turn."""
-        self._shared = type(self._waiters) is dict
+        self._claims = waiter_count(self)
         self._resolve(value)
         notify(self)
 

@@ -1,7 +1,7 @@
 # pyright: reportPrivateUsage=false
 """The scheduler: one per execution. Owns the fibers, the ready queue and the order of everything.
 
-It does no waiting of its own: the driver calls in with one event at a time (see seam.py) and gets control
+It does no waiting of its own: the driver calls in with one event at a time (see driver.py) and gets control
 back when every fiber is parked.
 
 1. Strict FIFO: fibers run in the order in which they became ready, and each is queued at most once.
@@ -18,63 +18,50 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from types import FunctionType
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal, NoReturn
 
 from holdfast.runtime import diagnosis, waitgraph
-from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed
-from holdfast.runtime.fiber import Fiber, advance
-from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future, notify
+from holdfast.runtime.advance import advance
+from holdfast.runtime.driver import Driver, Origin, Report, Trouble
+from holdfast.runtime.durable import Durable
+from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed, stop_iteration_raised
+from holdfast.runtime.future import REJECTED, RESOLVED, Future, notify, traceback_of
 from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
-from holdfast.runtime.seam import Origin, Report, Trouble, World
-from holdfast.runtime.signals import Signal
+from holdfast.runtime.running_fiber import RunningFiber
+from holdfast.runtime.signals import Signal, run_callbacks
 from holdfast.runtime.slot import slot
 from holdfast.runtime.teardown import take_down
 
-T = TypeVar("T")
+refusals_max: Final = 100  # of what one fiber asks for while it is taken down
 
 # Every scheduler between start and close. It keeps suspended fibers out of the garbage collector's hands
 # (their finally blocks would run there, on any thread), and lets a process dump all it is doing.
 open_schedulers: dict[Scheduler, None] = {}
 
 
-class Durable(Future[T]):
-    """A future that the world settles. `promise_id` is what the world called it."""
-
-    __slots__ = ("id", "operation")
-
-    _durable = True
-
-    def __init__(self, promise_id: str, operation: object) -> None:
-        self._state = PENDING
-        self._waiters = None
-        self.id = promise_id
-        self.operation = operation
-
-    def _describe(self) -> str:
-        return f"durable promise {self.id} ({self.operation})"
-
-
 class Scheduler:
     """Runs one execution's fibers. Not for two threads at the same time."""
 
-    def __init__(self, world: World, *, on_root_exit: Literal["abandon", "join"] = "abandon") -> None:
+    def __init__(self, world: Driver, *, on_root_exit: Literal["abandon", "join"] = "abandon") -> None:
         self.world = world
         self.on_root_exit = on_root_exit
-        self.ready: deque[Fiber] = deque()
-        self.live: dict[Fiber, None] = {}
-        self.running: Fiber | None = None
-        self.root: Fiber | None = None
+        self.ready: deque[RunningFiber] = deque()
+        self.live: dict[RunningFiber, None] = {}
+        self.running: RunningFiber | None = None
+        self.root: RunningFiber | None = None
         self.done = False  # the outcome is known and no fiber will run again
         self.closed = False
         self.deadlock: Deadlock | None = None
-        self.suspects: list[Fiber] = []  # fibers that parked on something that could close a cycle
-        self.alarms: dict[Future[Any], Fiber] = {}  # timers of open timeouts, and whom they wake
-        self.unobserved: dict[Fiber, None] = {}  # failed while nobody waited
+        self.suspects: list[RunningFiber] = []  # fibers that parked on something that could close a cycle
+        self.alarms: dict[Future[Any], RunningFiber] = {}  # timers of open timeouts, and whom they wake
+        self.unobserved: dict[RunningFiber, None] = {}  # failed while nobody waited
         self.locals: dict[object, Any] = {}
-        self.attempt = Signal()  # set once, when the fibers are taken down
+        self.signalled: list[Signal] = []  # by fibers: their callbacks run after the drain
+        self.attempt = Signal(self._callback_failed)  # set once, when the fibers are taken down
         self.signal = self.attempt.child()  # replaced at each cancellation
         self._pending: dict[str, Durable[Any]] = {}
         self._spawned = 0
+        self.refused = 0  # calls of the fiber that is being taken down
 
     # What the driver calls.
 
@@ -105,14 +92,12 @@ class Scheduler:
         future = self._pending.pop(promise_id, None)
         if future is None:
             self._unknown(promise_id)
-        future._reject(error)
+        future._reject(stop_iteration_raised(error) if isinstance(error, StopIteration) else error)
         self._dispatch(future)
 
     def cancel(self, cause: BaseException | None = None) -> None:
         """Set the signal of all running steps, replace it, throw a fresh `Cancelled` into every fiber, drain.
-
-        Each call is an event of its own. Fibers inside a `shield()` get it when they leave the shield.
-        """
+        Each call is an event of its own. What is inside a `shield()` gets it when it leaves the shield."""
         self._must_be_open()
         if self.done:
             return
@@ -125,16 +110,19 @@ class Scheduler:
 
     def waiting(self) -> tuple[str, ...]:
         """The ids of exactly those pending promises that wake some live fiber, in fiber order; then timeouts.
-
         When the fibers are not done and no promise could wake any of them, that is a deadlock, and this
-        call settles the execution with it: check `done` afterwards.
-        """
+        call settles the execution with it: check `done` afterwards."""
         if self.done or self.root is None:
             return ()
-        ids = waitgraph.awaited_ids(self.live, self.alarms)
-        if not ids:
+        ids = waitgraph.awaited_ids(self._pending.values(), self.alarms)
+        if not ids and not self.ready:  # ready ones are left when a KeyboardInterrupt ended a drain
             self._stuck(list(self.live))
         return tuple(ids)
+
+    def is_awaited(self, promise_id: str) -> bool:
+        """Is it one of those in `waiting()`? Looks at this promise only."""
+        promise = self._pending.get(promise_id)
+        return promise is not None and (promise in self.alarms or waitgraph.is_awaited(promise))
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -147,7 +135,7 @@ class Scheduler:
             raise self.deadlock
         if not self.done or self.root is None:
             raise RuntimeError("The execution is not done.")
-        return self.root.result()
+        return self.root._outcome()
 
     def close(self) -> None:
         """Take down all fibers that are left (see teardown.py) and report what nobody saw. Idempotent."""
@@ -169,13 +157,14 @@ class Scheduler:
             slot.scheduler = previous
             self.running = None
             open_schedulers.pop(self, None)
+            self._tell_signalled()
 
     def dump(self) -> str:
         """Every live fiber: name, parent, state, what it waits for, and the lines it is suspended at."""
         return diagnosis.render(diagnosis.snapshot(self.live))
 
     def origin(self) -> Origin:
-        """The line of user code that is running now. For `World.issue`, and for mismatch errors."""
+        """The line of user code that is running now. For `Driver.issue`, and for mismatch errors."""
         fiber = self.running.path if self.running is not None else "?"
         return diagnosis.caller(sys._getframe(1), fiber)
 
@@ -196,11 +185,12 @@ class Scheduler:
     def issue(self, operation: object) -> Durable[Any]:
         """Begin a durable operation. Raises before the world hears of it once the execution is closed."""
         if self.closed:
-            raise ExecutionClosed("Durable calls cannot be made while the fiber is being taken down.")
+            self.refuse("Durable calls cannot be made while the fiber is being taken down.")
+            return Durable("", operation, self)
         promise_id = self.world.issue(operation)
         future = self._pending.get(promise_id)
         if future is None:
-            future = self._pending[promise_id] = Durable(promise_id, operation)
+            future = self._pending[promise_id] = Durable(promise_id, operation, self)
         return future
 
     def spawn(
@@ -208,11 +198,12 @@ class Scheduler:
         work: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-        parent: Fiber | None = None,
-    ) -> Fiber:
+        parent: RunningFiber | None = None,
+    ) -> RunningFiber:
         """Queue a new fiber; without `parent` it is the child of the running one."""
         if self.closed:
-            raise ExecutionClosed("Fibers cannot be spawned while the execution is being taken down.")
+            self.refuse("Fibers cannot be spawned while the execution is being taken down.")
+            return RunningFiber(self, None, "never run", 0, None)
         if type(work) is FunctionType and work.__code__.co_flags & MAKES_BODY:
             body = work(*args, **kwargs) if kwargs else work(*args)
             name = work.__name__
@@ -221,10 +212,25 @@ class Scheduler:
             body = body_of(work, args, kwargs)
             name = given or body.__name__
         self._spawned = number = self._spawned + 1
-        fiber = Fiber(self, body, name, number, self.running if parent is None else parent)
+        fiber = RunningFiber(self, body, name, number, self.running if parent is None else parent)
         self.live[fiber] = None
         self.ready.append(fiber)
         return fiber
+
+    def refuse(self, why: str) -> None:
+        """A fiber asks for something while it is taken down: that is an error, at first.
+
+        A body that catches every error and asks again, for ever, soon gets what never settles instead:
+        waiting for that gives control back to us.
+        """
+        self.refused += 1
+        if not self.has_refused_enough:
+            raise ExecutionClosed(why)
+
+    @property
+    def has_refused_enough(self) -> bool:
+        """Is the fiber that is taken down one that asks again and again? Then it has to wait."""
+        return self.refused > refusals_max
 
     def root_finished(self) -> None:
         if self.on_root_exit == "abandon":
@@ -243,7 +249,7 @@ class Scheduler:
         if self.done:
             return
         waiter = future._waiters
-        if type(waiter) is Fiber:  # what Fiber._fire does, without the call: this is the busiest line of all
+        if type(waiter) is RunningFiber:  # what RunningFiber._fire does, without the call: this is often
             future._waiters = None
             waiter.waiting = None
             waiter.resume = future
@@ -267,12 +273,26 @@ class Scheduler:
         finally:
             slot.scheduler = previous
             self.running = None
+            if self.signalled:
+                self._tell_signalled()
         if self.suspects:
             self._check_cycles()
         if not self._pending and not self.done:
             self._stuck(list(self.live))
         elif not self.live:
             self.done = True
+
+    def _tell_signalled(self) -> None:
+        """Run the callbacks of signals that fibers have set; inside another drain, after that."""
+        signalled, self.signalled = self.signalled, []
+        if slot.scheduler is not None:
+            slot.scheduler.signalled += signalled
+        else:
+            run_callbacks(signalled)
+
+    def _callback_failed(self, error: BaseException) -> None:
+        where = diagnosis.raised_at(traceback_of(error))
+        self.world.report(Report(Trouble.CALLBACK_FAILED, "a step's signal", error, where))
 
     def _check_cycles(self) -> None:
         suspects, self.suspects = self.suspects, []
@@ -283,7 +303,7 @@ class Scheduler:
                     self._stuck(ring)
                     return
 
-    def _stuck(self, fibers: list[Fiber]) -> None:
+    def _stuck(self, fibers: list[RunningFiber]) -> None:
         """No promise can wake these fibers. That is fatal, unless the root has already returned."""
         self.done = True
         if self.root in self.live:

@@ -1,12 +1,15 @@
 # pyright: reportPrivateUsage=false
 """Scopes: fibers that cannot outlive the block that started them.
 
-1. Leaving the block waits for every task of the scope, however it is left.
+1. Leaving the block waits for every task of the scope, however it is left. Only a KeyboardInterrupt does not
+   wait, nor what closes the block's own generator or fiber.
 2. The first task to fail interrupts its siblings and, if it is still inside, the block itself. The failures
    are raised together as an ExceptionGroup, in spawn order; what was only interrupted is not among them.
 3. An error of the block itself interrupts the tasks, and comes out as it is when no task failed too.
 4. `Cancelled`, and an interrupt of the fiber that owns the scope, interrupt the tasks and come out as
-   they are, never inside a group: a scope cannot swallow a cancellation.
+   they are, whatever their class, and never inside a group: a scope cannot swallow a cancellation. Of several
+   errors thrown at the owner a cancellation comes out first, then an interrupt.
+5. A scope belongs to the execution that entered it.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from holdfast.runtime.errors import Cancelled, TaskInterrupted
+from holdfast.runtime.errors import Cancelled, ExecutionClosed, FiberInterrupted, wrong_execution
+from holdfast.runtime.fiber import Fiber
 from holdfast.runtime.future import PENDING, REJECTED, Future, notify
 from holdfast.runtime.operation import Operation, Waitable, delegate
 from holdfast.runtime.slot import current, current_fiber
 from holdfast.runtime.spawn import Spawn
-from holdfast.runtime.task import Task
+from holdfast.runtime.throws import Block
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.running_fiber import RunningFiber
 
 T = TypeVar("T")
 
@@ -49,21 +53,34 @@ class _Emptied(Future[None]):
 class Scope:
     """`async with scope() as s:`, then `s.spawn(...)`. In a generator: `yield from scoped(body)`."""
 
-    __slots__ = ("_emptied", "_failed", "_leaving", "_open", "_owner", "_shields", "_sibling_failed")
+    __slots__ = (
+        "_block",
+        "_emptied",
+        "_failed",
+        "_leaving",
+        "_open",
+        "_owner",
+        "_shields",
+        "_sibling_failed",
+    )
 
     def __init__(self) -> None:
-        self._owner: Fiber | None = None
-        self._open: dict[Task[Any], None] = {}
-        self._failed: dict[Task[Any], None] = {}
+        self._owner: RunningFiber | None = None
+        self._open: dict[Fiber[Any], None] = {}
+        self._failed: dict[Fiber[Any], None] = {}  # the first to fail first
+        self._block: Block | None = None
         self._leaving = False
         self._shields = 0
         self._emptied: _Emptied | None = None
-        self._sibling_failed = TaskInterrupted("another task of the same scope failed")
+        self._sibling_failed = FiberInterrupted("another task of the same scope failed")
 
-    def _spawn(self, work: Any, /, *args: Any, **kwargs: Any) -> Task[Any]:
+    def _spawn(self, work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
         if self._owner is None or (self._leaving and not self._open):
             raise RuntimeError("This scope is not open: spawn inside its `async with` block.")
-        task = current().spawn(work, args, kwargs, parent=self._owner)
+        scheduler = current()
+        if self._owner.scheduler is not scheduler:
+            raise wrong_execution("a scope")
+        task = scheduler.spawn(work, args, kwargs, parent=self._owner)
         self._open[task] = None
         task._add(self)
         return task
@@ -78,42 +95,68 @@ class Scope:
             raise RuntimeError("A scope is used once; call scope() again.")
         self._owner = current_fiber()
         self._shields = self._owner.shields
+        self._block = self._owner.open_block()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not isinstance(error, Exception):
-            return  # the fiber is being taken down, and so are the tasks
+        owner = cast("RunningFiber", self._owner)
         self._leaving = True
-        cast("Fiber", self._owner).retract(self._sibling_failed)
+        owner.retract(self._sibling_failed)
+        owner.close_block(cast(Block, self._block))
+        if isinstance(error, ExecutionClosed):
+            return  # the fiber is being taken down, and so are the tasks
+        if owner.scheduler.closed:
+            if owner.scheduler.has_refused_enough:
+                await Future[None]()  # never settled: gives control back to the teardown
+            return
         if error is self._sibling_failed:
             error = None
         if error is not None:
-            self._stop(TaskInterrupted("the block of the scope was left with an error"))
+            self._stop(FiberInterrupted("the block of the scope was left with an error"))
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            return  # neither can wait
         while self._open:
             self._emptied = _Emptied(self)
             try:
                 await self._emptied
             except Exception as thrown:
-                error = thrown
-                self._stop(TaskInterrupted("the owner of the scope was interrupted"))
+                if self._rank(thrown) >= self._rank(error):
+                    error = thrown
+                self._stop(FiberInterrupted("the owner of the scope was interrupted"))
         failures = self._failures(error)
-        if error is not None and (not failures or isinstance(error, Cancelled | TaskInterrupted)):
+        if error is not None and (not failures or self._rank(error) > 1):
             raise error
         if failures:
-            both = failures if error is None else [error, *failures]
-            raise ExceptionGroup("tasks of a scope failed", both) from None
+            raise self._together(failures if error is None else [error, *failures]) from None
+
+    def _rank(self, error: BaseException | None) -> int:
+        """Of two errors the one with the higher rank comes out; what has more than 1 comes out alone."""
+        if error is None:
+            return 0
+        if not isinstance(error, Exception):
+            return 5
+        if isinstance(error, Cancelled):
+            return 4
+        if error is getattr(self._owner, "struck", None):
+            return 3  # an interrupt of the owner
+        return 2 if isinstance(error, FiberInterrupted) else 1
+
+    def _together(self, errors: list[BaseException]) -> BaseException:
+        """What is raised when tasks failed; an error of the block itself is the first in the list."""
+        return BaseExceptionGroup("tasks of a scope failed", errors)
 
     def _fire(self, future: Future[Any], /) -> bool:
-        task = cast("Task[Any]", future)
+        task = cast("Fiber[Any]", future)
         del self._open[task]
         if task._state == REJECTED and task._value is not getattr(task, "struck", None):
             self._failed[task] = None
             if len(self._failed) == 1:
                 self._stop(self._sibling_failed)
                 if not self._leaving:
-                    cast("Fiber", self._owner).throw(self._sibling_failed, self._shields)
+                    cast(Block, self._block).call_off(self._sibling_failed)
+                    cast("RunningFiber", self._owner).throw_from_block(self._sibling_failed, self._shields)
         if not self._open and self._emptied is not None and self._emptied._state == PENDING:
             self._emptied._resolve(None)
             notify(self._emptied)
@@ -123,10 +166,13 @@ class Scope:
         """Interrupt what is still running, except where an error is already on its way: the cancellation
         or interrupt that reached the owner was thrown at its tasks too, and says more than ours would."""
         for task in list(self._open):
-            if cast("Fiber", task).thrown is None:
-                task._interrupt(error)
+            if not cast("RunningFiber", task).is_interrupted:
+                task._interrupt(error, gently=True)
 
-    def _failures(self, error: BaseException | None) -> list[Exception]:
+    def _dependents(self) -> Iterable[Future[Any]]:
+        return () if self._emptied is None else (self._emptied,)
+
+    def _failures(self, error: BaseException | None) -> list[BaseException]:
         failed = sorted(self._failed, key=lambda task: task.number)
         return [task._value for task in failed if task._value is not error]
 

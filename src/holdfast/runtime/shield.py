@@ -1,24 +1,34 @@
 """Shields: a stretch of code that cancellations and interrupts do not reach.
 
-1. Inside a shield nothing is thrown at the fiber. What would have been is held, the last one wins, and is
-   raised at the first wait after the outermost shield.
-2. Fibers spawned inside a shield are inside it for their whole life, for cancellations and for interrupts
+1. Inside a shield nothing is thrown at the fiber. What would have been is held (throws.py says what comes of
+   several) and is raised at the first wait outside of shields. A second shield entered before that wait is
+   run to its end as well: it may be the cleanup.
+2. The signals of steps and calls that are started inside are not set either: they run to their end. One
+   that still runs when the shield is left is told then.
+3. Fibers spawned inside a shield are inside it for their whole life, for cancellations and for interrupts
    of an ancestor. Interrupting such a task directly still works.
-3. Taking the execution down is not a cancellation: no shield stops it.
+4. What is given to a shield is inside it, though it was begun before: a step, a call, a task, and all inputs
+   of a combinator.
+5. Taking the execution down is not a cancellation: no shield stops it.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from holdfast.runtime.future import Future
 from holdfast.runtime.operation import Operation, Waitable, delegate
 from holdfast.runtime.slot import current_fiber
+from holdfast.runtime.taken_in import take_in
 
 T = TypeVar("T")
 
 
 def shield(work: Waitable[T]) -> Operation[T]:
     """Run `work` to its end even if the execution is cancelled or the task interrupted meanwhile.
+
+    Its steps and calls are not told of that until it is done; the cancellation is raised at the next wait
+    after it.
 
     >>> async def pay_back() -> None:
     ...     try:
@@ -32,8 +42,10 @@ def shield(work: Waitable[T]) -> Operation[T]:
 
 async def _shielded(work: Waitable[Any]) -> Any:
     fiber = current_fiber()
-    fiber.shields += 1
+    block = fiber.open_block(is_shield=True)
+    if isinstance(work, Future):
+        take_in(work, fiber, shelter_tasks=True)
     try:
         return await delegate(work)
     finally:
-        fiber.unshield()
+        fiber.close_block(block)

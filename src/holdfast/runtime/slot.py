@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from holdfast.runtime.errors import NotInFiber
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.running_fiber import RunningFiber
     from holdfast.runtime.scheduler import Scheduler
 
 
@@ -40,7 +40,7 @@ def current() -> Scheduler:
     return scheduler
 
 
-def current_fiber() -> Fiber:
+def current_fiber() -> RunningFiber:
     """The fiber that is running on this thread."""
     fiber = current().running
     if fiber is None:

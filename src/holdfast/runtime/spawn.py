@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
+from holdfast.runtime.fiber import Fiber
 from holdfast.runtime.future import Future
 from holdfast.runtime.operation import Operation
 from holdfast.runtime.slot import current, current_fiber, slot
-from holdfast.runtime.task import Task
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,24 +24,24 @@ class Spawn(Protocol):
     """The signatures of `spawn`, free or on a scope: what was called already, or a function and arguments."""
 
     @overload
-    def __call__(self, work: Future[T] | Operation[T], /, *, name: str | None = None) -> Task[T]: ...
+    def __call__(self, work: Future[T] | Operation[T], /, *, name: str | None = None) -> Fiber[T]: ...
     @overload
-    def __call__(self, work: Coroutine[Any, Any, T], /, *, name: str | None = None) -> Task[T]: ...
+    def __call__(self, work: Coroutine[Any, Any, T], /, *, name: str | None = None) -> Fiber[T]: ...
     @overload
-    def __call__(self, work: Generator[Any, Any, T], /, *, name: str | None = None) -> Task[T]: ...
+    def __call__(self, work: Generator[Any, Any, T], /, *, name: str | None = None) -> Fiber[T]: ...
     @overload
-    def __call__(self, work: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> Task[T]: ...
+    def __call__(self, work: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> Fiber[T]: ...
     @overload
     def __call__(
         self, work: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Task[T]: ...
+    ) -> Fiber[T]: ...
     @overload
     def __call__(
         self, work: Callable[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Task[T]: ...
+    ) -> Fiber[T]: ...
 
 
-def _spawn(work: Any, /, *args: Any, **kwargs: Any) -> Task[Any]:
+def _spawn(work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
     """Start a fiber beside this one and return its task.
 
     `spawn(work, 1)` calls `work(1)`; `spawn(work(1), name="first")` takes what was already called, and a
@@ -53,6 +53,6 @@ def _spawn(work: Any, /, *args: Any, **kwargs: Any) -> Task[Any]:
 spawn: Spawn = _spawn
 
 
-def current_task() -> Task[Any]:
+def current_task() -> Fiber[Any]:
     """The task of the fiber that asks."""
     return current_fiber()

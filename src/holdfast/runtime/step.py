@@ -1,14 +1,14 @@
 # pyright: reportPrivateUsage=false
 """Durable operations a fiber can ask for here: steps and timers. Others are added by whoever drives.
 
-A durable operation is a plain record handed to the world (seam.py), which answers with an id; the future
+A durable operation is a plain record handed to the world (driver.py), which answers with an id; the future
 of that id is what the caller gets.
 
 1. A step has a name: its function's. Without one a replay could not be checked against what was recorded,
    so an anonymous function is refused at the call.
 2. A step gets a signal of its own, below that of the fiber that started it. Cancelling the execution,
-   interrupting the fiber or losing a race sets it. It is made when somebody asks for it: a replay, which
-   performs nothing, pays nothing.
+   interrupting the fiber, the end of a timeout around it or losing a race sets it. It is made when somebody
+   asks for it: a replay, which performs nothing, pays nothing.
 3. A step runs in a copy of the fiber's Context, so loggers and tracers see where they are.
 """
 
@@ -29,36 +29,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Step:
-    """A function call to be performed once, outside the fibers, and remembered."""
+class Revocable:
+    """A durable operation that can be told that nobody wants its result any more."""
 
-    __slots__ = (
-        "_above",
-        "_signal",
-        "_unwatch",
-        "_watcher",
-        "args",
-        "context",
-        "function",
-        "kwargs",
-        "name",
-        "placed",
-    )
+    __slots__ = ("_above", "_signal", "_unwatch", "_watcher")
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        above: Signal,
-    ) -> None:
-        self.name = name
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.placed: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # with what a driver adds
-        self.context: Context = copy_context()
+    def __init__(self, above: Signal) -> None:
         self._above = above
         self._signal: Signal | None = None
         self._watcher: Callable[[], None] | None = None
@@ -76,10 +52,14 @@ class Step:
     def is_called_off(self) -> bool:
         return (self._above if self._signal is None else self._signal).is_set
 
+    @property
+    def called_off_because(self) -> BaseException | None:
+        return (self._above if self._signal is None else self._signal).reason
+
     def watch(self, watcher: Callable[[], None]) -> None:
         """Have `watcher` called once when nobody wants the result any more: it, alone, and until `unwatch`.
 
-        Until somebody asks for the signal of the step, that is when the one above is set.
+        Until somebody asks for the signal of its own, that is when the one above is set.
         """
         self._watcher = watcher
         self._unwatch = (self._above if self._signal is None else self._signal).on_set(watcher)
@@ -92,6 +72,35 @@ class Step:
     def call_off(self, reason: BaseException) -> None:
         """Nobody wants the result any more."""
         self.signal.set(reason)
+
+    def move_under(self, above: Signal) -> None:
+        """From now on it is called off with that signal, and no longer with the fiber that started it."""
+        self.signal.move_under(above)
+
+
+class Step(Revocable):
+    """A function call to be performed once, outside the fibers, and remembered."""
+
+    __slots__ = ("args", "context", "function", "kwargs", "name", "placed")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        above: Signal,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.placed: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # with what a driver adds
+        self.context: Context = copy_context()
+        self._above = above
+        self._signal = None
+        self._watcher = None
+        self._unwatch = None
 
     def call(self) -> Any:
         """Call the function, in the step's Context, with its signal in reach.
@@ -121,6 +130,8 @@ class Timer:
     """A wait until so many seconds after it was first asked for."""
 
     __slots__ = ("seconds",)
+
+    can_fail = False
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -2,19 +2,21 @@
 """Many results, one after the other: `as_completed` and the bounded `map_over`.
 
 1. `as_completed` hands results out in the order of settlement; inputs settled already come first, in input
-   order. Leaving the loop early leaves nothing registered.
+   order. Leaving the loop early leaves nothing registered. Whoever has taken all the futures out of it first
+   (`list(as_completed(...))`) may await them in any order.
 2. `map_over` has at most `limit` calls under way and starts them in item order. Its results are in item
-   order. The first failure stops it: calls under way are interrupted, no more are started.
+   order. The first failure in time stops it: calls under way are interrupted, no more are started. It runs
+   on as many fibers as it has items, and on no more than `limit`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from holdfast.runtime.combine import futures_of
-from holdfast.runtime.future import PENDING, REJECTED, Future, leave, notify
+from holdfast.runtime.future import PENDING, REJECTED, Future, drop, leave_all, notify, unclaim, waiter_count
 from holdfast.runtime.operation import Operation, Waitable, delegate
 from holdfast.runtime.scope import Scope
 
@@ -25,7 +27,7 @@ T = TypeVar("T")
 class _Next(Future[T]):
     """The result that will come next."""
 
-    __slots__ = ("_of", "_source")
+    __slots__ = ("_claims", "_of", "_source")
 
     _lazy = True
     _linked = True
@@ -34,13 +36,19 @@ class _Next(Future[T]):
     def __init__(self, source: _Completions) -> None:
         super().__init__()
         self._source = source
-        self._of: Future[Any] | None = None  # whose result it is
+        self._claims = 0
+        self._of: Future[Any] | None = None  # whose result it is, if that can be given back
 
     def _attach(self) -> None:
         self._source.watch_again()
 
-    def _unreceived(self) -> None:
-        self._source.give_back(self)
+    def _unclaimed(self) -> Iterable[Future[Any]]:
+        self._claims -= 1
+        return () if self._claims > 0 or self._of is None else (self._of,)
+
+    def _restored(self) -> None:
+        if self._claims <= 0:
+            self._source.take_back(self)
 
     def _inputs(self) -> Iterable[Future[Any]]:
         return self._source.open
@@ -76,6 +84,8 @@ class _Completions:
         else:
             if future._state == REJECTED:
                 future._observed()
+            if future._returnable:
+                future._claims += 1  # type: ignore[attr-defined]
             self._pass_on(future)
 
     def watch_again(self) -> None:
@@ -83,33 +93,37 @@ class _Completions:
         for future in returned:
             self._watch(future)
 
-    def give_back(self, slot: _Next[Any]) -> None:
-        """The result in a slot was seen by nobody: a queue's item goes back, and the slot is empty again."""
-        future = slot._of
-        if future is None:
-            return
-        future._unreceived()
-        if future._state == PENDING:
-            slot._state, slot._of = PENDING, None
+    def take_back(self, slot: _Next[Any]) -> None:
+        """The result in a slot was seen by nobody. If it has gone back, the slot is empty again."""
+        future, slot._of = slot._of, None
+        if future is not None and future._state == PENDING:
+            slot._state = PENDING
             self.empty.appendleft(slot)
             self.returned.append(future)
 
     def _fire(self, future: Future[Any], /) -> bool:
-        self.open.pop(future, None)
-        self._pass_on(future)
+        if future in self.open:
+            del self.open[future]
+            self._pass_on(future)
+        elif future._returnable:
+            unclaim([future])
         return False
+
+    def _dependents(self) -> Iterable[Future[Any]]:
+        return [slot for slot in self.empty if slot._waiters is not None]
 
     def _pass_on(self, future: Future[Any]) -> None:
         slot = self.empty.popleft()
         slot._adopt(future)
-        slot._of = future if future._returnable and type(slot._waiters) is not dict else None
+        slot._of = future if future._returnable else None
+        slot._claims = waiter_count(slot)
         notify(slot)
 
     def let_go(self, unseen: Iterable[_Next[Any]]) -> None:
-        for each in self.open:
-            leave(each, self)
+        watched, self.open = self.open, {}
+        leave_all(watched, self)
         for slot in reversed([*unseen]):
-            self.give_back(slot)
+            drop(slot)
 
 
 def as_completed(inputs: Iterable[Waitable[T]]) -> Iterator[Future[T]]:
@@ -126,8 +140,19 @@ def _iterate(completions: _Completions) -> Iterator[Future[Any]]:
     try:
         while unseen:
             yield unseen.popleft()
-    finally:
+    except GeneratorExit:
         completions.let_go(unseen)
+        raise
+
+
+class _Workers(Scope):
+    """A scope that fails with its first failure alone."""
+
+    __slots__ = ()
+
+    def _together(self, errors: list[BaseException]) -> BaseException:
+        first: BaseException = next(iter(self._failed))._value
+        return first
 
 
 def map_over(function: Callable[[S], Waitable[T]], items: Iterable[S], *, limit: int) -> Operation[list[T]]:
@@ -143,14 +168,12 @@ def map_over(function: Callable[[S], Waitable[T]], items: Iterable[S], *, limit:
             results[index] = await delegate(function(item))
 
     async def run_all() -> list[T]:
-        jobs = iter(list(enumerate(items)))
+        listed = list(enumerate(items))
+        jobs = iter(listed)
         results: dict[int, T] = {}
-        try:
-            async with Scope() as workers:
-                for _ in range(limit):
-                    workers.spawn(worker, jobs, results)
-        except ExceptionGroup as group:
-            raise cast(Exception, group.exceptions[0]) from None
+        async with _Workers() as workers:
+            for _ in range(min(limit, len(listed))):
+                workers.spawn(worker, jobs, results)
         return [results[index] for index in sorted(results)]
 
     return Operation(run_all)

@@ -10,8 +10,9 @@ they are run here instead, on purpose, at a known moment:
    raised at its wait, and again by every wait and durable call it tries: local cleanup runs, nothing is
    recorded, nothing reaches another execution.
 4. A body that never started is closed unrun. One that waits during cleanup is reported once. One that
-   will not end after `unwind_throws_max` throws is reported and kept, so that the garbage collector
-   never gets to run it.
+   will not end after `unwind_throws_max` throws is reported with its line and kept, so that the garbage
+   collector never gets to run it. One that catches what durable calls raise and makes them again is soon
+   let wait instead (`Scheduler.refuse`), so that it is such a one too.
 """
 
 from __future__ import annotations
@@ -19,16 +20,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.runtime.diagnosis import innermost
+from holdfast.runtime.driver import Report, Trouble
 from holdfast.runtime.errors import ExecutionClosed
-from holdfast.runtime.seam import Report, Trouble
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.running_fiber import RunningFiber
     from holdfast.runtime.scheduler import Scheduler
 
 unwind_throws_max: Final = 100
-
-_given_up: list[Any] = []
 
 
 def take_down(scheduler: Scheduler) -> None:
@@ -36,13 +35,24 @@ def take_down(scheduler: Scheduler) -> None:
     while scheduler.live:
         fiber, _ = scheduler.live.popitem()
         scheduler.running = fiber
+        scheduler.refused = 0
         fiber.context.run(_unwind, fiber)
         fiber._reject(ExecutionClosed(f"{fiber.path} was taken down before it ended"))
         fiber.parent = fiber.children = fiber.waiting = None
         del fiber.context
 
 
-def _unwind(fiber: Fiber) -> None:
+def _keep_for_ever(body: Any) -> None:
+    """In a ring that leads through a code object, which the garbage collector does not look into.
+
+    A list of ours would be emptied when Python exits. Python would then close the body, which would catch
+    that too, and the process would never end.
+    """
+    ring: list[Any] = [body]
+    ring.append(_keep_for_ever.__code__.replace(co_consts=(ring,)))
+
+
+def _unwind(fiber: RunningFiber) -> None:
     body, report = fiber.body, fiber.scheduler.world.report
     if not fiber.started:
         body.close()
@@ -60,6 +70,6 @@ def _unwind(fiber: Fiber) -> None:
     except BaseException as error:
         report(Report(Trouble.CLEANUP_FAILED, fiber.path, error, ""))
     else:
-        _given_up.append(body)
+        _keep_for_ever(body)
         report(Report(Trouble.WOULD_NOT_CLOSE, fiber.path, None, str(innermost(fiber) or "")))
     fiber.body = None

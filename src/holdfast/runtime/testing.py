@@ -20,10 +20,10 @@ from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType, TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
+from holdfast.runtime.driver import Origin, Report
 from holdfast.runtime.future import Future
 from holdfast.runtime.operation import Operation
 from holdfast.runtime.scheduler import Scheduler
-from holdfast.runtime.seam import Origin, Report
 from holdfast.runtime.slot import current
 from holdfast.runtime.step import Step, Timer
 
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Promise:
+class ManualPromise:
     """A durable operation with a name and nothing behind it: the test settles it."""
 
     __slots__ = ("name",)
@@ -45,7 +45,7 @@ class Promise:
 
 def promise(name: str) -> Future[Any]:
     """Inside a fiber: a durable promise that the test settles with `hand.resolve(name, value)`."""
-    return current().issue(Promise(name))
+    return current().issue(ManualPromise(name))
 
 
 class Hand:

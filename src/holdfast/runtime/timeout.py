@@ -2,25 +2,29 @@
 """Timeouts: a durable timer that throws the fiber out of a block.
 
 1. The timer is durable: after a crash and a replay the block has the time that is left, not all of it.
-2. What expires is the wait of the fiber inside the block. Tasks it spawned are not interrupted; put them in
-   a `scope()` inside the block if they should be.
+2. What expires is the wait of the fiber inside the block. Steps and calls it started there are told that
+   nobody wants their result. Tasks it spawned are not interrupted; put them in a `scope()` inside the block
+   if they should be.
 3. Once the block is left the timer is no longer waited for.
 4. A body that catches the expiry and goes on has handled it: leaving the block then raises nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.runtime.errors import TaskInterrupted, TimedOut
+from holdfast.runtime.errors import FiberInterrupted, TimedOut
 from holdfast.runtime.future import PENDING, Future, leave
 from holdfast.runtime.operation import Operation, Waitable, delegate
 from holdfast.runtime.slot import current_fiber
 from holdfast.runtime.step import sleep
+from holdfast.runtime.taken_in import take_in
+from holdfast.runtime.throws import Block
 
 if TYPE_CHECKING:
-    from holdfast.runtime.fiber import Fiber
+    from holdfast.runtime.running_fiber import RunningFiber
 
 T = TypeVar("T")
 
@@ -28,14 +32,16 @@ T = TypeVar("T")
 class Timeout:
     """An open `async with timeout(...)` block."""
 
-    __slots__ = ("_expiry", "_owner", "_seconds", "_shields", "_timer", "expired")
+    __slots__ = ("_block", "_expiry", "_owner", "_seconds", "_shields", "_timer", "_waited_for", "expired")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._expiry = TaskInterrupted(f"the block's {seconds} seconds have passed")
-        self._owner: Fiber | None = None
+        self._expiry = FiberInterrupted(f"the block's {seconds} seconds have passed")
+        self._owner: RunningFiber | None = None
         self._timer: Future[None] | None = None
+        self._block: Block | None = None
         self._shields = 0
+        self._waited_for = ""
         self.expired = False
 
     async def __aenter__(self) -> Timeout:
@@ -47,6 +53,7 @@ class Timeout:
         if self._timer._state == PENDING:
             self._timer._add(self)
             self._owner.scheduler.alarms[self._timer] = self._owner
+        self._block = self._owner.open_block()
         return self
 
     async def __aexit__(
@@ -58,30 +65,45 @@ class Timeout:
                 self._owner.scheduler.alarms.pop(self._timer, None)
         if self._owner is not None:
             self._owner.retract(self._expiry)  # it came after the body's last wait: too late to matter
+            if self._block is not None:
+                self._owner.close_block(self._block)
         if error is self._expiry:
-            raise TimedOut(f"The block did not end within {self._seconds} seconds.") from None
+            raise TimedOut(
+                f"The block did not end within {self._seconds} seconds: it waited for {self._waited_for}."
+            ) from None
 
     def _fire(self, future: Future[Any], /) -> bool:
         self.expired = True
-        if self._owner is not None:
-            self._owner.throw(self._expiry, self._shields)
+        if self._owner is not None and self._block is not None:
+            waiting = self._owner.resume if self._owner.waiting is None else self._owner.waiting
+            self._waited_for = "its turn to run" if waiting is None else waiting._describe()
+            self._block.call_off(self._expiry)
+            self._owner.throw_from_block(self._expiry, self._shields)
         return False
+
+    def _dependents(self) -> Iterable[Future[Any]]:
+        return ()
 
 
 def timeout(seconds: float) -> Timeout:
     """`async with timeout(30):` raises `TimedOut` if the block is still waiting after that time.
 
-    The timer survives crashes. The block's own handlers see a `TaskInterrupted` first, so `finally` and
+    The timer survives crashes. The block's own handlers see a `FiberInterrupted` first, so `finally` and
     `except` inside it run, and may still do durable work.
     """
     return Timeout(seconds)
 
 
 def within(seconds: float, work: Waitable[T]) -> Operation[T]:
-    """`work`, or `TimedOut`: the same as an operation, for generators and for one-liners."""
+    """`work`, or `TimedOut`: the same as an operation, for generators and for one-liners.
+
+    A step or a call that is given counts as started inside. To go on waiting for it later, shield it.
+    """
 
     async def run_in_time() -> T:
         async with Timeout(seconds):
+            if isinstance(work, Future):
+                take_in(work, current_fiber(), shelter_tasks=False)
             return await delegate(work)
 
     return Operation(run_in_time)

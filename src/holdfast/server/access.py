@@ -1,8 +1,8 @@
 """Holds a request to its caller's grant: every id, target, address and group in it.
 
-Searches are not refused but filtered: they find what is covered. Lineage tags count as ids, because they
-decide which promises are sent along with a task. What a request finds without naming it (the tasks of a
-claim, who holds a unique key) the engine holds to the grant: the request carries its prefix as `scope`.
+Lineage tags count as ids, because they decide which promises are sent along with a task. What a request
+finds without naming it (the page of a search, the tasks of a claim, who holds a unique key) the engine holds
+to the grant: the request carries its prefix as `scope`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
-from holdfast.protocol.replies import Envelope, PromisesReply, QueuesReply, SchedulesReply, TasksReply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseRegisterCallback,
@@ -34,6 +33,7 @@ from holdfast.protocol.requests import (
     TaskSearch,
     TaskSuspend,
 )
+from holdfast.protocol.requests.schedules import SCHEDULE_ID, TIMESTAMP
 from holdfast.protocol.wire import RefusedRequest
 from holdfast.server.errors import Forbidden
 from holdfast.server.grants import Grant
@@ -45,9 +45,7 @@ def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request 
     """The request as this caller may make it, or its refusal."""
     if isinstance(grant, Refusal):  # first: whoever may ask nothing learns nothing
         return RefusedRequest(item.kind, item.corr_id, item.version, grant)
-    if isinstance(item, RefusedRequest):
-        return item
-    if grant.is_admin:
+    if isinstance(item, RefusedRequest) or grant.is_admin:
         return item
     try:
         data = _restrict(item.kind, item.data, grant)
@@ -60,7 +58,8 @@ def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
     if kind.startswith("debug."):
         raise Forbidden(f"{kind} needs the role admin")
     if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch):
-        return replace(data, prefix=grant.narrow(data.prefix or ""))
+        grant.require_prefix(data.prefix or "")
+        return data
     check = _CHECKS.get(type(data))
     if check is not None:
         check(data, grant)
@@ -135,8 +134,12 @@ def _check_queue(data: QueueGet | QueueSet | QueuePause, grant: Grant) -> None:
 
 def _check_schedule(data: ScheduleCreate, grant: Grant) -> None:
     grant.require("id", data.id)
-    example = data.promise_id.replace("{{.id}}", data.id).replace("{{.timestamp}}", "0")
-    grant.require("promiseId", example)
+    head, timestamp, _ = data.promise_id.partition(TIMESTAMP)
+    head = head.replace(SCHEDULE_ID, data.id)
+    if timestamp:
+        grant.require_template("promiseId", data.promise_id, head)
+    else:
+        grant.require("promiseId", head)
     _check_tags(data.promise_tags, grant)
     _check_unique(data.promise_tags)
 
@@ -163,23 +166,3 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     QueueSet: _check_queue,
     QueuePause: _check_queue,
 }
-
-
-def filter_reply(envelope: Envelope, grant: Grant | Refusal) -> Envelope:
-    """A search may have found ids that merely start alike."""
-    if not envelope.kind.endswith(".search") or isinstance(grant, Refusal) or grant.is_admin:
-        return envelope
-    data = envelope.data
-    if isinstance(data, PromisesReply):
-        promises = [promise for promise in data.promises if grant.covers(promise.id)]
-        return replace(envelope, data=PromisesReply(promises, grant.continue_after(data.cursor)))
-    if isinstance(data, TasksReply):
-        tasks = [task for task in data.tasks if grant.covers(task.id)]
-        return replace(envelope, data=TasksReply(tasks, grant.continue_after(data.cursor)))
-    if isinstance(data, QueuesReply):
-        queues = [queue for queue in data.queues if grant.covers(queue.name)]
-        return replace(envelope, data=QueuesReply(queues, grant.continue_after(data.cursor)))
-    if isinstance(data, SchedulesReply):
-        schedules = [schedule for schedule in data.schedules if grant.covers(schedule.id)]
-        return replace(envelope, data=SchedulesReply(schedules, grant.continue_after(data.cursor)))
-    return envelope

@@ -17,7 +17,7 @@ from holdfast.protocol.replies import Envelope, PromisesReply, SchedulesReply
 from holdfast.protocol.sizes import fitting, promise_bytes, schedule_bytes
 from holdfast.protocol.wire import encode_reply, refuse, to_reply
 
-answer_bytes_max: Final = 32 * 1024 * 1024
+answer_bytes_max: Final = 8 * 1024 * 1024
 answer_bytes_end: Final = 4 * answer_bytes_max
 
 _refusal: Final = AnswerTooLarge("The answers before this one have taken all the room")
@@ -33,7 +33,11 @@ def encode_array(
         is_full = size > (bytes_max if envelope.kind in _kinds_left_out else bytes_end)
         parts.append(encode_reply(_leave_out(envelope) if is_full else envelope))
         size += len(parts[-1])
-    return b"[%s]" % b",".join(parts)
+    if not parts:
+        return b"[]"
+    parts[0] = b"[" + parts[0]
+    parts[-1] += b"]"
+    return b",".join(parts)  # one copy of a large answer, not two
 
 
 def _leave_out(envelope: Envelope) -> Envelope:

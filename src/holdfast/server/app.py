@@ -31,8 +31,8 @@ from holdfast.server.asgi import (
 )
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
-from holdfast.server.connection import Answer
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
+from holdfast.server.exchange import Answer
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc
@@ -47,7 +47,7 @@ T = TypeVar("T")
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class App:
+class ServerApp:
     def __init__(self, node: Node, settings: Settings, authenticator: Authenticator, url: str) -> None:
         self.metrics = numbers.Metrics()
         self.offers = Offers(node)

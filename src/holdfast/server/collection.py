@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.node.retention import Progress
+from holdfast.node.retention import RetentionProgress
 from holdfast.protocol.errors import InvalidField
 from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.text import check_text
@@ -15,7 +15,7 @@ class CollectOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     """Go on from `progress` and forget what ended more than `older_than_ms` ago; `dry_run` only counts."""
 
     older_than_ms: Annotated[int, Meta(ge=0, le=instant_ms_max)]
-    progress: Progress = Progress()
+    progress: RetentionProgress = RetentionProgress()
     dry_run: bool = False
 
     def __post_init__(self) -> None:

@@ -63,6 +63,16 @@ class NotReady(Refusal):
     hint = "The store cannot be used at the moment; the log says why."
 
 
+class TooManyBytes(Refusal):
+    """Nothing was changed: the request was not carried out."""
+
+    code = "HF3012"
+    status = 429
+    hint = (
+        "Wait a moment and try again, with smaller requests or fewer at once; bodies_bytes_max is the bound."
+    )
+
+
 class Unauthenticated(Refusal):
     code = "HF3101"
     status = 401

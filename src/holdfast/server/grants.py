@@ -9,11 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.protocol.address import Poll, parse_address
-from holdfast.protocol.ids import delimiters, is_covered
+from holdfast.protocol.ids import delimiters, edge_of, is_covered
 from holdfast.protocol.jobs import queue_of
 from holdfast.server.errors import Forbidden
-
-_last: Final = "\U0010ffff"
 
 
 class Grant(Struct, frozen=True):
@@ -37,10 +35,13 @@ class Grant(Struct, frozen=True):
             raise Forbidden(f"{what} needs the role admin")
 
     def require_group(self, group: str) -> None:
-        """The group of a queue's workers is covered if the queue is."""
+        """The group of a queue's workers is covered if the queue is, and only then: `queue` covers no queue
+        but those of that name."""
         queue = queue_of(group)
-        if queue is None or not self.covers(queue):
+        if queue is None:
             self.require("group", group)
+        else:
+            self.require("queue", queue)
 
     def require_address(self, address: str) -> None:
         """A worker's group must be covered; only an admin may have messages posted to an HTTP address."""
@@ -54,23 +55,18 @@ class Grant(Struct, frozen=True):
             raise Forbidden("Posting messages to an HTTP address needs the role admin")
         self.require_group(where.group)
 
-    def narrow(self, prefix: str) -> str:
-        """The prefix to search by, so that little else than what is covered is found."""
-        if prefix.startswith(self.prefix):
-            return prefix
-        if self.prefix.startswith(prefix):
-            return self.prefix
-        raise Forbidden(f"The prefix {prefix[:80]!r} is outside what this token covers")
+    def require_prefix(self, prefix: str) -> None:
+        """Searches are answered with what is covered of what they ask for. Is there any overlap at all?"""
+        if not (prefix.startswith(self.prefix) or self.prefix.startswith(prefix)):
+            raise Forbidden(f"The prefix {prefix[:80]!r} is outside what this token covers")
 
-    def continue_after(self, cursor: str | None) -> str | None:
-        """A cursor that names nothing foreign and skips nothing covered; None when no more is covered."""
-        if cursor is None or self.covers(cursor):
-            return cursor
-        prefix = self.prefix
-        if not cursor.startswith(prefix):
-            return None
-        following = next((mark for mark in delimiters if mark > cursor[len(prefix)]), None)
-        return None if following is None else prefix + chr(ord(following) - 1) + _last
+    def require_template(self, what: str, template: str, head: str) -> None:
+        """Whatever comes after `head`, the whole is covered only if the head has passed the delimiter."""
+        if not (self.covers(head) and len(head) > edge_of(self.prefix)):
+            raise Forbidden(
+                f"The {what} {template[:80]!r} may become an id outside what this token covers. "
+                f"Let it begin with {self.prefix[:80]!r} and a delimiter ({' '.join(delimiters)})"
+            )
 
 
 ADMIN: Final = Grant()

@@ -1,28 +1,29 @@
 """Structured logs: one JSON object a line, on standard error.
 
-What is logged is chosen field by field: never a payload, a header or a token. JSON escapes CR and LF, so
-nobody can forge a line with an id.
+Whatever is logged beside a message is a field of the line, except for names that payloads, headers and
+secrets go by. Of an exception the class and the frames are shown and not its text, which may quote a payload.
+Control characters are escaped, so nobody can forge a line or steer a terminal with an id.
 """
 
+import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-import msgspec
+from holdfast.protocol.text import hide_password, printable_json
 
-known_fields: Final = (
-    "kind",
-    "requests",
-    "group",
-    "url",
-    "store",
-    "code",
-    "status",
-    "signal",
-    "host",
-    "count",
+# What Python puts on every record.
+standard_fields: Final = frozenset(
+    (*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message")
 )
+_denied: Final = re.compile(
+    r"auth|authorization|body|cookie|credentials?|data|headers?|param|passw(or)?d|payload|secret|tags|value"
+    r"|.*(password|secret|token|_key)s?",
+    re.IGNORECASE,
+)
+field_chars_max: Final = 1_000
 
 
 class JsonLines(logging.Formatter):
@@ -33,14 +34,25 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for name in known_fields:
-            value = getattr(record, name, None)
-            if value is not None:
-                line[name] = value
+        for name, value in vars(record).items():
+            if name not in standard_fields and value is not None and not _denied.fullmatch(name):
+                line.setdefault(name, _shown(value))
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["where"] = _where(record)
-        return msgspec.json.encode(line).decode()
+        return printable_json(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+
+
+def _shown(value: object) -> object:
+    """Numbers and texts as they are; of what somebody else's code put there, only text."""
+    if isinstance(value, bool | int | float):
+        return value
+    try:
+        text = str(value)
+        is_url = "://" in text and not text.startswith("poll://")
+        return (hide_password(text) if is_url else text)[:field_chars_max]
+    except Exception as error:
+        return f"<its __str__ raised {type(error).__name__}>"
 
 
 def _where(record: logging.LogRecord) -> list[str]:

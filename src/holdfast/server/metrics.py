@@ -110,12 +110,14 @@ async def _backlog(page: "_Page", node: Node, now_ms: int) -> None:
     page.family(
         "holdfast_backlog",
         "gauge",
-        "pending tasks by group; acquired and waiting ones of all groups together",
+        "pending tasks by group; acquired, waiting, suspended and halted ones of all groups together",
     )
     for entry in backlog.groups:
         page.sample(entry.pending, group=entry.group, state="pending")
     page.sample(backlog.leases, group="", state="acquired")
     page.sample(backlog.waiting, group="", state="waiting")
+    page.sample(backlog.suspended, group="", state="suspended")
+    page.sample(backlog.halted, group="", state="halted")
     page.family("holdfast_oldest_pending_seconds", "gauge", "age of the oldest pending task, by group")
     for entry in backlog.groups:
         page.sample(max(0, now_ms - entry.oldest_at) / 1000, group=entry.group)

@@ -2,7 +2,8 @@
 
 Messages live in memory: a restart forgets them, a full waiting room drops them, a broken connection swallows
 them. The tasks behind them are in the store. So when a worker connects, the tasks that its group could
-claim are read and offered, a page at a time; the next page follows once the workers have read the last.
+claim are read and offered, a page at a time; the next page follows once the workers have read the last. Only
+their tasks are read, and none twice: each page begins behind the last.
 Offering a task twice is harmless (the second acquire is refused), leaving one unoffered would cost its
 retry delay.
 """
@@ -11,6 +12,7 @@ import asyncio
 import logging
 from typing import Final
 
+from holdfast.engine.scans import ClaimPlace
 from holdfast.node.node import Node
 from holdfast.protocol.messages import Execute, Message
 
@@ -23,14 +25,24 @@ offered_max: Final = 10_000
 class _Round:
     """What one group has been offered since a worker of it connected last."""
 
-    __slots__ = ("handed", "has_more", "offered", "restart", "task")
+    __slots__ = ("handed", "has_lost", "has_more", "known", "offered", "place", "restart", "task")
 
     def __init__(self) -> None:
-        self.offered: dict[str, int] = {}  # versions by task id
-        self.handed: dict[str, int] = {}
+        self.known: dict[str, int] = {}  # versions by task id, of what needs no offer in this round
+        self.handed: dict[str, int] = {}  # the same, in the next
+        self.place: ClaimPlace | None = None  # behind which the next page begins
+        self.offered = 0
         self.has_more = True
+        self.has_lost = False  # since it began messages were dropped
         self.restart = False
         self.task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self.known, self.handed = self.handed, {}
+        self.place = None
+        self.offered = 0
+        self.has_more = True
+        self.has_lost = self.restart = False
 
 
 class Offers:
@@ -64,7 +76,9 @@ class Offers:
         if dropped != self._dropped_seen:
             self._dropped_seen = dropped
             for other in self._rounds.values():
-                other.has_more = True
+                other.has_lost = True
+                if not other.has_more:
+                    other.begin()
         if round_ is not None and round_.has_more:
             self._advance(group, round_)
 
@@ -83,8 +97,7 @@ class Offers:
             while again:
                 again = False
                 if round_.restart:
-                    round_.restart = False
-                    round_.offered, round_.handed = round_.handed, {}
+                    round_.begin()
                 await self._offer_page(group, round_)
                 again = round_.restart
         except Exception:
@@ -95,11 +108,11 @@ class Offers:
             self.worker_gone(group)
 
     async def _offer_page(self, group: str, round_: _Round) -> None:
-        limit = len(round_.offered) + page_tasks
-        found = await self._node.offers(group, limit)
-        versions = {message.task.id: message.task.version for message in found}
-        fresh = [message for message in found if round_.offered.get(message.task.id) != message.task.version]
-        round_.has_more = len(found) == limit and len(versions) < offered_max
-        round_.offered = versions if round_.has_more else {}
+        found, round_.place = await self._node.offers_after(round_.place, group, page_tasks)
+        fresh = [message for message in found if round_.known.get(message.task.id) != message.task.version]
+        round_.offered += len(found)
+        round_.has_more = round_.place is not None and round_.offered < offered_max
+        if not round_.has_more and round_.has_lost:
+            round_.begin()
         if self._node.office.has_workers(group):
             self._node.office.deliver(fresh)

@@ -3,13 +3,14 @@
 1. A request with an Origin that is not allowed is refused, whatever it asks for.
 2. On a loopback address only loopback names are accepted as Host, so that a foreign name which resolves
    to this machine (DNS rebinding) leads nowhere.
-3. There are no cookies, so there are no credentials that a browser would add by itself.
+3. Of two Host headers, one might be checked and the other believed: such a request is refused.
+4. There are no cookies, so there are no credentials that a browser would add by itself.
 """
 
 import ipaddress
 
 from holdfast.server.asgi import Headers, header
-from holdfast.server.errors import ForeignHost, ForeignOrigin
+from holdfast.server.errors import BadHttp, ForeignHost, ForeignOrigin
 from holdfast.server.settings import Settings
 
 
@@ -40,6 +41,8 @@ class Visitors:
             if name == b"origin":
                 origin = value
             elif name == b"host":
+                if host is not None:
+                    raise BadHttp("The request has more than one Host header")
                 host = value
         if self._guards_host and host is not None and host not in self._known_hosts:
             self._check_host(host)

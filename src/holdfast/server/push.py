@@ -3,7 +3,8 @@
 1. Nothing is posted to a host that is not in `push_hosts`, nor to a port that is not in `push_ports`.
 2. A name is resolved once; every address it has must be public (unless `push_private`); the connection goes
    to the address that was checked. No redirects, no proxies; TLS is verified against the name.
-3. The token goes to the hosts it was meant for and to nobody else.
+3. The token goes to the hosts it was meant for and to nobody else, and never over plain HTTP, where everybody
+   on the way could read it.
 4. Posts are bounded in number, in time and in what is read of the answer. An execute that fails is offered
    again by its task's own retry; an unblock, which nobody would repeat, is tried a few times.
 """
@@ -22,7 +23,10 @@ from urllib.parse import urlsplit
 import httptools
 from msgspec import Struct
 
+from holdfast.node.end_tasks import end_tasks
+from holdfast.protocol import limits
 from holdfast.protocol.messages import Execute, Message
+from holdfast.protocol.sizes import message_bytes
 from holdfast.protocol.wire import encode_message
 from holdfast.server.errors import PushRefused
 from holdfast.server.metrics import Metrics
@@ -63,12 +67,24 @@ def is_public(text: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        elif address in _TRANSLATED or address.sixtofour is not None or address.teredo is not None:
+        elif address.sixtofour is not None or address.teredo is not None:
             return False  # they hide another address, which may be anything
+        elif any(address in network for network in _NOT_PUBLIC):
+            return False
     return address.is_global and not address.is_multicast
 
 
-_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+# What `is_global` lets pass, in some versions of Python or in all.
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.IPv6Network(network)
+    for network in (
+        "64:ff9b::/96",  # these three hide an IPv4 address
+        "64:ff9b:1::/48",
+        "::ffff:0:0:0/96",
+        "::/96",  # as did this one, which is out of use
+        "fec0::/10",  # so is this: addresses of one site
+    )
+)
 
 
 class Pusher:
@@ -80,25 +96,31 @@ class Pusher:
         self._server_url = server_url
         self._resolve = resolve
         self._waiting: deque[Message] = deque()
+        self._waiting_bytes = 0
         self._posting: set[asyncio.Task[None]] = set()
         self._context: ssl.SSLContext | None = None
 
     def push(self, message: Message) -> None:
         """Take a message. Returns at once and never raises."""
-        if len(self._waiting) >= queue_max:
-            self._count(self._waiting.popleft(), "dropped")
         self._waiting.append(message)
+        self._waiting_bytes += message_bytes(message)
+        while len(self._waiting) > queue_max or self._waiting_bytes > limits.messages_bytes_max:
+            self._count(self._take(), "dropped")
         self._start()
+
+    def _take(self) -> Message:
+        message = self._waiting.popleft()
+        self._waiting_bytes -= message_bytes(message)
+        return message
 
     async def stop(self) -> None:
         self._waiting.clear()
-        for task in self._posting:
-            task.cancel()
-        await asyncio.gather(*self._posting, return_exceptions=True)
+        self._waiting_bytes = 0
+        await end_tasks(self._posting)
 
     def _start(self) -> None:
         while self._waiting and len(self._posting) < self._settings.push_concurrency:
-            task = asyncio.create_task(self._deliver(self._waiting.popleft()))
+            task = asyncio.create_task(self._deliver(self._take()))
             self._posting.add(task)
             task.add_done_callback(self._done)
 
@@ -168,7 +190,12 @@ class Pusher:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if not path.isascii() or not path.isprintable() or " " in path or not host.isascii():
             raise PushRefused("the address holds characters that must be percent-encoded")
+        if parts.scheme == "http" and self._is_given_token(host, port):
+            raise PushRefused(f"push_token would go to {host!r} over plain HTTP, where others can read it")
         return Target(parts.scheme, host, port, path)
+
+    def _is_given_token(self, host: str, port: int) -> bool:
+        return bool(self._settings.push_token) and _is_listed(host, port, self._settings.push_token_hosts)
 
     async def _pin(self, target: Target) -> str:
         addresses = await self._resolve(target.host, target.port)
@@ -191,9 +218,7 @@ class Pusher:
             f"content-length: {len(body)}",
             "connection: close",
         ]
-        if self._settings.push_token and _is_listed(
-            target.host, target.port, self._settings.push_token_hosts
-        ):
+        if self._is_given_token(target.host, target.port):
             lines.append(f"authorization: Bearer {self._settings.push_token}")
         return "\r\n".join([*lines, "", ""]).encode() + body
 

@@ -1,7 +1,8 @@
 """`POST /`: envelopes in, envelopes out.
 
-The body is decoded before anything is refused, so that a refusal, too, repeats the kind and the correlation
-id that the client waits for.
+1. Kinds and heads are read before anything is refused, so that a refusal, too, repeats the kind and the
+   correlation id that the client waits for.
+2. Data is decoded and checked last: after the rate, the room and the caller's token were found good.
 """
 
 import time
@@ -11,20 +12,30 @@ from typing import Final
 from holdfast.node.node import Node
 from holdfast.node.rpc import answer_all
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.errors import Overloaded
+from holdfast.protocol.errors import Overloaded, Refusal
 from holdfast.protocol.replies import Envelope
-from holdfast.protocol.requests import Request
-from holdfast.protocol.wire import RefusedRequest, decode_body, encode_reply, refuse, to_reply
-from holdfast.server.access import filter_reply, restrict
+from holdfast.protocol.wire import (
+    RawEnvelope,
+    RefusedRequest,
+    encode_reply,
+    open_envelopes,
+    read_envelopes,
+    refuse,
+    to_reply,
+)
+from holdfast.server.access import restrict
 from holdfast.server.answers import encode_array, shorten_page
 from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
 from holdfast.server.auth import Authenticator, bearer_of
-from holdfast.server.connection import Answer
 from holdfast.server.errors import BodyTooLarge, TooFast
+from holdfast.server.exchange import Answer
 from holdfast.server.grants import Grant
 from holdfast.server.metrics import Metrics
 from holdfast.server.rate import RateLimit
 from holdfast.server.settings import Settings
+from holdfast.server.turns import Turns
+
+Item = RawEnvelope | RefusedRequest
 
 searches: Final = ("promise.search", "schedule.search")
 
@@ -39,19 +50,21 @@ class Rpc:
         self._body_bytes_max = settings.body_bytes_max
         self._requests_max = settings.requests_max
         self._always_200 = settings.always_200
+        self._turns = Turns()
         self._rate = RateLimit(settings.rate_limit) if settings.rate_limit else None
 
     async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
         if len(body) > self._body_bytes_max:
             return self._too_large()
         started = time.perf_counter()
-        decoded = decode_body(body)
-        if isinstance(decoded, list):
-            envelopes, wait_s = await self._answer_in_turn(decoded, headers, peer)
+        await self._turns.take(len(body))
+        items = read_envelopes(body)
+        if isinstance(items, list):
+            envelopes, wait_s = await self._answer_in_turn(items, headers, peer)
             status, answer = 200, encode_array(envelopes)
             more: Headers = [(b"holdfast-now", b"%d" % self._node.now())]
         else:
-            envelopes, wait_s = await self._answer_in_turn([decoded], headers, peer)
+            envelopes, wait_s = await self._answer_in_turn([items], headers, peer)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
             more = []
         took = time.perf_counter() - started
@@ -63,7 +76,7 @@ class Rpc:
         return 200 if self._always_200 else status, answer, more
 
     async def _answer_in_turn(
-        self, items: list[Request | RefusedRequest], headers: Headers, peer: str
+        self, items: list[Item], headers: Headers, peer: str
     ) -> tuple[list[Envelope], int]:
         """The answers, or refusals and the seconds after which this caller may ask again."""
         wait_s = self._wait_s(items, headers, peer)
@@ -72,7 +85,7 @@ class Rpc:
         refusal = TooFast("This caller asks for more than it may in a second")
         return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items], wait_s
 
-    def _wait_s(self, items: list[Request | RefusedRequest], headers: Headers, peer: str) -> int:
+    def _wait_s(self, items: list[Item], headers: Headers, peer: str) -> int:
         """A token counts only if it is valid: others go by address."""
         if self._rate is None or not items:
             return 0
@@ -92,7 +105,7 @@ class Rpc:
         for (kind, status), count in alike.items():
             self._metrics.count_requests(kind, status, seconds, count)
 
-    async def _answer(self, items: list[Request | RefusedRequest], headers: Headers) -> list[Envelope]:
+    async def _answer(self, items: list[Item], headers: Headers) -> list[Envelope]:
         """One array of any size is taken when nothing else is in flight: else a large one never would be."""
         in_flight = self._metrics.in_flight
         if in_flight and in_flight + len(items) > self._requests_max:
@@ -101,7 +114,7 @@ class Rpc:
         self._metrics.in_flight += len(items)
         try:
             if self._authenticator.is_open:
-                envelopes = await answer_all(self._node, items)
+                envelopes = await answer_all(self._node, open_envelopes(items))
             else:
                 envelopes = await self._answer_guarded(items, headers)
         finally:
@@ -110,14 +123,18 @@ class Rpc:
             return [*map(shorten_page, envelopes)]
         return envelopes
 
-    async def _answer_guarded(
-        self, items: list[Request | RefusedRequest], headers: Headers
-    ) -> list[Envelope]:
+    async def _answer_guarded(self, items: list[Item], headers: Headers) -> list[Envelope]:
         bearer = bearer_of(headers)
-        grants = [self._authenticator.grant_or_refusal(bearer, item) for item in items]
-        allowed = [restrict(item, grant) for item, grant in zip(items, grants, strict=True)]
-        envelopes = await answer_all(self._node, allowed)
-        return [filter_reply(envelope, grant) for envelope, grant in zip(envelopes, grants, strict=True)]
+        grants = self._authenticator.grants_or_refusals(bearer, items)
+        known = [
+            RefusedRequest(item.kind, item.corr_id, item.version, grant)
+            if isinstance(grant, Refusal)
+            else item
+            for item, grant in zip(items, grants, strict=True)
+        ]
+        opened = open_envelopes(known)
+        allowed = [restrict(item, grant) for item, grant in zip(opened, grants, strict=True)]
+        return await answer_all(self._node, allowed)
 
     def _too_large(self) -> Answer:
         refusal = BodyTooLarge(f"The body has more than {self._body_bytes_max} bytes")

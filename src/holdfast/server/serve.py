@@ -22,15 +22,17 @@ import uvicorn
 
 from holdfast.engine import Rules
 from holdfast.node.node import Node
-from holdfast.server.app import App
+from holdfast.server.app import ServerApp
 from holdfast.server.auth import Authenticator
-from holdfast.server.connection import Connection, Ground, check_pace
+from holdfast.server.budgets import AnswerBudget, RequestBudget
+from holdfast.server.connection import ServerConnection, check_pace
 from holdfast.server.errors import OpenToTheWorld, SettingsError
+from holdfast.server.exchange import ServerLimits
 from holdfast.server.logs import write_logs
 from holdfast.server.origin import is_loopback
 from holdfast.server.push import Pusher
 from holdfast.server.settings import Settings
-from holdfast.server.sole import sole_server
+from holdfast.server.single_server_lock import sole_server
 from holdfast.store import open_store
 from holdfast.store.interface import Store
 
@@ -50,7 +52,7 @@ class Running(uvicorn.Server):
     """A server that answers at `url` until it is told to stop."""
 
     def __init__(
-        self, config: uvicorn.Config, app: App, node: Node, url: str, handshake_timeout_s: float
+        self, config: uvicorn.Config, app: ServerApp, node: Node, url: str, handshake_timeout_s: float
     ) -> None:
         super().__init__(config)
         self._handshake_timeout_s = handshake_timeout_s
@@ -123,7 +125,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
     try:
         url = settings.public_url or _url(settings, listener)
         await node.start()
-        app = App(node, settings, authenticator, url)
+        app = ServerApp(node, settings, authenticator, url)
         pusher = Pusher(settings, app.metrics, url)
         node.office.set_push(pusher.push)
         server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s)
@@ -202,17 +204,21 @@ def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(main)
 
 
-def _config(settings: Settings, app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
-    ground = Ground(settings.connections_max, settings.header_bytes_max, settings.body_bytes_max)
-    ground.read_timeout_s = settings.read_timeout_s
-    ground.idle_timeout_s = settings.idle_timeout_s
-    ground.write_timeout_s = settings.stream_write_timeout_s
-    ground.on_slow_reader = app.metrics.count_slow_reader
-    ground.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
-    ground.answer = app.answer
+def _config(settings: Settings, app: ServerApp, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    requests, answers = RequestBudget(settings.bodies_bytes_max), AnswerBudget(settings.answers_bytes_max)
+    answers.on_drop = app.metrics.count_slow_reader
+    server_limits = ServerLimits(
+        settings.connections_max, settings.header_bytes_max, settings.body_bytes_max, requests, answers
+    )
+    server_limits.read_timeout_s = settings.read_timeout_s
+    server_limits.idle_timeout_s = settings.idle_timeout_s
+    server_limits.write_timeout_s = settings.stream_write_timeout_s
+    server_limits.on_slow_reader = app.metrics.count_slow_reader
+    server_limits.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
+    server_limits.answer = app.answer
     config = uvicorn.Config(
         app,
-        http=type("GroundedConnection", (Connection,), {"ground": ground}),
+        http=type("LimitedConnection", (ServerConnection,), {"limits": server_limits}),
         ws="none",
         lifespan="off",
         log_config=None,

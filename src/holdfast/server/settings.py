@@ -75,6 +75,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     # How much at once.
     body_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the body of a request")] = 4_194_304
+    bodies_bytes_max: Annotated[
+        int,
+        Meta(ge=65_536, description="bytes of requests being read, and as many being answered; past it: 429"),
+    ] = 33_554_432
+    answers_bytes_max: Annotated[
+        int,
+        Meta(ge=65_536, description="bytes of answers that wait to be read; past it the slowest are dropped"),
+    ] = 67_108_864
     header_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the head of a request")] = 16_384
     connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
     streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000

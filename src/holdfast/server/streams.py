@@ -1,7 +1,9 @@
 """`GET /poll/{group}/{id}`: a worker's messages as server-sent events.
 
 1. A message leaves its mailbox only to be written; what could not be written goes back to the post office.
-2. A worker that does not read is dropped after a while; what it had not read goes to others.
+2. A worker that does not read is dropped after a while; what it had not read goes to others. Messages stay in
+   its mailbox, where they are counted, until it has read what came before. Those that were taken out and are
+   not written yet count among what it has not read (`budgets.py`).
 3. Every stream is ended by the server before 300 s have passed (one published client goes deaf then), each at
    a moment of its own, so that not all workers come back at once. Coming back loses nothing: what was
    taken in between waits, and a worker that connects is offered what its group has pending.
@@ -17,11 +19,12 @@ from urllib.parse import unquote_to_bytes
 from holdfast.node.node import Node
 from holdfast.node.post_office import Mailbox
 from holdfast.protocol.messages import Execute, Message
+from holdfast.protocol.sizes import message_bytes
 from holdfast.protocol.text import check_text
 from holdfast.protocol.wire import encode_message
 from holdfast.server.asgi import Receive, Scope, Send
 from holdfast.server.auth import Authenticator, bearer_of
-from holdfast.server.connection import Connection, extension
+from holdfast.server.connection import ServerConnection, extension
 from holdfast.server.errors import BadStreamPath, TooMany
 from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
@@ -71,7 +74,7 @@ class Streams:
         self._authenticator.grant(bearer_of(scope["headers"])).require_group(group)
         if len(self._open) >= self._settings.streams_max or self._stopping:
             raise TooMany("No further stream can be opened now")
-        connection: Connection = scope["extensions"][extension]
+        connection: ServerConnection = scope["extensions"][extension]
         await send({"type": "http.response.start", "status": 200, "headers": _headers})
         mailbox = self._node.connect(group, member, self._settings.stream_buffer_messages)
         connection.on_lost = mailbox.close
@@ -90,11 +93,13 @@ class Streams:
             self._metrics.streams -= 1
             self._offers.worker_gone(group)
 
-    async def _pump(self, mailbox: Mailbox, connection: Connection, send: Send) -> None:
+    async def _pump(self, mailbox: Mailbox, connection: ServerConnection, send: Send) -> None:
         loop = asyncio.get_running_loop()
         lasts_s = self._settings.stream_s * self._chance.uniform(1 - jitter, 1 + jitter)
         end_at = loop.time() + lasts_s
         while not mailbox.is_closed and (left_s := end_at - loop.time()) > 0:
+            if connection.is_behind and not await self._until_read(connection):
+                return
             messages: list[Message] = []
             try:
                 async with asyncio.timeout(min(left_s, self._settings.stream_keep_alive_s)):
@@ -114,7 +119,7 @@ class Streams:
             await send({"type": "http.response.body", "body": b""})
 
     async def _write_messages(
-        self, messages: list[Message], send: Send, connection: Connection
+        self, messages: list[Message], send: Send, connection: ServerConnection
     ) -> list[Message]:
         """Write them in order; return those that were not written."""
         start = 0
@@ -126,7 +131,9 @@ class Streams:
                 frames.append(frame)
                 size += len(frame)
                 end += 1
+            connection.in_hand_bytes = sum(map(message_bytes, messages[end:]))
             if not await self._write(send, connection, b"".join(frames)):
+                connection.in_hand_bytes = 0
                 self._count(messages[start:], "returned")
                 return messages[start:]
             self._count(messages[start:end], "sent")
@@ -140,7 +147,18 @@ class Streams:
             log.exception("a message could not be put into words")
             return b""
 
-    async def _write(self, send: Send, connection: Connection, data: bytes) -> bool:
+    async def _until_read(self, connection: ServerConnection) -> bool:
+        """False when the client is gone or too slow."""
+        try:
+            async with asyncio.timeout(self._settings.stream_write_timeout_s):
+                await connection.until_read()
+        except TimeoutError:
+            self._metrics.count_slow_reader()
+            connection.abort()
+            return False
+        return not connection.is_lost
+
+    async def _write(self, send: Send, connection: ServerConnection, data: bytes) -> bool:
         """Write once the client has read enough of what came before; False when it is gone or too slow."""
         try:
             async with asyncio.timeout(self._settings.stream_write_timeout_s):

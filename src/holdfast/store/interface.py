@@ -5,11 +5,13 @@ answers at once in a thread of its own and on one that must be awaited. A transa
 `transact` returns only after it is durable.
 
 A record that cannot be read is the work's to judge: `CorruptRecord` is raised where it asked for it, and it
-may go on with the rest. Every other error ends the transaction.
+may go on with the rest. So is a search that takes too long (`TookTooLong`), and a load of more bytes than
+the work has room for (`TooMuchAtOnce`). Every other error ends the
+transaction.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -18,6 +20,8 @@ from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.errors import HoldfastError, Refusal
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.records import Millis
+
+search_ms_max: Final = 50  # for one statement of a search
 
 
 class Now(Struct, frozen=True):
@@ -28,10 +32,12 @@ class Now(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """Fill the working set with these records; say which of them do not exist."""
+    """Fill the working set with these records; say which of them do not exist. Where the promises among them
+    hold more than `bytes_max`, none is filled, and `TooMuchAtOnce` is raised."""
 
     ws: WorkingSet
     footprint: Footprint
+    bytes_max: int | None = None
 
 
 class LoadAll(Struct, frozen=True):
@@ -82,6 +88,8 @@ class Backlog(Struct, frozen=True):
     leases: int  # acquired tasks
     waiting: int  # other pending tasks: parked, or sent to one worker or an HTTP address
     due: int  # timers whose instant has passed
+    suspended: int  # tasks of executions that wait for something
+    halted: int  # what nobody may claim until it is continued
 
 
 Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog
@@ -90,7 +98,8 @@ Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog
 def only_looks(step: Step) -> bool:
     """Whether nothing that it reads must stay as it is."""
     if isinstance(step, Load):
-        return step.footprint == Footprint(views=step.footprint.views)
+        seen = step.footprint
+        return seen == Footprint(views=seen.views, task_views=seen.task_views)
     if isinstance(step, Find):
         return not isinstance(step.scan, ClaimScan) or step.scan.view
     return isinstance(step, Now)
@@ -132,6 +141,15 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class RunsApart(Protocol):
+    """A store that can be asked from any thread, also while the event loop of its node stands still."""
+
+    def run_apart(self, work: Callable[[], Work[Result]]) -> Result:
+        """Do the work in one transaction, and return when it is durable."""
+        ...
+
+
 class SyncStore(Protocol):
     """A store that answers at once, for whoever may wait: a thread of its own, or a test."""
 
@@ -145,18 +163,18 @@ class SyncStore(Protocol):
 def drive(work: Work[Result], perform: Callable[[Step], Any]) -> Result:
     """Run work to its end, each step answered by `perform`."""
     answer: Any = None
-    unread: CorruptRecord | None = None
+    failed: CorruptRecord | TookTooLong | TooMuchAtOnce | None = None
     while True:
         try:
-            step = work.send(answer) if unread is None else work.throw(unread)
+            step = work.send(answer) if failed is None else work.throw(failed)
         except StopIteration as done:
             result: Result = done.value
             return result
-        unread = None
+        failed = None
         try:
             answer = perform(step)
-        except CorruptRecord as error:
-            unread = error
+        except (CorruptRecord, TookTooLong, TooMuchAtOnce) as error:
+            failed = error
 
 
 class StoreError(HoldfastError):
@@ -190,6 +208,21 @@ class CorruptRecord(StoreError, Refusal):
         unnamed = CorruptRecord("", self.key, self.why)
         unnamed.what = "A record that this needs cannot be read"
         return unnamed
+
+
+class TooMuchAtOnce(Exception):
+    """The records hold more bytes than there is room for. None of them was filled; load fewer."""
+
+
+class TookTooLong(StoreError, Refusal):
+    """A search was ended, because everybody else waits for it."""
+
+    code = "HF1907"
+    status = 400
+    hint = "Nothing was changed. Search by a longer prefix, or by fewer tags."
+
+    def __init__(self, ms_max: int) -> None:
+        super().__init__(f"The search took longer than {ms_max} ms and was ended")
 
 
 class CannotOpen(StoreError):

@@ -11,35 +11,43 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from holdfast.engine import Footprint, WorkingSet
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Listener
+from holdfast.protocol.sizes import whole_promise_bytes
 from holdfast.store import rows
 
 
 class Fetch(Struct, frozen=True):
-    """Rows of `records` (a promise beside its task, by id), of `branches` (the same, by branch), of
-    `obligations` (promise, awaiter or None, address, dialect), of `schedules`, of `uniques` (unique key, id
-    of the open task that holds it), of `queues`, or of those `gates` among queues that are not open."""
+    """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
+    the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
+    of `uniques` (unique key, id of the open task that holds it), of `queues`, or of those `gates` among
+    queues that are not open."""
 
-    what: Literal["records", "branches", "obligations", "schedules", "uniques", "queues", "gates"]
+    what: Literal["records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates"]
     ids: set[str]
     change: bool = False
+    bytes_max: int | None = None  # of promises; past it `TooMuchAtOnce` is raised
 
 
 Loading = Generator[Fetch, Sequence[Any], None]
 
 _task_at: Final = len(rows.PROMISE_COLUMNS)
 _watched_at: Final = rows.PROMISE_COLUMNS.index("watched")
-_branch_at: Final = rows.PROMISE_COLUMNS.index("branch")
+# Nobody knows how large records are before they are read: so many at a time.
+branch_read_at_once: Final = 32
+weighed_from: Final = 32  # fewer records are loaded whatever they hold
+param_at: Final = rows.PROMISE_COLUMNS.index("param")
+value_at: Final = rows.PROMISE_COLUMNS.index("value")
+tags_at: Final = rows.PROMISE_COLUMNS.index("tags")
 
 
-def load(ws: WorkingSet, footprint: Footprint) -> Loading:
+def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> Loading:
     owing = footprint.obligations | footprint.listened
     named = footprint.promises | owing | footprint.branches_of
     if footprint.uniques:
         holders = yield from _load_uniques(ws, footprint.uniques - ws.uniques.keys())
         named = named | holders
-    yield from _load_records(ws, named, owing, change=True)
+    yield from _load_records(ws, named, owing, change=True, bytes_max=bytes_max)
     if owing:
         yield from load_obligations(ws, owing)
     branches = footprint.branches | _branches_of(ws, footprint.branches_of)
@@ -50,7 +58,8 @@ def load(ws: WorkingSet, footprint: Footprint) -> Loading:
         task = ws.tasks[promise_id]
         if task is not None and task.woken_by is not None:
             views.add(task.woken_by)
-    yield from _load_records(ws, views, set(), change=False)
+    yield from _load_records(ws, views, set(), change=False, bytes_max=bytes_max)
+    yield from _load_tasks(ws, footprint.task_views, change=False)
     if schedules := footprint.schedules | footprint.schedule_views:
         found = yield Fetch("schedules", schedules)
         for row in found:
@@ -86,12 +95,14 @@ def _load_queues(ws: WorkingSet, footprint: Footprint) -> Loading:
             ws.fill_queue(name, None, is_view=not change)
 
 
-def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: bool) -> Loading:
+def _load_records(
+    ws: WorkingSet, ids: set[str], owing: set[str], *, change: bool, bytes_max: int | None = None
+) -> Loading:
     """Fill promises and their tasks. Strikes out of `owing` those that cannot owe anybody anything."""
     wanted = ids - ws.promises.keys()
     if not wanted:
         return
-    found = yield Fetch("records", wanted, change)
+    found = yield Fetch("records", wanted, change, bytes_max if len(wanted) > weighed_from else None)
     for row in found:
         fill_record(ws, row)
         if owing and not row[_watched_at]:
@@ -100,6 +111,17 @@ def _load_records(ws: WorkingSet, ids: set[str], owing: set[str], *, change: boo
         absent = wanted.difference([row[0] for row in found])
         ws.fill_absent(absent)
         owing -= absent
+
+
+def _load_tasks(ws: WorkingSet, ids: set[str], *, change: bool) -> Loading:
+    """Fill tasks alone: their promises may be large, and nobody asks for them."""
+    wanted = ids - ws.tasks.keys()
+    if wanted:
+        found = yield Fetch("tasks", wanted, change)
+        for row in found:
+            ws.fill_task(rows.read_task(row))
+        for task_id in wanted:
+            ws.tasks.setdefault(task_id, None)
 
 
 def fill_record(ws: WorkingSet, row: Any) -> None:
@@ -130,7 +152,7 @@ def load_obligations(ws: WorkingSet, owing: set[str]) -> Loading:
     for promise_id in owing:
         ws.fill_obligations(promise_id, awaiters[promise_id], listeners[promise_id])
     waiting = {awaiter for ids in awaiters.values() for awaiter in ids}
-    yield from _load_records(ws, waiting, set(), change=True)
+    yield from _load_tasks(ws, waiting, change=True)
 
 
 def _branches_of(ws: WorkingSet, ids: set[str]) -> set[str]:
@@ -142,12 +164,33 @@ def _branches_of(ws: WorkingSet, ids: set[str]) -> set[str]:
 
 
 def _load_branches(ws: WorkingSet, branches: set[str]) -> Loading:
-    """The members are only shown to whoever acquires the task: no need to hold them."""
-    members: dict[str, list[str]] = {branch: [] for branch in branches}
-    found = yield Fetch("branches", {rows.key_of(branch) for branch in branches})
+    """The members are only shown to whoever acquires the task: no need to hold them.
+
+    Of each branch the first are read, as far as there may be room for them in an answer.
+    """
     by_key = {rows.key_of(branch): branch for branch in branches}
-    for row in found:
-        fill_record(ws, row)
-        members[by_key[row[_branch_at]]].append(row[0])
-    for branch, ids in members.items():
-        ws.fill_branch(branch, ids)
+    members: dict[str, list[str]] = {branch: [] for branch in branches}
+    found = yield Fetch("branches", set(by_key))
+    for key, promise_id in found:
+        members[by_key[key]].append(promise_id)
+    for branch in sorted(members):
+        yield from _load_branch(ws, branch, sorted(members[branch]))
+
+
+def _load_branch(ws: WorkingSet, branch: str, ids: list[str]) -> Loading:
+    is_cut = len(ids) > limits.preload_records_max
+    ids = ids[: limits.preload_records_max]
+    size = read = 0
+    while read < len(ids) and size <= limits.preload_bytes_max and ws.has_room_for_branches:
+        piece = ids[read : read + branch_read_at_once]
+        yield from _load_records(ws, set(piece), set(), change=False)
+        piece_size = sum(whole_promise_bytes(it) for key in piece if (it := ws.promises[key]) is not None)
+        ws.branch_bytes += piece_size
+        size += piece_size
+        read += len(piece)
+    is_cut = is_cut or read < len(ids)
+    # An id that looks like the hash of a long branch shares its place in the index.
+    own = [
+        key for key in ids[:read] if (it := ws.promises[key]) is None or it.tags.get(tags.BRANCH) == branch
+    ]
+    ws.fill_branch(branch, own, (ids[read - 1] if read else "") if is_cut else None)

@@ -4,12 +4,14 @@ Nothing survives the process. A transaction that fails leaves no trace, because 
 that can fail and writes only what is complete.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import (
+    ClaimPlace,
     ClaimScan,
     HeldScan,
     LeaseScan,
@@ -22,12 +24,14 @@ from holdfast.engine.scans import (
     StretchScan,
     TaskScan,
     TreeScan,
+    place_of,
 )
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.ids import is_covered, root_of
-from holdfast.protocol.jobs import Queue, queue_group, queue_of
+from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_group, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
+from holdfast.protocol.sizes import fitting, promise_bytes, whole_promise_bytes
 from holdfast.store.interface import (
     Backlog,
     Bus,
@@ -41,9 +45,11 @@ from holdfast.store.interface import (
     Result,
     Save,
     Step,
+    TooMuchAtOnce,
     Work,
     drive,
 )
+from holdfast.store.loading import weighed_from
 
 
 class MemoryStore:
@@ -53,6 +59,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._clock: Millis = 0
+        self._one_at_a_time = threading.Lock()
         self._clear()
 
     def _clear(self) -> None:
@@ -64,7 +71,7 @@ class MemoryStore:
         self.branches: dict[str, dict[str, None]] = {}
         self.watched: set[str] = set()
         self.uniques: dict[str, str] = {}
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, QueueRecord] = {}
 
     async def open(self) -> Millis:
         return self._clock
@@ -76,13 +83,19 @@ class MemoryStore:
         return self.run(work)
 
     def run(self, work: Callable[[], Work[Result]]) -> Result:
-        return drive(work(), self._perform)
+        with self._one_at_a_time:
+            return drive(work(), self._perform)
+
+    def run_apart(self, work: Callable[[], Work[Result]]) -> Result:
+        return self.run(work)
 
     def _perform(self, step: Step) -> Any:
         match step:
             case Now(reading):
                 return reading
-            case Load(ws, footprint):
+            case Load(ws, footprint, bytes_max):
+                if bytes_max is not None:
+                    self._weigh(footprint, bytes_max)
                 return self._load(ws, footprint)
             case Save(ws, clock):
                 return self._save(ws, clock)
@@ -101,6 +114,7 @@ class MemoryStore:
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
         owing = footprint.obligations | footprint.listened
         wanted = footprint.promises | owing | footprint.branches_of | footprint.views
+        only_tasks = set(footprint.task_views)
         branches = set(footprint.branches)
         for unique in footprint.uniques:
             holder = self.uniques.get(unique)
@@ -119,20 +133,37 @@ class MemoryStore:
                 wanted.add(task.woken_by)
         for promise_id in owing:
             awaiters = self.callbacks.get(promise_id, {})
-            wanted.update(awaiters)
+            only_tasks.update(awaiters)
             ws.fill_obligations(promise_id, awaiters, self.listeners.get(promise_id, {}).values())
         for branch in branches:
-            members = self.branches.get(branch, {})
+            members, end = self._first_of(branch)
             wanted.update(members)
-            ws.fill_branch(branch, members)
+            ws.fill_branch(branch, members, end)
         for promise_id in wanted:
             if (promise := self.promises.get(promise_id)) is not None:
                 ws.fill_promise(promise)
             if (task := self.tasks.get(promise_id)) is not None:
                 ws.fill_task(task)
         ws.fill_absent(wanted)
+        for task_id in only_tasks:
+            if (task := self.tasks.get(task_id)) is not None:
+                ws.fill_task(task)
+            ws.tasks.setdefault(task_id, None)
         for schedule_id in footprint.schedules | footprint.schedule_views:
             ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
+
+    def _weigh(self, footprint: Footprint, bytes_max: int) -> None:
+        named = footprint.promises | footprint.obligations | footprint.listened | footprint.branches_of
+        found = [self.promises[key] for key in named | footprint.views if key in self.promises]
+        if len(found) > weighed_from and sum(map(promise_bytes, found)) > bytes_max:
+            raise TooMuchAtOnce(f"{len(found)} records hold more than {bytes_max} bytes")
+
+    def _first_of(self, branch: str) -> tuple[list[str], str | None]:
+        """What is read of a branch, and the last id if that is not all."""
+        members = sorted(self.branches.get(branch, {}))
+        sizes = (whole_promise_bytes(self.promises[member]) for member in members)
+        count = min(limits.preload_records_max, fitting(sizes, limits.preload_bytes_max) + 1)
+        return members[:count], members[count - 1] if count < len(members) else None
 
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         if ws.cleared:
@@ -206,8 +237,8 @@ class MemoryStore:
                     and (queue := queue_of(claim_group(task.target) or "")) is not None
                 }
                 return _stretch(used | self.queues.keys(), page)[: page.limit]
-            case QueueCountScan(names):
-                return [(name, *self._count_queue(name)) for name in names]
+            case QueueCountScan(names, limit):
+                return [(name, *(min(count, limit) for count in self._count_queue(name))) for name in names]
             case PromiseScan(page, now, spans, wanted):
                 return [
                     key
@@ -226,12 +257,17 @@ class MemoryStore:
                     if _has_tags(self.schedules[key].schedule.promise_tags, wanted)
                 ][: page.limit]
             case StretchScan(kind, page):
-                return _stretch(getattr(self, kind), page)[page.limit - 2 : page.limit]
+                keys = _stretch(getattr(self, kind), page)
+                if scan.status is not None:
+                    keys = [key for key in keys if _has_status(self.tasks[key], scan.status)]
+                if scan.origin is not None:
+                    keys = [key for key in keys if self._belongs(self.promises[key], (scan.origin,))]
+                return keys[page.limit - 2 : page.limit]
             case TreeScan(roots, limit):
                 return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):
                 offered = [
-                    (-task.priority, task.created_at, task.id)
+                    _claim_order(place_of(task))
                     for task in self.tasks.values()
                     if task.state == "pending"
                     and not task.parked
@@ -240,8 +276,9 @@ class MemoryStore:
                     and (group := claim_group(task.target)) in groups
                     and (task.job is None or task.job.key not in scan.without.get(group or "", ()))
                     and (scan.scope is None or is_covered(task.id, scan.scope))
+                    and (scan.after is None or _is_behind(place_of(task), scan.after))
                 ]
-                return [task_id for _, _, task_id in sorted(offered)[:limit]]
+                return [entry[-1] for entry in sorted(offered)[:limit]]
             case LeaseScan(pid, now):
                 return sorted(
                     task.id
@@ -268,6 +305,7 @@ class MemoryStore:
             and (scan.target is None or task.target == scan.target)
             and (scan.group is None or poll_group(task.target) == scan.group)
             and (scan.pid is None or task.pid == scan.pid)
+            and (scan.status is None or _has_status(task, scan.status))
             and _has_tags(self.promises[task.id].tags, scan.tags)
         )
 
@@ -298,7 +336,26 @@ class MemoryStore:
         groups.sort(key=lambda entry: (-entry.pending, entry.group))
         due = self._find_due(now, len(self.promises) + len(self.schedules) + 1)
         due_count = len(due.promises) + len(due.tasks) + len(due.schedules)
-        return Backlog(groups[:groups_max], leases, waiting, due_count)
+        states = [task.state for task in self.tasks.values()]
+        suspended, halted = states.count("suspended"), states.count("halted")
+        return Backlog(groups[:groups_max], leases, waiting, due_count, suspended, halted)
+
+
+def _claim_order(place: ClaimPlace) -> tuple[int, Millis, Millis, str]:
+    return -place.priority, place.ready_at, place.created_at, place.id
+
+
+def _is_behind(place: ClaimPlace, other: ClaimPlace) -> bool:
+    return place.priority == other.priority and _claim_order(place) > _claim_order(other)
+
+
+def _has_status(task: Task, status: JobStatus) -> bool:
+    """As the record stands, whatever the time is."""
+    if task.job is None:
+        return False
+    if task.state == "acquired":
+        return status == ("CLAIMED" if task.started_at is None else "RUNNING")
+    return status == (task.job.outcome if task.state == "fulfilled" else "PENDING")
 
 
 def _stretch(ids: Iterable[str], page: Page) -> list[str]:

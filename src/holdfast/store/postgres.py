@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import Bus, CorruptRecord, Result, StoreError, Work
+from holdfast.store.interface import Bus, CorruptRecord, Result, StoreError, TookTooLong, TooMuchAtOnce, Work
 from holdfast.store.postgres_bus import PostgresBus
 from holdfast.store.postgres_connection import (
     Connector,
@@ -25,6 +25,7 @@ from holdfast.store.postgres_connection import (
     is_disconnect,
 )
 from holdfast.store.postgres_migrate import migrate
+from holdfast.store.postgres_statements import PLACE, place_text
 from holdfast.store.postgres_transaction import RunAgain, Transaction
 
 connections: Final = 4
@@ -94,6 +95,22 @@ class PostgresStore:
             raise StoreError("The store is not open")
         async with self._free:
             return await self._until_done(work)
+
+    async def place(self) -> str:
+        """Which database and schema this is: to know another connection to it."""
+        async with self._free:
+            connection = await self._take()
+            try:
+                if self._connector.is_pooled:
+                    await connection.execute(self._connector.begin)
+                found = await connection.fetchval(PLACE)
+                if self._connector.is_pooled:
+                    await connection.execute("COMMIT")
+            except BaseException:
+                connection.terminate()
+                raise
+            self._idle.append(connection)
+        return place_text(found)
 
     async def _until_done(self, work: Callable[[], Work[Result]]) -> Result:
         first: set[str] = set()
@@ -172,15 +189,15 @@ class PostgresStore:
 async def drive_awaiting(work: Work[Result], transaction: Transaction) -> Result:
     """Run work to its end, each step awaited."""
     answer: Any = None
-    unread: CorruptRecord | None = None
+    failed: CorruptRecord | TookTooLong | TooMuchAtOnce | None = None
     while True:
         try:
-            step = work.send(answer) if unread is None else work.throw(unread)
+            step = work.send(answer) if failed is None else work.throw(failed)
         except StopIteration as done:
             result: Result = done.value
             return result
-        unread = None
+        failed = None
         try:
             answer = await transaction.perform(step)
-        except CorruptRecord as error:
-            unread = error
+        except (CorruptRecord, TookTooLong, TooMuchAtOnce) as error:
+            failed = error

@@ -1,12 +1,21 @@
 """Connections to PostgreSQL through asyncpg, and what its errors mean for us."""
 
 import importlib
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from holdfast.protocol.text import hide_password
-from holdfast.store.interface import CannotOpen, StoreError
-from holdfast.store.postgres_statements import BEGIN, BEGIN_POOLED, INSIST_ON_SYNC, SETTINGS
+from holdfast.store.interface import CannotOpen, StoreError, TookTooLong, search_ms_max
+from holdfast.store.postgres_statements import (
+    BEGIN,
+    BEGIN_POOLED,
+    BEGIN_SEARCH,
+    END_SEARCH,
+    INSIST_ON_SYNC,
+    SETTINGS,
+    UNDO_SEARCH,
+)
 
 connect_s_max: Final = 5.0
 
@@ -52,6 +61,20 @@ def _state(error: BaseException) -> str:
 def is_conflict(error: BaseException) -> bool:
     # A plan that was prepared before the schema changed is refused once, then made anew.
     return _state(error) in _CONFLICTS or type(error).__name__ == "InvalidCachedStatementError"
+
+
+async def fetch_in_time(connection: Any, statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
+    """End what takes too long: its transaction holds locks, and others wait for it. The rest stays."""
+    await connection.execute(BEGIN_SEARCH)
+    try:
+        found: Sequence[Any] = await connection.fetch(statement, *parameters)
+    except Exception as error:
+        if _state(error) != "57014":  # query_canceled
+            raise
+        await connection.execute(UNDO_SEARCH)
+        raise TookTooLong(search_ms_max) from None
+    await connection.execute(END_SEARCH)
+    return found
 
 
 def is_disconnect(error: BaseException) -> bool:

@@ -1,7 +1,8 @@
 """The schema on PostgreSQL: made and changed by whichever node comes first, under a lock.
 
 1. A node that finds its schema needs no right to change it.
-2. A change only adds, so a node that knows an older schema can go on working while others use the newer one.
+2. A change only adds, or replaces an index, so a node that knows an older schema can go on working while
+   others use the newer one.
    `compatible_from` in the version table is the oldest schema whose nodes may also start on it. A script says
    so in its first lines (`-- compatible from 2`); one that does not is for its own number and newer ones.
 """

@@ -5,7 +5,7 @@ columns (`VARYING`): tasks of one queue, claimed by one worker, completed in one
 is sent once, which is half the work for the database and for us.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from holdfast.engine import WorkingSet
@@ -71,3 +71,27 @@ class Parts:
             self.add("drop_listeners", list(gone))
         if ws.forgotten:
             self.add("drop_waits", list(ws.forgotten))
+
+    def add_promises_and_tasks(self, ws: WorkingSet, held: Container[str]) -> None:
+        """`held`: the ids that have rows."""
+        new: list[rows.Row] = []
+        changed: list[rows.Row] = []
+        for key in ws.changed_promises:
+            promise = ws.promises[key]
+            if promise is not None and key in held:
+                changed.append(rows.promise_changes(promise, ws.is_watched(key)))
+            elif promise is not None:
+                new.append(rows.promise_row(promise, ws.is_watched(key)))
+        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
+        if ws.forgotten:
+            self.add("drop_promises", list(ws.forgotten))
+            self.add("drop_tasks", list(ws.forgotten))
+        self.add_records(NEW_PROMISES, new)
+        self.add_records(CHANGED_PROMISES, changed)
+        self.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
+        self.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
+
+
+def payload_chars(ws: WorkingSet) -> int:
+    changed = [promise for key in ws.changed_promises if (promise := ws.promises[key]) is not None]
+    return sum([len(promise.param.data or "") + len(promise.value.data or "") for promise in changed])

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
+from holdfast.protocol import limits
 from holdfast.store import rows
-from holdfast.store.scan_sql import POSTGRES, WITHIN, count_query
+from holdfast.store.interface import search_ms_max
+from holdfast.store.scan_sql import BEHIND, POSTGRES, READY, WITHIN, count_query
 
 idle_transaction_ms: Final = 2_000
 idle_transaction_ms_max: Final = 10_000  # while much is being sent: for the database that is idling, too
@@ -41,6 +43,10 @@ BEGIN_POOLED: Final = "; ".join(
         INSIST_ON_SYNC.format(local="true"),
     ]
 )
+# What takes too long is undone alone, with its limit; what was locked and written before it stays.
+BEGIN_SEARCH: Final = f"SAVEPOINT search; SET LOCAL statement_timeout = {search_ms_max}"
+END_SEARCH: Final = "RELEASE search; SET LOCAL statement_timeout TO DEFAULT"
+UNDO_SEARCH: Final = "ROLLBACK TO search; RELEASE search"
 HAVE_PATIENCE: Final = f"SET LOCAL idle_in_transaction_session_timeout = {idle_transaction_ms_max}"
 
 _BOOLEAN: Final = frozenset({"watched", "timer", "parked", "gated"})
@@ -104,11 +110,17 @@ _CLOCK: Final = (
     "GREATEST((SELECT now FROM clock), floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 )
 NOW: Final = f"SELECT {_CLOCK}"
+# The length of a value that is stored apart is known without reading it.
+_SIZE: Final = (
+    "coalesce(octet_length(p.param), 0) + coalesce(octet_length(p.value), 0) + octet_length(p.tags)"
+)
+WEIGH: Final = f"SELECT sum({_SIZE}) FROM promises p WHERE p.id = ANY($1::text[])"
 # Rows are locked in the order of their ids. Each line tells the time after its row was locked; there is
 # one line even if no row was found.
 _LOCK: Final = (
-    "WITH held AS MATERIALIZED (SELECT p.id FROM promises p WHERE {which} ORDER BY p.id FOR {how}) "
-    f"SELECT {_CLOCK}, held.id FROM (VALUES (1)) one LEFT JOIN held ON true"
+    f"WITH held AS MATERIALIZED (SELECT p.id, {_SIZE} AS size FROM promises p "
+    "WHERE {which} ORDER BY p.id FOR {how}) "
+    f"SELECT {_CLOCK}, held.id, held.size FROM (VALUES (1)) one LEFT JOIN held ON true"
 )
 _NAMED: Final = "p.id = ANY($1::text[])"
 _NAMED_AND_AWAITING: Final = (
@@ -129,9 +141,17 @@ RECORDS_ALL: Final = _RECORDS
 _QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues WHERE name = ANY($1::text[])"
 QUEUE_NAMES: Final = "SELECT name FROM queues"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
+# All of these, or none if together they hold too much.
+RECORDS_WEIGHED: Final = f"{_RECORDS} WHERE p.id = ANY($1::text[]) AND coalesce(({WEIGH}), 0) <= $2::bigint"
 FETCH: Final = {
     "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
-    "branches": f"{_RECORDS} WHERE p.branch = ANY($1::text[])",
+    "tasks": f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id = ANY($1::text[])",
+    # Of each branch the first, one more than are read.
+    "branches": (
+        "SELECT named.branch, p.id FROM unnest($1::text[]) AS named (branch) CROSS JOIN LATERAL (SELECT id "
+        "FROM promises WHERE branch = named.branch AND branch IS NOT NULL "
+        f"ORDER BY id LIMIT {limits.preload_records_max + 1}) p"
+    ),
     "obligations": (
         "SELECT awaited, awaiter, NULL::text, NULL::text FROM callbacks WHERE awaited = ANY($1::text[]) "
         "UNION ALL SELECT promise, NULL, address, dialect FROM listeners WHERE promise = ANY($1::text[])"
@@ -253,24 +273,34 @@ CLEAR: Final = "; ".join(
 # A promise's row stands for everything about it; its task's row is locked with it so that the condition is
 # checked again on the newest version. What somebody else holds is passed over.
 _TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
+_READY: Final = READY.format(t="t.")
 _OFFERS: Final = (
-    f"SELECT -t.priority, t.created_at, t.id {_TASKS} "
+    f"SELECT -t.priority, {_READY}, t.created_at, t.id {_TASKS} "
     "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
-    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) {within}"
-    "ORDER BY t.priority DESC, t.created_at, t.id LIMIT $3"
+    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) {more}"
+    f"ORDER BY t.priority DESC, {_READY}, t.created_at, t.id LIMIT $3"
 )
-VIEW_OFFERS: Final = _OFFERS.format(within="")
+VIEW_OFFERS: Final = _OFFERS.format(more="")
+VIEW_BEHIND: Final = _OFFERS.format(
+    more=BEHIND.format(t="t.", ready=_READY, p="$6::bigint", r="$7::bigint", c="$8::bigint", i="$9::text")
+)
 _VIEW_WITHIN: Final = _OFFERS.format(
-    within=WITHIN.format(id="t.id", size="$6::int", prefix="$7::text", edge="$8::int")
+    more=WITHIN.format(id="t.id", size="$6::int", prefix="$7::text", edge="$8::int")
 )
-# Their records come along: from here on nobody else changes them. In front of each line, and of one even if
-# nothing was found, stands how many offers there are when there was room for more: others hold the rest.
+# Their records come along: from here on nobody else changes them. But only as many as a claim may be given.
+# (The length of a value that is stored apart is known without reading it.) In front of each line, and of one
+# even if nothing was found, stands how many offers were passed over although there was room for more: others
+# hold them.
+_BROUGHT: Final = "sum({size}) OVER (ROWS UNBOUNDED PRECEDING) - {size}".format(
+    size="(coalesce(octet_length(param), 0) + octet_length(tags))"
+)
 OFFERS, OFFERS_WITHIN = (
     f"WITH held AS MATERIALIZED ({view.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
-    "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED) "
-    "SELECT CASE WHEN (SELECT count(*) FROM held) < $3 "
-    f"THEN (SELECT count(*) FROM ({view}) seen) END, held.* "
-    "FROM (VALUES (1)) one LEFT JOIN held ON true"
+    "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED), "
+    f"weighed AS (SELECT {_BROUGHT} AS brought, held.* FROM held), "
+    "counted AS (SELECT count(*) AS number FROM held) "
+    f"SELECT CASE WHEN number < $3 THEN (SELECT count(*) FROM ({view}) seen) - number END, weighed.* "
+    f"FROM counted LEFT JOIN weighed ON brought < {2 * limits.claim_bytes_max}"
     for view in (VIEW_OFFERS, _VIEW_WITHIN)
 )
 HELD: Final = (
@@ -308,6 +338,8 @@ NEXT: Final = (
 
 # --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
 
+# Along its index, which must be named by the same words.
+_RESTING: Final = "FROM tasks WHERE state IN ('suspended', 'halted') AND state ="
 _OFFERED: Final = "FROM tasks WHERE state = 'pending' AND NOT parked AND claim_group IS NOT NULL"
 BACKLOG_GROUPS: Final = (
     f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
@@ -315,7 +347,21 @@ BACKLOG_GROUPS: Final = (
 )
 BACKLOG_TOTALS: Final = (
     f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
-    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL) "
+    f"- (SELECT count(*) {_RESTING} 'halted' AND due_at IS NOT NULL), "
+    f"(SELECT count(*) {_RESTING} 'suspended'), (SELECT count(*) {_RESTING} 'halted'), "
     f"(SELECT count(*) {_WATCHED} AND timeout_at <= $1) + (SELECT count(*) FROM tasks WHERE due_at <= $1) "
     "+ (SELECT count(*) FROM schedules WHERE next_run_at <= $1)"
 )
+
+# Which server, database and schema: the same text for everybody whose statements lead to the same tables.
+PLACE: Final = """
+    SELECT concat_ws('/',
+        (SELECT system_identifier FROM pg_control_system()),
+        (SELECT oid FROM pg_database WHERE datname = current_database()),
+        to_regclass('promises')::oid)
+"""
+
+
+def place_text(found: object) -> str:
+    return f"postgres {found}"

@@ -23,32 +23,33 @@ from operator import itemgetter
 from typing import Any, Final
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
-from holdfast.protocol.jobs import queue_group
+from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan, passes_over
 from holdfast.protocol.records import Millis, Task
 from holdfast.store import postgres_statements as sql, rows
 from holdfast.store.interface import (
-    Backlog,
     CountBacklog,
     Find,
     FindDue,
-    GroupBacklog,
     Load,
     LoadAll,
     Now,
     Save,
     Step,
+    TooMuchAtOnce,
     only_looks,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
-from holdfast.store.postgres_parts import CHANGED_PROMISES, CHANGED_TASKS, NEW_PROMISES, NEW_TASKS, Parts
-from holdfast.store.scan_sql import POSTGRES, find_query, within
+from holdfast.store.postgres_connection import fetch_in_time
+from holdfast.store.postgres_counts import count_backlog, count_queue
+from holdfast.store.postgres_parts import Parts, payload_chars
+from holdfast.store.scan_sql import POSTGRES, behind, find_query, within
 
 heavy_save_chars: Final = 1_048_576
+heavy_chars: Final = 16_384  # a promise that counts when records are weighed
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
 
-_offer_order: Final = itemgetter(0, 1, 2)
+_offer_order: Final = itemgetter(0, 1, 2, 3)
 
 
 class RunAgain(Exception):
@@ -76,6 +77,7 @@ class Transaction:
         self._store_clock_from = store_clock_from
         self._asked: set[str] = set()  # ids whose lock we have, or would have if they existed
         self._held: set[str] = set()  # those that exist
+        self._sizes: dict[str, int] = {}  # of those, the bytes of the large ones
         self._listened: set[str] = set()  # of those, what others may claim meanwhile
         self._claimed: set[str] = set()  # and what others may begin to listen to
         self._held_schedules: set[str] = set()
@@ -108,8 +110,8 @@ class Transaction:
         if self._begin is not None and not only_looks(step):
             await self.begin()
         match step:
-            case Load(ws, footprint):
-                return await self._load(ws, footprint)
+            case Load(ws, footprint, bytes_max):
+                return await self._load(ws, footprint, bytes_max)
             case Now():
                 return await self._read_clock()
             case Save(ws, clock):
@@ -119,7 +121,7 @@ class Transaction:
             case FindDue(now, limit):
                 return await self._find_due(now, limit)
             case CountBacklog(now, groups_max):
-                return await self._count_backlog(now, groups_max)
+                return await count_backlog(self._connection, now, groups_max)
             case LoadAll(ws):
                 return await self._load_all(ws)
 
@@ -148,6 +150,7 @@ class Transaction:
             found = await self._connection.fetch(statement, list(wanted))
         self._now = max(self._now or 0, found[-1][0])
         self._note_held(row[1] for row in found if row[1] is not None)
+        self._sizes.update((row[1], row[2]) for row in found if row[1] is not None and row[2] > heavy_chars)
 
     async def _lock_listened(self, ids: set[str]) -> None:
         found = await self._connection.fetch(sql.LOCK_LISTENED, list(ids))
@@ -170,13 +173,13 @@ class Transaction:
 
     # --- load ----------------------------------------------------------------------------------------
 
-    async def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
+    async def _load(self, ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> None:
         named = footprint.promises | footprint.obligations | footprint.branches_of
         if footprint.listened and not named and not self._asked:
             await self._lock_listened(footprint.listened)
         else:
             named = named | footprint.listened
-        seen_unlocked = {key for key in named - self._asked if key in ws.promises}
+        seen_unlocked = {key for key in named - self._asked if key in ws.tasks}
         if seen_unlocked or not self._listened.isdisjoint(named):
             raise RunAgain(seen_unlocked | named & self._listened)
         if shared := footprint.obligations & self._claimed:
@@ -184,7 +187,7 @@ class Transaction:
             self._asked -= shared
         await self._lock(named, list(footprint.obligations | footprint.listened))
         await self._lock_schedules(footprint.schedules - self._held_schedules)
-        await self._drive(load(ws, footprint))
+        await self._drive(load(ws, footprint, bytes_max))
 
     async def _drive(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None
@@ -199,16 +202,32 @@ class Transaction:
         ids = fetch.ids
         if fetch.what in ("queues", "gates") and fetch.change:
             return await self._fetch_queues(fetch)
-        if fetch.what == "records" and fetch.change:
+        if fetch.what in ("records", "tasks") and fetch.change:
             await self._lock(ids)
             ids = ids & self._held  # what has no row was looked for already
-            if self._fresh and ids <= self._fresh.keys():
+            if fetch.what == "records" and self._fresh and ids <= self._fresh.keys():
                 return [self._fresh[key] for key in ids]
         if not ids:
             return ()
-        found: Sequence[Any] = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
+        found: Sequence[Any]
+        if fetch.bytes_max is not None:
+            found = await self._fetch_weighing(ids, fetch.bytes_max, is_weighed=fetch.change)
+        else:
+            found = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
         if self._now is None and found and fetch.what == "records":
             self._now = found[0][-1]
+        return found
+
+    async def _fetch_weighing(self, ids: set[str], bytes_max: int, *, is_weighed: bool) -> Sequence[Any]:
+        """What was locked was weighed then; the small ones do not count."""
+        if is_weighed:
+            size = sum(self._sizes.get(key, 0) for key in ids) if self._sizes else 0
+            found = await self._connection.fetch(sql.FETCH["records"], list(ids)) if size <= bytes_max else ()
+        else:
+            found = await self._connection.fetch(sql.RECORDS_WEIGHED, list(ids), bytes_max)
+            size = 0 if found else int(await self._connection.fetchval(sql.WEIGH, list(ids)) or 0)
+        if size > bytes_max:
+            raise TooMuchAtOnce(f"{len(ids)} records hold more than {bytes_max} bytes")
         return found
 
     async def _fetch_queues(self, fetch: Fetch) -> Sequence[Any]:
@@ -248,11 +267,11 @@ class Transaction:
             self._held.clear()
             self._held_schedules.clear()
             self._held_queues.clear()
-        if self._is_ours and _payload_chars(ws) > heavy_save_chars:
+        if self._is_ours and payload_chars(ws) > heavy_save_chars:
             await self._connection.execute(sql.HAVE_PATIENCE)
         parts = Parts()
         await self._release_uniques(ws)
-        self._save_records(ws, parts)
+        parts.add_promises_and_tasks(ws, self._held)
         parts.add_obligations(ws)
         self._save_schedules(ws, parts)
         self._save_queues(ws, parts)
@@ -282,25 +301,6 @@ class Transaction:
         parts.add_rows("update_queues", [rows.queue_row(queue) for queue in queues if queue.name in held])
         held.update(queue.name for queue in queues)
 
-    def _save_records(self, ws: WorkingSet, parts: Parts) -> None:
-        held = self._held
-        new: list[rows.Row] = []
-        changed: list[rows.Row] = []
-        for key in ws.changed_promises:
-            promise = ws.promises[key]
-            if promise is not None and key in held:
-                changed.append(rows.promise_changes(promise, ws.is_watched(key)))
-            elif promise is not None:
-                new.append(rows.promise_row(promise, ws.is_watched(key)))
-        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
-        if ws.forgotten:
-            parts.add("drop_promises", list(ws.forgotten))
-            parts.add("drop_tasks", list(ws.forgotten))
-        parts.add_records(NEW_PROMISES, new)
-        parts.add_records(CHANGED_PROMISES, changed)
-        parts.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
-        parts.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
-
     def _save_schedules(self, ws: WorkingSet, parts: Parts) -> None:
         entries = {key: ws.schedules[key] for key in ws.changed_schedules}
         written = {key: rows.schedule_row(entry) for key, entry in entries.items() if entry is not None}
@@ -321,9 +321,13 @@ class Transaction:
         if isinstance(scan, HeldScan):
             return [tuple(row) for row in await self._connection.fetch(sql.HELD, list(scan.groups))]
         if isinstance(scan, QueueCountScan):
-            return [(name, *await self._count_queue(queue_group(name))) for name in scan.names]
+            return [await count_queue(self._connection, name, scan.limit) for name in scan.names]
         statement, parameters = find_query(scan, POSTGRES)
-        return [row[0] for row in await self._connection.fetch(sql.numbered(statement), *parameters)]
+        statement = sql.numbered(statement)
+        if not passes_over(scan):
+            return [row[0] for row in await self._connection.fetch(statement, *parameters)]
+        await self.begin()
+        return [row[0] for row in await fetch_in_time(self._connection, statement, parameters)]
 
     async def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter.
@@ -333,19 +337,21 @@ class Transaction:
         something that was passed over, and room for it, look again in a moment, a few times.
         """
         if scan.view:
-            return [row[2] for row in await self._view_offers(scan)]
+            return [row[3] for row in await self._view_offers(scan)]
         found, passed_over = await self._hold_offers(scan)
         for rest_s in passed_over_rests_s:
             if not passed_over:
                 break
             await asyncio.sleep(rest_s)
             found, passed_over = await self._hold_offers(scan)
-        return [row[2] for row in found]
+        return [row[3] for row in found]
 
     async def _view_offers(self, scan: ClaimScan) -> list[Any]:
         best: list[Any] = []
         for group in scan.groups:
-            best += await self._connection.fetch(sql.VIEW_OFFERS, *_offer_wishes(scan, group))
+            statement = sql.VIEW_OFFERS if scan.after is None else sql.VIEW_BEHIND
+            wishes = *_offer_wishes(scan, group), *behind(scan.after)
+            best += await self._connection.fetch(statement, *wishes)
         return sorted(best, key=_offer_order)[: scan.limit]
 
     async def _hold_offers(self, scan: ClaimScan) -> tuple[list[Any], bool]:
@@ -355,19 +361,15 @@ class Transaction:
         for group in scan.groups:
             statement = sql.OFFERS if scan.scope is None else sql.OFFERS_WITHIN
             lines = await self._connection.fetch(statement, *_offer_wishes(scan, group))
-            held = [line[1:] for line in lines if line[1] is not None]
-            passed_over = passed_over or len(held) < (lines[0][0] or 0)
+            held = [line[2:] for line in lines if line[2] is not None]
+            passed_over = passed_over or (lines[0][0] or 0) > 0
             best += held
         chosen = sorted(best, key=_offer_order)[: scan.limit]
-        found = {row[2] for row in best}
+        found = {row[3] for row in best}
         self._claimed |= found - self._asked
         self._note_held(found)
-        self._fresh = {row[2]: row[3:] for row in chosen}
+        self._fresh = {row[3]: row[4:] for row in chosen}
         return chosen, passed_over and len(chosen) < scan.limit
-
-    async def _count_queue(self, group: str) -> tuple[int, int, int, int]:
-        offered, parked, claimed, running = await self._connection.fetchrow(sql.COUNT_QUEUE, *[group] * 4)
-        return offered + parked, parked, claimed, running
 
     async def _find_due(self, now: Millis, limit: int) -> Due:
         first: Millis | None = await self._connection.fetchval(sql.FIRST)
@@ -394,20 +396,10 @@ class Transaction:
             min((instant for instant in ahead if instant is not None), default=None),
         )
 
-    async def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
-        found = await self._connection.fetch(sql.BACKLOG_GROUPS, groups_max)
-        offered, leases, waiting, due = await self._connection.fetchrow(sql.BACKLOG_TOTALS, now)
-        return Backlog([GroupBacklog(*row) for row in found], leases, waiting - offered - leases, due)
-
 
 def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
     without = list(scan.without.get(group, ()))
     return group, scan.now, scan.limit, scan.ceiling, without, *within(scan.scope)
-
-
-def _payload_chars(ws: WorkingSet) -> int:
-    changed = [promise for key in ws.changed_promises if (promise := ws.promises[key]) is not None]
-    return sum([len(promise.param.data or "") + len(promise.value.data or "") for promise in changed])
 
 
 def _holds_nothing(task: Task) -> bool:

@@ -16,7 +16,7 @@ from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.ids import lies_within
-from holdfast.protocol.jobs import Job, Queue
+from holdfast.protocol.jobs import Job, QueueRecord
 from holdfast.protocol.records import (
     NOTHING,
     Listener,
@@ -45,7 +45,7 @@ assert _job_at == len(Task.__struct_fields__) - 1
 _encode: Final = msgspec.json.Encoder().encode
 _decode_value: Final = msgspec.json.Decoder(Value).decode
 _decode_job: Final = msgspec.json.Decoder(Job).decode
-_decode_queue: Final = msgspec.json.Decoder(Queue).decode
+_decode_queue: Final = msgspec.json.Decoder(QueueRecord).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
 _promise_states: Final = frozenset(get_args(PromiseState))
 _dialects: Final = frozenset(get_args(Dialect))
@@ -160,11 +160,11 @@ def read_task(row: Row) -> Task:
     return task
 
 
-def queue_row(queue: Queue) -> Row:
+def queue_row(queue: QueueRecord) -> Row:
     return (queue.name, queue.is_gated, _encode(queue).decode())
 
 
-def read_queue(row: Row) -> Queue:
+def read_queue(row: Row) -> QueueRecord:
     try:
         return _decode_queue(row[2])
     except msgspec.DecodeError as error:

@@ -6,9 +6,11 @@ Databases differ in how they look into JSON, so each brings its own words for th
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.engine.scans import (
+    ClaimPlace,
     LeaseScan,
     Page,
     PromiseScan,
@@ -21,11 +23,16 @@ from holdfast.engine.scans import (
 )
 from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import edge_of
+from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.store import rows
 
 # The largest text that starts with a prefix: no id is longer than its bytes allow.
 _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
 
+
+# Since when a pending task may begin, as the index of offers has it: of a background task the instant from
+# which it is on offer (its creation, its delay, its retry), of a workflow's the creation of its execution.
+READY: Final = "CASE WHEN {t}job IS NULL THEN {t}created_at ELSE coalesce({t}acquired_at, {t}created_at) END"
 
 # Only ids that a prefix covers (`is_covered`).
 WITHIN: Final = (
@@ -33,32 +40,48 @@ WITHIN: Final = (
 )
 
 
-class Words(Struct, frozen=True):
-    """How a database says that a tag has a value (parameters: name, value), that a promise is a timer."""
+# Only those of one priority behind a place: a walk along the index of offers from there on.
+BEHIND: Final = (
+    "AND {t}priority = {p} AND {ready} >= {r} AND ({ready}, {t}created_at, {t}id) > ({r}, {c}, {i}) "
+)
 
-    tag: str  # with {column}
+
+class Words(Struct, frozen=True):
+    """How a database says that a record has tags, that a promise is a timer. The wanted tags are one object
+    in JSON: what is stored is read once for each record, however many are wanted."""
+
+    tags: str  # with {column} and {count}
     timer: str
     parked: str
     offered: str
+    outcome: str  # what the index of outcomes holds of a background task `t`
 
 
 SQLITE: Final = Words(
-    "EXISTS (SELECT 1 FROM json_each({column}) WHERE key = ? AND value = ?)",
+    "(SELECT count(*) FROM json_each({column}) "
+    "WHERE (key, value) IN (SELECT key, value FROM json_each(?))) = {count}",
     "(p.tags ->> '$.\"resonate:timer\"' = 'true')",
     "parked = 1",
     "parked = 0",
+    "CASE WHEN t.state = 'fulfilled' THEN t.job ->> '$.outcome' ELSE t.state END",
 )
 POSTGRES: Final = Words(
-    "{column}::jsonb ->> ?::text = ?::text",
+    "{column}::jsonb @> ?::text::jsonb",
     "(p.tags::jsonb ->> 'resonate:timer' = 'true')",
     "parked",
     "NOT parked",
+    "CASE WHEN t.state = 'fulfilled' THEN (t.job::jsonb ->> 'outcome') COLLATE \"C\" ELSE t.state END",
 )
 
 
 def within(scope: str | None) -> list[Any]:
     """The parameters of `WITHIN`, if that is asked for."""
     return [] if scope is None else [len(scope), scope, edge_of(scope) + 1]
+
+
+def behind(place: ClaimPlace | None) -> list[Any]:
+    """The parameters of `BEHIND`, if that is asked for."""
+    return [] if place is None else [place.priority, place.ready_at, place.created_at, place.id]
 
 
 class _Query:
@@ -100,8 +123,9 @@ class _Query:
         self.conditions.append(f"({' OR '.join(choices)})")
 
     def tags(self, wanted: dict[str, str], column: str) -> None:
-        for key, value in wanted.items():
-            self.where(self.words.tag.format(column=column), key, value)
+        if wanted:
+            condition = self.words.tags.format(column=column, count=len(wanted))
+            self.where(condition, msgspec.json.encode(wanted).decode())
 
 
 # All that have a root as their origin: most by their id, the others by the index of origins. A full stop is
@@ -115,41 +139,50 @@ def _tree_values(root: str) -> list[list[Any]]:
     return [[root], [root + ".", root + "/"], [root + ":", root + ";"], [rows.key_of(root)]]
 
 
-# The groups of open jobs: from each to the next along an index, however many jobs there are of each.
+# The groups of open jobs: from each to the next along an index, however many jobs there are of each, and no
+# more of them than are asked for.
 _GROUPS: Final = (
-    "{name}(g) AS (SELECT min(claim_group) FROM tasks WHERE {which} UNION ALL SELECT "
-    "(SELECT min(claim_group) FROM tasks WHERE {which} AND claim_group > {name}.g) FROM {name} "
-    "WHERE {name}.g IS NOT NULL)"
+    "{name}(g, n) AS (SELECT min(claim_group), 1 FROM tasks WHERE {which} AND claim_group >= {first} "
+    "UNION ALL SELECT (SELECT min(claim_group) FROM tasks WHERE {which} AND claim_group > {name}.g), "
+    "{name}.n + 1 FROM {name} WHERE {name}.g IS NOT NULL AND {name}.n <= {most})"
 )
 _QUEUES: Final = (
-    "WITH RECURSIVE {groups} SELECT name FROM (SELECT name FROM queues UNION SELECT substr(g, 7) FROM "
+    "WITH RECURSIVE {groups} SELECT name FROM (SELECT name FROM (SELECT name FROM queues "
+    "WHERE name >= {first} ORDER BY name LIMIT {most} + 1) known UNION SELECT substr(g, 7) FROM "
     "(SELECT g FROM offered UNION SELECT g FROM parked UNION SELECT g FROM held) used "
     "WHERE substr(g, 1, 6) = 'queue.') q "
 )
 
 
 def count_query(words: Words) -> str:
-    """Of one group: offered, parked, claimed and started jobs."""
-    waiting = "FROM tasks WHERE state = 'pending' AND {parked} AND job IS NOT NULL AND claim_group = ?"
-    held = "FROM tasks WHERE state = 'acquired' AND job IS NOT NULL AND claim_group = ? AND started_at IS"
-    return (
-        f"SELECT (SELECT count(*) {waiting.format(parked=words.offered)}), "
-        f"(SELECT count(*) {waiting.format(parked=words.parked)}), "
-        f"(SELECT count(*) {held} NULL), (SELECT count(*) {held} NOT NULL)"
+    """Of one group: offered, parked, claimed and started jobs, each up to a limit."""
+    count = (
+        "(SELECT count(*) FROM (SELECT 1 FROM tasks WHERE {which} AND claim_group = ? LIMIT ?) some_{name})"
     )
+    waiting = "state = 'pending' AND {parked} AND job IS NOT NULL"
+    held = "state = 'acquired' AND job IS NOT NULL AND started_at IS"
+    kinds = {
+        "offered": waiting.format(parked=words.offered),
+        "parked": waiting.format(parked=words.parked),
+        "claimed": f"{held} NULL",
+        "started": f"{held} NOT NULL",
+    }
+    return "SELECT " + ", ".join(count.format(which=which, name=name) for name, which in kinds.items())
 
 
-def _queue_query(words: Words) -> str:
+def _queue_query(words: Words, start: str, most: int) -> tuple[str, list[Any]]:
+    """The names from one on, and its parameters."""
     pending = "state = 'pending' AND {parked} AND claim_group IS NOT NULL AND job IS NOT NULL"
     groups = ", ".join(
-        _GROUPS.format(name=name, which=which)
+        _GROUPS.format(name=name, which=which, first="?", most="?")
         for name, which in (
             ("offered", pending.format(parked=words.offered)),
             ("parked", pending.format(parked=words.parked)),
             ("held", "state = 'acquired' AND job IS NOT NULL"),
         )
     )
-    return _QUEUES.format(groups=groups)
+    values = [queue_group(start), most] * 3
+    return _QUEUES.format(groups=groups, first="?", most="?"), [*values, start, most]
 
 
 def _page_of_tree(origin: str, rest: str, parameters: list[Any]) -> tuple[str, list[Any]]:
@@ -163,6 +196,34 @@ def _page_of_tree(origin: str, rest: str, parameters: list[Any]) -> tuple[str, l
     return f"{' UNION '.join(parts)} ORDER BY id LIMIT ?", [*values, parameters[-1]]
 
 
+# What the index of outcomes holds of background tasks with a status, and what else is true of them.
+_HELD_UNDER: Final[dict[JobStatus, tuple[tuple[str, ...], str]]] = {
+    "PENDING": (("pending", "halted"), ""),
+    "CLAIMED": (("acquired",), " AND t.started_at IS NULL"),
+    "RUNNING": (("acquired",), " AND t.started_at IS NOT NULL"),
+    "COMPLETED": (("COMPLETED",), ""),
+    "FAILED": (("FAILED",), ""),
+    "CANCELLED": (("CANCELLED",), ""),
+    "EXPIRED": (("EXPIRED",), ""),
+}
+
+
+def _with_status(status: JobStatus, query: _Query, page: Page, join: str) -> tuple[str, list[Any]]:
+    """A page of the background tasks with a status, along their index."""
+    places, more = _HELD_UNDER[status]
+    query.conditions.insert(0, f"t.job IS NOT NULL AND {query.words.outcome} = ?{more}")
+    rest, parameters = query.page(page, "t")
+    parts: list[str] = []
+    values: list[Any] = []
+    chosen = f"SELECT t.id FROM tasks t{join}{rest}"
+    if len(places) == 1:
+        return chosen, [*places, *parameters]
+    for number, place in enumerate(places):
+        parts.append(f"SELECT id FROM ({chosen}) part{number}")
+        values += [place, *parameters]
+    return f"{' UNION '.join(parts)} ORDER BY id LIMIT ?", [*values, page.limit]
+
+
 def find_query(
     scan: TreeScan | StretchScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan, words: Words
 ) -> tuple[str, list[Any]]:
@@ -173,7 +234,13 @@ def find_query(
             for root in roots:
                 values += chain.from_iterable(_tree_values(root))
             return f"{' UNION '.join([_TREE] * len(roots))} LIMIT ?", [*values, limit]
-        case StretchScan(kind, page):
+        case StretchScan("tasks", page, status) if status is not None:
+            found, parameters = _with_status(status, query, page, "")
+            return f"{found} OFFSET ?", [*parameters[:-1], 2, page.limit - 2]
+        case StretchScan(kind, page, _, origin):
+            if origin is not None:
+                tree, values = _page_of_tree(origin, *query.page(page, "p"))
+                return f"SELECT id FROM ({tree}) tree ORDER BY id LIMIT 2 OFFSET ?", [*values, page.limit - 2]
             rest, parameters = query.page(page, "r")
             values = [*parameters[:-1], 2, page.limit - 2]
             if kind == "promises":
@@ -194,15 +261,20 @@ def find_query(
                 if wish is not None:
                     query.where(f"t.{column} = ?", wish)
             query.tags(scan.tags, "p.tags")
-            rest, parameters = query.page(page, "t")
             join = " JOIN promises p ON p.id = t.id" if scan.tags else ""
+            if scan.status is not None:
+                return _with_status(scan.status, query, page, join)
+            rest, parameters = query.page(page, "t")
             return "SELECT t.id FROM tasks t" + join + rest, parameters
         case QueueScan(page):
             query.where("q.name > ?", page.after)
             if page.prefix:
                 query.where("q.name BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+            if page.until is not None:
+                query.where("q.name <= ?", page.until)
             where = f"WHERE {' AND '.join(query.conditions)} ORDER BY q.name LIMIT ?"
-            return _queue_query(words) + where, [*query.parameters, page.limit]
+            names, values = _queue_query(words, max(page.after, page.prefix), page.limit)
+            return names + where, [*values, *query.parameters, page.limit]
         case ScheduleScan(page, wanted):
             query.tags(wanted, "s.promise_tags")
             rest, parameters = query.page(page, "s")

@@ -8,15 +8,16 @@
 
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
-from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan
+from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan, passes_over
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
 from holdfast.store import rows, sqlite_statements as sql
@@ -34,12 +35,25 @@ from holdfast.store.interface import (
     Save,
     Step,
     StoreError,
+    TookTooLong,
+    TooMuchAtOnce,
     Work,
     drive,
+    search_ms_max,
 )
-from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
+from holdfast.store.loading import (
+    Fetch,
+    Loading,
+    fill_record,
+    load,
+    load_obligations,
+    param_at,
+    tags_at,
+    value_at,
+    weighed_from,
+)
 from holdfast.store.migrations import look, migrate
-from holdfast.store.scan_sql import SQLITE, find_query, within
+from holdfast.store.scan_sql import SQLITE, behind, find_query, within
 from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
@@ -54,6 +68,7 @@ cache_bytes: Final = 64 * 1024 * 1024
 # to sync a file that grows takes a disk two or three times as long. (In pages of 4 kB.)
 checkpoint_pages: Final = 8_000
 busy_ms: Final = 5_000
+instructions_per_look: Final = 10_000  # of SQLite's machine, between two looks at the time: less than 1 ms
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -188,7 +203,7 @@ class SqliteTransaction:
     def perform(self, step: Step) -> Any:
         kind = type(step)
         if kind is Load:
-            return self._load(load(step.ws, step.footprint))  # type: ignore[union-attr]
+            return self._load(load(step.ws, step.footprint, step.bytes_max))  # type: ignore[union-attr]
         if kind is Now:
             return step.reading  # type: ignore[union-attr]
         if kind is Save:
@@ -223,7 +238,24 @@ class SqliteTransaction:
     def _fetch(self, fetch: Fetch) -> list[Any]:
         if fetch.what == "records" and len(fetch.ids) == 1:
             return self._query(sql.RECORDS_ONE, tuple(fetch.ids))
+        if fetch.bytes_max is not None:
+            return self._fetch_weighing(fetch, fetch.bytes_max)
         return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
+
+    def _fetch_weighing(self, fetch: Fetch, bytes_max: int) -> list[Any]:
+        """Rows come as they are asked for: those behind the bound are never read."""
+        cursor = self.connection.execute(sql.FETCH[fetch.what], (_encode(list(fetch.ids)).decode(),))
+        found: list[Any] = []
+        size = 0
+        while some := cursor.fetchmany(weighed_from):
+            found += some
+            size += sum(
+                [len(row[param_at] or "") + len(row[value_at] or "") + len(row[tags_at]) for row in some]
+            )
+            if size > bytes_max:
+                cursor.close()
+                raise TooMuchAtOnce(f"{len(fetch.ids)} records hold more than {bytes_max} bytes")
+        return found
 
     def _load_all(self, ws: WorkingSet) -> None:
         for row in self._query(sql.RECORDS_ALL):
@@ -298,24 +330,43 @@ class SqliteTransaction:
         if isinstance(scan, HeldScan):
             return self._by_ids(sql.HELD, scan.groups)
         if isinstance(scan, QueueCountScan):
-            return [(name, *self._count_queue(queue_group(name))) for name in scan.names]
+            return [(name, *self._count_queue(queue_group(name), scan.limit)) for name in scan.names]
         statement, parameters = find_query(scan, SQLITE)
-        return [row[0] for row in self._query(statement, parameters)]
+        with self._in_time() if passes_over(scan) else nullcontext():
+            return [row[0] for row in self._query(statement, parameters)]
+
+    @contextmanager
+    def _in_time(self) -> Generator[None, None, None]:
+        """End what is being looked for when it takes too long: everybody waits for it."""
+        ends = time.monotonic() + search_ms_max / 1000
+        self.connection.set_progress_handler(lambda: time.monotonic() > ends, instructions_per_look)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise TookTooLong(search_ms_max) from None
+        finally:
+            self.connection.set_progress_handler(None, 0)
 
     def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter."""
         best: list[Any] = []
         scope = within(scan.scope)
         for group in scan.groups:
+            if scan.after is not None:
+                place = behind(scan.after)
+                best += self._query(sql.OFFERS_BEHIND, [group, scan.now, scan.ceiling, *place, scan.limit])
+                continue
             without = scan.without.get(group)
             keys = [_encode(without).decode()] if without else []
             parameters = [group, scan.now, scan.ceiling, *keys, *scope, scan.limit]
             best += self._query(sql.OFFERS[bool(without), bool(scope)], parameters)
-        return [task_id for _, _, task_id in sorted(best)[: scan.limit]]
+        return [row[-1] for row in sorted(best)[: scan.limit]]
 
-    def _count_queue(self, group: str) -> tuple[int, int, int, int]:
-        ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group] * 4)
-        return offered + parked, parked, claimed, running
+    def _count_queue(self, group: str, limit: int) -> tuple[int, int, int, int]:
+        ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group, limit] * 4)
+        return min(offered + parked, limit), parked, claimed, running
 
     def _find_due(self, now: Millis, limit: int) -> Due:
         due = [[row[0] for row in self._query(statement, (now, limit))] for statement in sql.DUE]
@@ -328,5 +379,6 @@ class SqliteTransaction:
 
     def _count_backlog(self, now: Millis, groups_max: int) -> Backlog:
         groups = [GroupBacklog(*row) for row in self._query(sql.BACKLOG_GROUPS, (groups_max,))]
-        ((offered, leases, pending_or_leased, due),) = self._query(sql.BACKLOG_TOTALS, (now, now, now))
-        return Backlog(groups, leases, pending_or_leased - offered - leases, due)
+        (totals,) = self._query(sql.BACKLOG_TOTALS, (now, now, now))
+        offered, leases, pending_or_leased, suspended, halted, due = totals
+        return Backlog(groups, leases, pending_or_leased - offered - leases, due, suspended, halted)

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
+from holdfast.protocol import limits
 from holdfast.store import rows
-from holdfast.store.scan_sql import SQLITE, WITHIN, count_query
+from holdfast.store.scan_sql import BEHIND, READY, SQLITE, WITHIN, count_query
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -89,7 +90,15 @@ SELECT_RECORDS: Final = (
 )
 RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
 RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
-RECORDS_BY_BRANCH: Final = SELECT_RECORDS + "p.branch IN (SELECT value FROM json_each(?))"
+TASKS_BY_ID: Final = (
+    f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
+)
+# Of each branch the first, one more than are read.
+BRANCHES: Final = (
+    "SELECT named.value, p.id FROM json_each(?) named CROSS JOIN promises p ON p.id IN (SELECT id "
+    "FROM promises WHERE branch = named.value AND branch IS NOT NULL "
+    f"ORDER BY id LIMIT {limits.preload_records_max + 1})"
+)
 RECORDS_ALL: Final = SELECT_RECORDS + "true"
 OBLIGATIONS: Final = (
     "SELECT awaited, awaiter, NULL, NULL FROM callbacks "
@@ -119,19 +128,24 @@ FORGET: Final = (DROP_PROMISES, DROP_TASKS, DROP_CALLBACKS, DROP_WAITS, DROP_LIS
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
+_READY: Final = READY.format(t="")
 _OFFERS: Final = (
-    "SELECT -priority, created_at, id FROM tasks "
+    f"SELECT -priority, {_READY}, created_at, id FROM tasks "
     "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? AND priority <= ? "
-    "{without}{within}ORDER BY priority DESC, created_at, id LIMIT ?"
+    f"{{without}}{{within}}{{behind}}ORDER BY priority DESC, {_READY}, created_at, id LIMIT ?"
 )
 _WITHOUT: Final = "AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
 _WITHIN: Final = WITHIN.format(id="id", size="?", prefix="?", edge="?")
 # By whether keys are left out, and whether only some ids are wanted.
 OFFERS: Final = {
-    (without, within): _OFFERS.format(without=_WITHOUT * without, within=_WITHIN * within)
+    (without, within): _OFFERS.format(without=_WITHOUT * without, within=_WITHIN * within, behind="")
     for without in (False, True)
     for within in (False, True)
 }
+# Numbered from there on, because SQLite counts the others from the highest number before them.
+OFFERS_BEHIND: Final = _OFFERS.format(
+    without="", within="", behind=BEHIND.format(t="", ready=_READY, p="?4", r="?5", c="?6", i="?7")
+)
 COUNT_QUEUE: Final = count_query(SQLITE)
 HELD: Final = (
     "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
@@ -147,7 +161,8 @@ NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at
 
 FETCH: Final = {
     "records": RECORDS_BY_ID,
-    "branches": RECORDS_BY_BRANCH,
+    "tasks": TASKS_BY_ID,
+    "branches": BRANCHES,
     "obligations": OBLIGATIONS,
     "schedules": SCHEDULES,
     "uniques": UNIQUES,
@@ -160,6 +175,8 @@ NEXT: Final = (NEXT_PROMISE, NEXT_TASK, NEXT_SCHEDULE)
 
 # --- what a scrape of the metrics counts, each by a partial index alone -----------------------------------
 
+# Along its index, which must be named by the same words.
+_RESTING: Final = "FROM tasks WHERE state IN ('suspended', 'halted') AND state ="
 _OFFERED: Final = "FROM tasks WHERE state = 'pending' AND parked = 0 AND claim_group IS NOT NULL"
 BACKLOG_GROUPS: Final = (
     f"SELECT claim_group, count(*), min(created_at) {_OFFERED} GROUP BY claim_group "
@@ -167,7 +184,9 @@ BACKLOG_GROUPS: Final = (
 )
 BACKLOG_TOTALS: Final = (
     f"SELECT (SELECT count(*) {_OFFERED}), (SELECT count(*) FROM tasks WHERE state = 'acquired'), "
-    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL), "
+    "(SELECT count(*) FROM tasks WHERE due_at IS NOT NULL) "
+    f"- (SELECT count(*) {_RESTING} 'halted' AND due_at IS NOT NULL), "
+    f"(SELECT count(*) {_RESTING} 'suspended'), (SELECT count(*) {_RESTING} 'halted'), "
     f"(SELECT count(*) {WATCHED} <= ?) + (SELECT count(*) FROM tasks WHERE due_at <= ?) "
     "+ (SELECT count(*) FROM schedules WHERE next_run_at <= ?)"
 )

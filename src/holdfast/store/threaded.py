@@ -4,16 +4,19 @@ One hop there and one back per transaction, not per request.
 """
 
 import asyncio
+import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import Bus, Result, SyncStore, Work
 
 Job = Callable[[], None]
+
+apart_s_max: Final = 30.0
 
 
 class ThreadedStore:
@@ -36,6 +39,19 @@ class ThreadedStore:
 
     def transact(self, work: Callable[[], Work[Result]]) -> "asyncio.Future[Result]":
         return self._call(lambda: self._store.run(work))
+
+    def run_apart(self, work: Callable[[], Work[Result]]) -> Result:
+        """The same from a thread that may wait, without the event loop."""
+        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+
+        def job() -> None:
+            try:
+                future.set_result(self._store.run(work))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._jobs.put(job)
+        return future.result(apart_s_max)
 
     async def close(self) -> None:
         if self._thread.is_alive():

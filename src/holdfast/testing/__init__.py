@@ -8,7 +8,7 @@ from holdfast.testing.ledger import Ledger, StaleToken
 from holdfast.testing.loop import JumpingLoop, Stuck
 from holdfast.testing.mortal import CrashPoint
 from holdfast.testing.replay import Untrue
-from holdfast.testing.seeds import Report, simulate
+from holdfast.testing.seeds import SeedReport, simulate
 from holdfast.testing.simulation import Simulation, SimulationFailure
 from holdfast.testing.world import World
 
@@ -18,7 +18,7 @@ __all__ = [
     "JumpingLoop",
     "Ledger",
     "Proof",
-    "Report",
+    "SeedReport",
     "Simulation",
     "SimulationFailure",
     "StaleToken",

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Task
 from holdfast.runtime import Step
+from holdfast.steps.info import ExecutionInfo, of_step
+from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.disk import view_of
 from holdfast.testing.loop import Process
 from holdfast.testing.replay import Performed, Untrue, check_led
 from holdfast.testing.world import VirtualRunner
-from holdfast.worker.info import ExecutionInfo, of_step
-from holdfast.worker.payload import Payloads
-from holdfast.worker.performance import Outcome, StepCall
 
 if TYPE_CHECKING:
     from holdfast.testing.simulation import Simulation
@@ -80,9 +80,9 @@ class Beginnings:
             self._trouble(f"{process.name} began {task.id}, started {task.started_at}: it has expired")
 
     async def _check_led(self, execution: str, seen: MemoryStore, step: Performed) -> None:
-        root, around = seen.promises[execution], self._simulation.caller_session.surroundings()
+        root, worker_context = seen.promises[execution], self._simulation.caller_session.worker_context()
         try:
-            await check_led(root, seen, self._simulation.app.registry, around, step)
+            await check_led(root, seen, self._simulation.app.registry, worker_context, step)
         except Untrue as error:
             self._trouble(str(error))
 
@@ -97,6 +97,6 @@ class WatchedRunner(VirtualRunner):
         super().__init__(performed, random)
         self._begins = begins
 
-    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+    def start(self, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
         self._begins(call.step)
         super().start(call, done)

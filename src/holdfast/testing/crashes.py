@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from holdfast.app import App
 from holdfast.protocol.records import Promise
+from holdfast.steps.providers import Key
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.mortal import CrashPoint
 from holdfast.testing.replay import Untrue, check_replay
 from holdfast.testing.world import World
-from holdfast.worker import journal as j
-from holdfast.worker.providers import Key
-from holdfast.worker.registry import Workflow
+from holdfast.workflow import journal as j
+from holdfast.workflow.registry import WorkflowDefinition
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class CrashFailure(AssertionError):
     """A workflow that was killed at some point did not end as if it had not been."""
 
 
-class Run(Struct):
+class CrashRun(Struct):
     """What is known of one run when it is over."""
 
     outcome: Any  # the result, or the error it ended with
@@ -56,7 +56,7 @@ class Proof(Struct, frozen=True):
 
 
 def crash_everywhere(
-    workflow: Workflow[..., Any],
+    workflow: WorkflowDefinition[..., Any],
     /,
     *args: Any,
     app: App,
@@ -71,7 +71,7 @@ def crash_everywhere(
     seed: int = 0,
     **kwargs: Any,
 ) -> Proof:
-    """Run a workflow once, then again with its worker killed before and after every durable write.
+    """CrashRun a workflow once, then again with its worker killed before and after every durable write.
 
     `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
     the effects of its steps; each must be there once. `reset` is called before each run. `provide` replaces
@@ -83,7 +83,7 @@ def crash_everywhere(
     >>> crash_everywhere(checkout, order, app=app, ledger=ledger)
     """
 
-    def run(points: Sequence[CrashPoint]) -> Run:
+    def run(points: Sequence[CrashPoint]) -> CrashRun:
         if reset is not None:
             reset()
         if ledger is not None:
@@ -131,7 +131,7 @@ def _plans(writes: int, points_max: int, seed: int) -> list[list[CrashPoint]]:
 
 def run_once(
     app: App,
-    workflow: Workflow[..., Any],
+    workflow: WorkflowDefinition[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     *,
@@ -140,7 +140,7 @@ def run_once(
     ledger: Ledger | None = None,
     provide: Mapping[Key, Any] | None = None,
     points: Sequence[CrashPoint] = (),
-) -> Run:
+) -> CrashRun:
     """One run, killed at these points. Raises `Untrue` if what it recorded is not what it did."""
     with World(app, crashes=points, provide=provide) as world:
         handle = app.start(cast(Any, workflow), *args, id=execution, **(kwargs or {}))
@@ -158,9 +158,9 @@ def run_once(
             world.run(_awaited(others))
         world.settle_down()
         for root in world.ended():
-            world.run(check_replay(root, world.store, app.registry, world.surroundings(), world.performed))
+            world.run(check_replay(root, world.store, app.registry, world.worker_context(), world.performed))
         effects = sorted(ledger.entries) if ledger is not None else []
-        return Run(outcome, _comparable(world.store.promises), effects, world.fuse.writes, world.deaths)
+        return CrashRun(outcome, _comparable(world.store.promises), effects, world.fuse.writes, world.deaths)
 
 
 async def _awaited(task: Any) -> Any:
@@ -182,7 +182,7 @@ def _comparable(promises: dict[str, Promise]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _compare(reference: Run, run: Run, check: Callable[[Any], object] | None) -> None:
+def _compare(reference: CrashRun, run: CrashRun, check: Callable[[Any], object] | None) -> None:
     if check is not None:
         if isinstance(run.outcome, BaseException):
             raise run.outcome
@@ -196,7 +196,7 @@ def _compare(reference: Run, run: Run, check: Callable[[Any], object] | None) ->
         raise AssertionError(f"its effects were {run.effects}, without a crash {reference.effects}")
 
 
-def _accept(check: Callable[[Any], object], run: Run) -> None:
+def _accept(check: Callable[[Any], object], run: CrashRun) -> None:
     if check(run.outcome) is False:
         raise AssertionError(f"the check refused {run.shown}")
 
@@ -215,7 +215,10 @@ def _difference(reference: dict[str, tuple[str, ...]], found: dict[str, tuple[st
 
 
 def _failure(
-    workflow: Workflow[..., Any], points: Sequence[CrashPoint], reference: Run, error: Exception
+    workflow: WorkflowDefinition[..., Any],
+    points: Sequence[CrashPoint],
+    reference: CrashRun,
+    error: Exception,
 ) -> CrashFailure:
     code = "+".join(map(str, points))
     places = "; then ".join(_place(point, reference.writes) for point in points)

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.engine import Rules, WorkingSet
 from holdfast.engine.view import view_promise
-from holdfast.node.group import Outcome
+from holdfast.node.group import CommitOutcome
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import Bus, LoadAll, Now, Result, Save, Step, StoreError, Work
 from holdfast.store.memory import MemoryStore
@@ -146,7 +146,7 @@ class AttachedStore:
                 raise StoreError("The disk is full")
             result = self._file.run(work) if self._file is not None else self._disk.memory.run(work)
             self._disk.commits += 1
-            if isinstance(result, Outcome):
+            if isinstance(result, CommitOutcome):
                 self._disk.latest = max(self._disk.latest, result.now)
             if faults.strikes("commit unknown", name):
                 raise StoreError("The disk did not say whether it has it")

@@ -69,6 +69,7 @@ class Plan(Struct, frozen=True):
     weights: dict[str, float]
     prefetch: int  # background tasks that a worker claims ahead
     drain_s: float  # what a worker that stops leaves running ones
+    like_uvloop: bool  # timers behave as those of uvloop
 
     @staticmethod
     def draw(seed: int, stores: Iterable[StoreKind] = ("memory", "sqlite", "shared")) -> "Plan":
@@ -92,6 +93,7 @@ class Plan(Struct, frozen=True):
             weights=_subset(NOW_AND_THEN, appetite, chance),
             prefetch=chance.choice((0, 0, 2, 10)),
             drain_s=chance.choice((0.5, 60.0)),
+            like_uvloop=Random(f"loop {seed}").random() < 0.5,  # noqa: S311
         )
 
     @property
@@ -104,8 +106,9 @@ class Plan(Struct, frozen=True):
         size = f"{self.nodes} node(s) on {self.store}, {self.workers} worker(s)"
         inside = " in their processes" if self.workers_inside else ""
         times = f"lease {self.lease_s:g} s, retry {self.retry_ms} ms, trouble for {self.trouble_s:g} s"
+        timers = ", timers as in uvloop" if self.like_uvloop else ""
         rates = ", ".join(f"{kind} {rate:.3f}" for kind, rate in (self.rates | self.weights).items())
-        return [f"seed {self.seed}: {size}{inside}; {times}", f"faults: {rates or 'none'}"]
+        return [f"seed {self.seed}: {size}{inside}; {times}{timers}", f"faults: {rates or 'none'}"]
 
 
 def _subset(kinds: dict[str, tuple[float, float]], appetite: float, chance: Random) -> dict[str, float]:

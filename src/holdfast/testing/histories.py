@@ -13,12 +13,12 @@ from collections.abc import Collection, Container, Iterable
 from itertools import pairwise
 from typing import Final
 
+from holdfast.jobs.codes import RESERVED
 from holdfast.protocol import tags
-from holdfast.protocol.jobs import WORKER_CRASHED, Attempt, Job
+from holdfast.protocol.jobs import WORKER_CRASHED, Attempt, Job, RetryRule
 from holdfast.protocol.limits import job_jitter_permille
 from holdfast.protocol.records import Millis, Promise, Task
 from holdfast.store.memory import MemoryStore
-from holdfast.tasks.codes import RESERVED
 
 ENDS: Final = {
     "resolved": ("COMPLETED",),
@@ -77,9 +77,17 @@ def _check_attempts(task: Task, job: Job) -> list[str]:
         return [f"{len(followed)} attempts were followed by a retry, {task.retries} were counted"]
     if any(not attempt.will_retry for attempt in attempts[:-1]):
         return ["an attempt follows the last one"]
-    codes = None if rule is None else rule.codes
-    stray = [attempt.code for attempt in followed if codes is not None and attempt.code not in codes]
+    stray = [attempt.code for attempt in followed if not _is_retried(rule, attempt.code)]
     return [f"{stray[0]} was retried"] if stray else []
+
+
+def _is_retried(rule: RetryRule | None, code: str | None) -> bool:
+    """A worker that died is retried whatever codes are listed, unless that is forbidden."""
+    if rule is None:
+        return False
+    if code == WORKER_CRASHED:
+        return rule.crashes
+    return rule.codes is None or code in rule.codes
 
 
 def _check_times(promise: Promise, job: Job) -> list[str]:

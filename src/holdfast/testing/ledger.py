@@ -9,7 +9,7 @@ This is what a bank or a mail service does for its customers, so that a test can
 """
 
 from holdfast.runtime.slot import slot
-from holdfast.worker.functions import current
+from holdfast.workflow.functions import current
 
 
 class StaleToken(Exception):

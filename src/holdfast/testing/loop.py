@@ -10,6 +10,7 @@ Only for code that waits on timers and futures of this loop: nothing else can wa
 
 import asyncio
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -17,11 +18,22 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 from warnings import catch_warnings, simplefilter
 
+from holdfast.payloads.errors import AnotherLoop
+
 Result = TypeVar("Result")
 
 
 class Stuck(RuntimeError):
     """Everybody waits for something that cannot come: no timer is set, and no work is left."""
+
+
+def check_no_other_loop() -> None:
+    """A jumping loop is driven by whoever waits for something of it, so no other loop can be."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AnotherLoop("A World has an event loop of its own, and another one is running here")
 
 
 class Process:
@@ -31,14 +43,14 @@ class Process:
         self.name = name
         self.is_dead = False
         self.is_frozen = False
-        self.missed: list[Turn] = []
+        self.missed: list[LoopTurn] = []
         self.turns = 0
         self.dies_after: int | None = None  # so many turns from its start
         self.on_death: list[Callable[[], None]] = []
         self.context = Context()
         self.context.run(_process.set, self)
 
-    def admits(self, turn: "Turn") -> bool:
+    def admits(self, turn: "LoopTurn") -> bool:
         """May this happen now? A turn of a frozen process is kept for later."""
         if self.is_dead:
             return False
@@ -64,7 +76,7 @@ class Process:
 _process: ContextVar[Process | None] = ContextVar("holdfast process", default=None)
 
 
-class Turn(asyncio.TimerHandle):
+class LoopTurn(asyncio.TimerHandle):
     """One callback, and on whose behalf it is."""
 
     def __init__(
@@ -83,8 +95,12 @@ class Turn(asyncio.TimerHandle):
 
 
 class JumpingLoop(asyncio.BaseEventLoop):
-    def __init__(self, epoch_ms: int = 0) -> None:
+    """`like_uvloop`: its timers behave as those of uvloop, on which a server runs. A delay of zero runs
+    before what became ready earlier; a timer rings when the loop's time is still just below its instant."""
+
+    def __init__(self, epoch_ms: int = 0, *, like_uvloop: bool = False) -> None:
         super().__init__()
+        self._like_uvloop = like_uvloop
         self.jumped_s = 0.0
         self.turns = 0
         self.turns_still_max = 10_000_000  # at one instant: past it, somebody goes round in circles
@@ -93,9 +109,9 @@ class JumpingLoop(asyncio.BaseEventLoop):
             None  # for whoever asks to keep them
         )
         self._epoch_ms = epoch_ms
-        self._line: deque[Turn] = deque()
-        self._undone: list[Turn] = []
-        self._timers: list[tuple[float, int, Turn]] = []
+        self._line: deque[LoopTurn] = deque()
+        self._undone: list[LoopTurn] = []
+        self._timers: list[tuple[float, int, LoopTurn]] = []
         self._set_count = 0
         self._ended = False
 
@@ -111,24 +127,33 @@ class JumpingLoop(asyncio.BaseEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> Turn:
+    ) -> LoopTurn:
         if self._ended:
             raise RuntimeError("Event loop is closed")
-        turn = Turn(self.jumped_s, callback, args, self, copy_context() if context is None else context)
+        turn = LoopTurn(self.jumped_s, callback, args, self, copy_context() if context is None else context)
         self._line.append(turn)
         return turn
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> LoopTurn:
+        if not self.is_running():
+            check_no_other_loop()
+        return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> Turn:
+    ) -> LoopTurn:
         return self.call_at(self.jumped_s + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> Turn:
-        turn = Turn(when, callback, args, self, copy_context() if context is None else context)
+    ) -> LoopTurn:
+        shown = math.nextafter(when, math.inf) if self._like_uvloop else when
+        turn = LoopTurn(shown, callback, args, self, copy_context() if context is None else context)
+        if self._like_uvloop and when <= self.jumped_s:
+            self._line.appendleft(turn)
+            return turn
         self._set_count += 1
         heapq.heappush(self._timers, (when, self._set_count, turn))
         return turn

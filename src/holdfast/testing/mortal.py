@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, Request, TaskFence
+from holdfast.workflow.journal import LABEL
 
 # What changes an execution or its task. A claim is one: whoever dies right after it leaves a lease behind.
 WRITES: Final = {
@@ -110,7 +111,7 @@ def _word(request: Request) -> str:
     if isinstance(data, TaskFence):
         action = data.action
         if isinstance(action, CreateAction):
-            label = (action.data.param.headers or {}).get("holdfast:op", "observation")
+            label = (action.data.param.headers or {}).get(LABEL, "observation")
             return f"{'record' if action.data.settle else 'create'} {action.data.id} ({label})"
         return f"settle {action.data.id}"
     return f"{request.kind} {getattr(data, 'id', '')}".strip()

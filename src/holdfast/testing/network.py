@@ -236,6 +236,8 @@ class _Stream:
     def __init__(self, link: SimulatedLink, network: Network, silence_s_max: float) -> None:
         self.on_lost: Any = None  # what the server's connection is asked for
         self.is_lost = False
+        self.is_behind = False
+        self.in_hand_bytes = 0
         self._link = link
         self._network = network
         self._faults = network.faults

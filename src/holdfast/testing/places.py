@@ -2,8 +2,8 @@
 
 import asyncio
 
+from holdfast.host.session import Session
 from holdfast.node import Node
-from holdfast.session import Session
 from holdfast.testing.loop import Process
 from holdfast.testing.network import Door
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.interface import MessageStream
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Promise, TaskView, Value
 from holdfast.protocol.replies import AcquireReply, FenceReply, Invoked, PromiseReply, Reply
 from holdfast.protocol.requests import (
@@ -30,16 +31,15 @@ from holdfast.protocol.requests import (
 )
 from holdfast.protocol.wire import to_reply
 from holdfast.runtime import Step
+from holdfast.steps.info import of_step
+from holdfast.steps.runner import StepRunner
+from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
-from holdfast.worker.execution import Execution
-from holdfast.worker.info import of_step
-from holdfast.worker.operations import Operation
-from holdfast.worker.payload import Payloads
-from holdfast.worker.performance import Outcome, StepCall
-from holdfast.worker.registry import Registry
-from holdfast.worker.steps import StepRunner
-from holdfast.worker.surroundings import Surroundings
+from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.execution import Execution
+from holdfast.workflow.operations import DurableOperation
+from holdfast.workflow.registry import Registry
 
 PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
 
@@ -112,7 +112,7 @@ class _ReadOnly:
 class _Idle(StepRunner):
     """A step that has no record never finishes."""
 
-    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+    def start(self, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
         pass
 
 
@@ -121,8 +121,11 @@ class _Watched(Execution):
 
     def issue(self, operation: object, /) -> str:
         promise_id = super().issue(operation)
-        if isinstance(operation, Operation):
-            self.asked[promise_id] = operation.label, self.around.payloads.digest(*operation.arguments)
+        if isinstance(operation, DurableOperation) and self.fault is None:
+            self.asked[promise_id] = (
+                operation.label,
+                self.worker_context.payloads.digest(*operation.arguments),
+            )
         return promise_id
 
 
@@ -130,11 +133,11 @@ async def check_replay(
     root: Promise,
     store: MemoryStore,
     registry: Registry,
-    around: Surroundings,
+    worker_context: WorkerContext,
     performed: Iterable[Performed],
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
-    execution, client = _retrace(root, store, registry, around)
+    execution, client = _retrace(root, store, registry, worker_context)
     ending = await _drive(execution)
     asked = execution.asked
     if ending != "fulfilled":
@@ -156,28 +159,28 @@ async def check_replay(
 
 
 async def check_led(
-    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings, step: Performed
+    root: Promise, store: MemoryStore, registry: Registry, worker_context: WorkerContext, step: Performed
 ) -> None:
     """Raise `Untrue` if what is stored does not lead an execution to a step that is about to be performed."""
-    execution, _ = _retrace(root, store, registry, around)
+    execution, _ = _retrace(root, store, registry, worker_context)
     await _drive(execution)
     if execution.asked.get(step.id) != (step.label, step.digest):
         raise Untrue(f"{step.label!r} began as {step.id} before the choices that led to it were durable")
 
 
 def _retrace(
-    root: Promise, store: MemoryStore, registry: Registry, around: Surroundings
+    root: Promise, store: MemoryStore, registry: Registry, worker_context: WorkerContext
 ) -> tuple[_Watched, _ReadOnly]:
     records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
     client = _ReadOnly(store)
-    around = replace(around, client=client, runner=_Idle())
-    call = around.payloads.decode_call(root.param)
+    worker_context = replace(worker_context, client=client, runner=_Idle())
+    call = worker_context.payloads.decode_call(root.param)
     workflow = registry.find(call.function, call.version)
-    supplied = around.provided.names(workflow.function)
-    args, kwargs = around.payloads.bind_arguments(workflow.function, call, supplied)
-    kwargs |= around.provided.fill(workflow.function)
+    supplied = worker_context.provided.names(workflow.function)
+    args, kwargs = worker_context.payloads.bind_arguments(workflow.function, call, supplied)
+    kwargs |= worker_context.provided.fill(workflow.function)
     claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
-    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, around)
+    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, worker_context)
     execution.asked = {}
     return execution, client
 

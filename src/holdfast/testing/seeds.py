@@ -14,11 +14,11 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.app import App
+from holdfast.payloads.durations import Duration, duration_s
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.faults import Plan
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Scenario, Simulation, SimulationFailure, patience_s
-from holdfast.worker.durations import Duration, duration_s
 
 VARIABLE: Final = "HOLDFAST_SEED"
 DRAWN: Final = "random"
@@ -27,7 +27,7 @@ lines_shown: Final = 60
 Look = Callable[[MemoryStore, int], list[str]]
 
 
-class Report(Struct):
+class SeedReport(Struct):
     """How much was tried."""
 
     seeds: int = 0
@@ -57,7 +57,7 @@ def simulate(
     restartable: bool = False,
     leftovers: bool = False,
     patience: Duration = patience_s,
-) -> Report:
+) -> SeedReport:
     """Run a scenario once for each seed, each time in another world with other faults.
 
     The scenario is what a caller does; the app's own methods work in it. Its assertions, and those on the
@@ -69,7 +69,7 @@ def simulate(
     """
     asked = os.environ.get(VARIABLE)
     alone = bool(asked) and asked != DRAWN
-    report = Report()
+    report = SeedReport()
     for seed in _chosen(asked, seeds):
         if ledger is not None:
             ledger.clear()

@@ -29,19 +29,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.app import App
+from holdfast.app import App, bridge_of
+from holdfast.client.asking import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
 from holdfast.client.overlap import always
 from holdfast.engine import Rules
+from holdfast.host.session import Seams, Session
 from holdfast.node import Node
 from holdfast.node.clock import far_clock
-from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import KINDS, Request, RequestData
+from holdfast.protocol.requests import RequestData
 from holdfast.runtime import Deadlock
-from holdfast.session import Seams, Session
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.adversary import Adversary
 from holdfast.testing.beginnings import Beginnings, WatchedRunner
@@ -55,7 +55,7 @@ from holdfast.testing.places import Place
 from holdfast.testing.replay import check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
 from holdfast.testing.world import EPOCH, choose
-from holdfast.worker.surroundings import Surroundings
+from holdfast.workflow.context import WorkerContext
 
 patience_s: Final = 86_400.0  # after the trouble, for everything to come to its end
 events_max: Final = 1_000_000  # in one run, which has some hundreds
@@ -100,7 +100,7 @@ class Simulation:
         self.events_max = events_max
         self.plan = plan
         self.restartable = restartable
-        self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
+        self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000), like_uvloop=plan.like_uvloop)
         self.loop.tasks = []
         self.loop.turns_still_max = turns_still_max
         self.log = EventLog(self.loop.millis)
@@ -121,7 +121,6 @@ class Simulation:
         self.looks: list[Callable[[MemoryStore, int], list[str]]] = []
         self.is_ending = False
         self._is_given_up = False  # something went wrong when the scenario was over
-        self._asked = 0
         self._scenario: Scenario | None = None
         self._finished: asyncio.Future[None] | None = None
 
@@ -131,10 +130,7 @@ class Simulation:
 
     async def ask(self, data: RequestData) -> Reply:
         """Ask a node for anything the protocol has, as the caller."""
-        self._asked += 1
-        kind = next(kind for kind, shape in KINDS.items() if shape is type(data))
-        request = Request(kind, f"caller/{self._asked}", CURRENT_VERSION, "A", data)
-        [reply] = await self.caller_session.surroundings().client.request([request])
+        [reply] = await self.caller_session.worker_context().client.request([ask(data)])
         return reply
 
     def stored(self) -> MemoryStore:
@@ -160,7 +156,7 @@ class Simulation:
         except Exception as error:
             raise self.failure(f"{type(error).__name__}: {error}") from error
         finally:
-            self.app.lend(None, None, None)
+            bridge_of(self.app).lend(None, None, None)
             self.loop.set_exception_handler(_ignore)
             self.loop.bury()
             gc.enable()
@@ -216,14 +212,16 @@ class Simulation:
             wrong += look(store, self._latest_now)
         if wrong:
             raise self.failure("; ".join(wrong[:5]))
-        around = self.caller_session.surroundings()
+        worker_context = self.caller_session.worker_context()
         store = view_of(store, self._latest_now)
         for key, task in store.tasks.items():
             root = store.promises[key]
             if task.job is not None:  # run once an attempt, never replayed
                 continue
-            if root.state == "resolved" or (root.state == "rejected" and not _is_deadlock(root, around)):
-                await check_replay(root, store, self.app.registry, around, self.begun.performed)
+            if root.state == "resolved" or (
+                root.state == "rejected" and not _is_deadlock(root, worker_context)
+            ):
+                await check_replay(root, store, self.app.registry, worker_context, self.begun.performed)
 
     async def _watch(self) -> None:
         """Look at the store now and then; and when nothing goes wrong any more, that no work lies about."""
@@ -300,6 +298,7 @@ class Simulation:
                 rules=Rules(retry_ms=self.plan.retry_ms),
                 clock=partial(self._clock, place),
                 chance=self._chance(process),
+                stopwatch=self.loop.time,
             )
             await node.start()
             place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
@@ -333,8 +332,8 @@ class Simulation:
         )
         self.caller_session = place.session = session
         await session.open()
-        self.app.lend(None, None, None)
-        self.app.lend(session, self.loop, None)
+        bridge_of(self.app).lend(None, None, None)
+        bridge_of(self.app).lend(session, self.loop, None)
         place.is_ready.set()
         self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
         await self._scenario(self)
@@ -394,9 +393,9 @@ class Simulation:
         return Random(f"{process.name} {self.plan.seed}")  # noqa: S311
 
 
-def _is_deadlock(root: Promise, around: Surroundings) -> bool:
+def _is_deadlock(root: Promise, worker_context: WorkerContext) -> bool:
     """When one is noticed depends on what else is under way at that moment, which no record tells."""
-    return isinstance(around.payloads.decode_error(root.value, around.known_errors), Deadlock)
+    return isinstance(worker_context.payloads.decode_error(root.value, worker_context.known_errors), Deadlock)
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

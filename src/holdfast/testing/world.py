@@ -24,30 +24,32 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NoReturn, Self, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.app import App
+from holdfast.app import App, bridge_of
 from holdfast.client.asking import ask
 from holdfast.client.embedded import EmbeddedClient
+from holdfast.host.session import Seams, Session
 from holdfast.node import Node
+from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.error_values import repr_of
+from holdfast.payloads.errors import AnotherLoop
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.jobs import CODE_HEADER, WORKER_CRASHED, WORKER_HEADER
 from holdfast.protocol.records import Promise, Task, Value
 from holdfast.protocol.requests import TaskFail, TaskRelease
-from holdfast.session import Seams, Session
+from holdfast.steps.providers import Key
+from holdfast.steps.runner import StepRunner
+from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
-from holdfast.testing.loop import JumpingLoop
+from holdfast.testing.loop import JumpingLoop, check_no_other_loop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
-from holdfast.worker.durations import Duration, duration_s
-from holdfast.worker.journal import cancellation_id
-from holdfast.worker.operations import Note
-from holdfast.worker.payload import Payloads
-from holdfast.worker.performance import Outcome, StepCall
-from holdfast.worker.providers import Key
-from holdfast.worker.steps import StepRunner
-from holdfast.worker.surroundings import Surroundings
+from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.journal import cancellation_id
+from holdfast.workflow.operations import Note
 
 T = TypeVar("T")
 
@@ -70,7 +72,8 @@ class World:
         self._worker: Session | None = None
         self._funerals: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
-        self.troubles: list[str] = []  # what the workers logged as errors
+        self._entered = 0
+        self.troubles: list[str] = []  # why workers could not run what they were to run
         self._ear = _Ear(self.troubles)
 
     # --- what a test does ------------------------------------------------------------------------------
@@ -89,6 +92,11 @@ class World:
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run a coroutine in this world's time: `world.run(asyncio.sleep(3))`."""
+        try:
+            check_no_other_loop()
+        except AnotherLoop:
+            work.close()
+            raise
         result = self.loop.run_until_complete(asyncio.wait_for(work, timeout_s))
         self._raise_failure()
         return result
@@ -123,29 +131,57 @@ class World:
                 return
             self.elapse(1)
 
-    def surroundings(self) -> Surroundings:
+    def worker_context(self) -> WorkerContext:
         """Those of the worker, which knows the app's workflows and providers."""
-        return (self._worker or self._caller).surroundings()
+        return (self._worker or self._caller).worker_context()
 
     # --- life ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        """An open world may be entered again, and is closed when it is left as often."""
+        if self._entered:
+            self._entered += 1
+            return self
+        if self.loop.is_closed():
+            raise RuntimeError("This world is over: open another one.")
+        try:
+            check_no_other_loop()
+            self.loop.run_until_complete(self._open())
+        except BaseException:
+            self.loop.close()
+            raise
         logging.getLogger("holdfast.worker").addHandler(self._ear)
-        self.loop.run_until_complete(self._open())
+        self._entered = 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._entered -= 1
+        if self._entered:
+            return
         logging.getLogger("holdfast.worker").removeHandler(self._ear)
         try:
             self.loop.run_until_complete(self._close())
         finally:
             self.loop.close()
 
+    async def __aenter__(self) -> NoReturn:
+        """Says what to write instead of `async with`."""
+        if not self._entered:
+            self.loop.close()
+        raise AnotherLoop("A World was entered with `async with`, and it has an event loop of its own")
+
+    async def __aexit__(self, *left: object) -> None:
+        """Never called: nobody gets in. Python wants it all the same."""
+
     async def _open(self) -> None:
-        self.node = Node(self.store, clock=self.loop.millis)
-        self.node.timer_sleep_s_max = float("inf")
+        self.node = Node(
+            self.store,
+            clock=self.loop.millis,
+            stopwatch=self.loop.time,
+            timer_sleep_s_max=float("inf"),  # a clock that nobody sets needs no second look
+        )
         await self.node.start()
         self._caller = Session(
             replace(self.app.settings, worker=False),
@@ -155,11 +191,11 @@ class World:
         )
         await self._caller.open()
         await self._hire()
-        self.app.lend(self._caller, self.loop, self.run)
+        bridge_of(self.app).lend(self._caller, self.loop, self.run)
 
     async def _close(self) -> None:
-        await self.app.unawaited.finish(self.app.settings.grace_s)
-        self.app.lend(None, None, None)
+        await bridge_of(self.app).tracked_calls.finish(self.app.settings.grace_s)
+        bridge_of(self.app).lend(None, None, None)
         for funeral in [*self._funerals]:
             await funeral
         if self._worker is not None:
@@ -233,12 +269,17 @@ def _given_up(task: Task) -> TaskRelease | TaskFail:
 
 class _Ear(logging.Handler):
     def __init__(self, heard: list[str]) -> None:
-        super().__init__(logging.ERROR)
+        super().__init__(logging.WARNING)
         self._heard = heard
 
     def emit(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event", None)
+        if event in ("step failed", "failed") or (record.levelno < logging.ERROR and event != "given back"):
+            return  # the code of the test failed, which its outcome tells; or nothing that keeps it from one
         error = record.exc_info[1] if record.exc_info else None
-        self._heard.append(record.getMessage() if error is None else f"{record.getMessage()}: {error!r}")
+        self._heard.append(
+            record.getMessage() if error is None else f"{record.getMessage()}: {repr_of(error)}"
+        )
 
 
 class VirtualRunner(StepRunner):
@@ -248,7 +289,7 @@ class VirtualRunner(StepRunner):
         super().__init__(random=random)
         self._performed = performed
 
-    def start(self, call: StepCall, done: Callable[[Outcome], None]) -> None:
+    def start(self, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
         self._performed.append(Performed.of(call.step, Payloads()))
         if not iscoroutinefunction(call.step.function):
             call.mode = "inline"

@@ -27,7 +27,7 @@ from holdfast.protocol.requests.promises import (
 from holdfast.protocol.requests.queues import QueueGet, QueuePause, QueueSearch, QueueSet
 from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
 from holdfast.protocol.requests.tasks import (
-    Retry,
+    ReleaseRetry,
     TaskAcquire,
     TaskCancel,
     TaskClaim,
@@ -120,9 +120,9 @@ __all__ = [
     "QueueSearch",
     "QueueSet",
     "RegisterAction",
+    "ReleaseRetry",
     "Request",
     "RequestData",
-    "Retry",
     "ScheduleCreate",
     "ScheduleDelete",
     "ScheduleGet",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from holdfast.protocol import limits, tags
@@ -9,6 +11,10 @@ from holdfast.protocol.cron import check_cron, check_timezone
 from holdfast.protocol.records import Overlap, Value
 from holdfast.protocol.requests.checks import RequestData, check_page, check_tags, check_value
 from holdfast.protocol.text import check_entries, check_integer, check_text
+
+# What a promiseId may hold in place of the occurrence's instant and of the schedule's id.
+TIMESTAMP: Final = "{{.timestamp}}"
+SCHEDULE_ID: Final = "{{.id}}"
 
 
 class ScheduleGet(RequestData, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.jobs import check_code
+from holdfast.protocol.jobs import JobStatus, check_code
 from holdfast.protocol.records import TaskRef, TaskState, Value
 from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref, check_value
 from holdfast.protocol.requests.promises import CreateAction, RegisterAction, SettleAction
@@ -43,7 +43,7 @@ class TaskAcquire(RequestData, frozen=True):
         check_claim(self.pid, self.ttl)
 
 
-class Retry(Struct, frozen=True):
+class ReleaseRetry(Struct, frozen=True):
     """Why a task is given back, and how long it shall rest."""
 
     delay: int
@@ -58,7 +58,7 @@ class Retry(Struct, frozen=True):
 class TaskRelease(RequestData, frozen=True):
     id: str
     version: int
-    retry: Retry | None = None
+    retry: ReleaseRetry | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
@@ -84,12 +84,12 @@ class TaskFulfill(RequestData, frozen=True):
 
 
 class TaskSuspend(RequestData, frozen=True):
-    """`heed`: answer 300 also when something has woken the task while it was held."""
+    """`check_woken`: answer 300 also when something has woken the task while it was held."""
 
     id: str
     version: int
     actions: list[RegisterAction]
-    heed: bool | None = None
+    check_woken: bool | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
@@ -116,11 +116,11 @@ class TaskFence(RequestData, frozen=True):
 
 
 class TaskHeartbeat(RequestData, frozen=True):
-    """`heed`: say which of the tasks something has woken while they are held."""
+    """`check_woken`: say which of the tasks something has woken while they are held."""
 
     pid: str
     tasks: list[TaskRef]
-    heed: bool | None = None
+    check_woken: bool | None = None
 
     def __post_init__(self) -> None:
         check_text("pid", self.pid)
@@ -133,11 +133,21 @@ class TaskHeartbeat(RequestData, frozen=True):
 
 
 class TaskHalt(RequestData, frozen=True):
+    """`reason`: why, kept as the task's `error` and shown as `halted`; `code` says which kind of reason."""
+
     id: str
     version: int | None = None
+    reason: str | None = None
+    code: str | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version or 0)
+        if self.reason is not None:
+            check_text("reason", self.reason, limits.error_bytes_max, empty=True)
+        if self.code is not None:
+            check_code(self.code)
+            if self.reason is None:
+                raise ValueError("code says which kind of reason it is, and there is no reason")
 
 
 class TaskContinue(RequestData, frozen=True):
@@ -149,18 +159,25 @@ class TaskContinue(RequestData, frozen=True):
 
 
 class TaskFail(RequestData, frozen=True):
-    """An attempt at a job has failed. Its retry rule decides what follows; `delay` replaces the rule's."""
+    """An attempt at a job has failed. Its retry rule decides what follows; `delay` replaces the rule's.
+
+    If another attempt follows, `value` is dropped and `error` is kept: what a person wants to know of this
+    one, as data of a payload.
+    """
 
     id: str
     version: int
     code: str
     value: Value = field(default_factory=Value)
     delay: int | None = None
+    error: str | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
         check_code(self.code)
         check_value("value", self.value)
+        if self.error is not None:
+            check_text("error", self.error, limits.job_error_bytes_max)
         if self.delay is not None:
             check_integer("delay", self.delay, limits.job_retry_ms_min, limits.job_retry_ms_max)
 
@@ -194,6 +211,8 @@ class TaskClaim(RequestData, frozen=True):
 
 
 class TaskSearch(RequestData, frozen=True):
+    """`status` is that of background tasks, and none but those are found then."""
+
     state: TaskState | None = None
     target: str | None = None
     group: str | None = None
@@ -202,6 +221,7 @@ class TaskSearch(RequestData, frozen=True):
     prefix: str | None = None
     limit: int | None = None
     cursor: str | None = None
+    status: JobStatus | None = None
 
     def __post_init__(self) -> None:
         check_page(self.limit, self.cursor, self.prefix)

@@ -1,0 +1,90 @@
+"""Asking a node, and asking again when it is busy: one rule for every caller.
+
+A node answers 429 when it has no room, and 503 when it stops, when its store fails, or when the answers
+before this one have taken all the room. Then:
+
+1. What was answered before the first busy reply stays. From that reply on everything is asked again, so
+   nothing is carried out before what was asked before it. Ask a caller only for what may be repeated.
+2. Between two tries is a rest: `busy_rest_s`, doubled each time, at most `busy_rest_s_max`.
+3. With `tries_max` a caller gives up when the same request was answered so often in a row that the node is
+   busy, and returns the busy replies. Without it, it asks until the node answers.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from holdfast.client.asking import ask, expect
+from holdfast.client.interface import Client
+from holdfast.protocol.limits import batch_envelopes_max
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import RequestData
+
+Data = TypeVar("Data")
+
+busy_statuses: Final = (429, 503)
+busy_rest_s: Final = 0.1
+busy_rest_s_max: Final = 1.0
+busy_tries_max: Final = 5  # of a caller that may give up
+
+
+def is_busy(reply: Reply) -> bool:
+    return reply.status in busy_statuses
+
+
+def rest_s(tries: int) -> float:
+    """How long to rest after so many busy replies in a row."""
+    return min(busy_rest_s * (1 << min(tries - 1, 10)), busy_rest_s_max)
+
+
+class Caller:
+    """Builds requests, sends them and reads the replies.
+
+    `together_max`: at most so many in one commit. `check` is called before each try, and may raise to end it.
+    """
+
+    __slots__ = ("_check", "_client", "_together_max", "_tries_max")
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        tries_max: int | None = None,
+        together_max: int = batch_envelopes_max,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._tries_max = tries_max
+        self._together_max = together_max
+        self._check = check
+
+    async def ask(self, data: RequestData, shape: type[Data]) -> Data:
+        """The data of the reply; raises `Refused` when the node refuses."""
+        [reply] = await self.replies([data])
+        return expect(reply, shape)
+
+    async def ask_all(self, asked: Sequence[RequestData], shape: type[Data]) -> list[Data]:
+        """In one commit, in this order."""
+        return [expect(reply, shape) for reply in await self.replies(asked)]
+
+    async def replies(self, asked: Sequence[RequestData]) -> list[Reply]:
+        """In one commit; what is too much for one in several, and none is done before an earlier one."""
+        requests = [*map(ask, asked)]
+        replies: list[Reply] = []
+        tries = 0
+        while len(replies) < len(requests):
+            if self._check is not None:
+                self._check()
+            some = requests[len(replies) : len(replies) + self._together_max]
+            answered = await self._client.request(some)
+            taken = next((n for n, reply in enumerate(answered) if is_busy(reply)), len(answered))
+            replies += answered[:taken]
+            if taken == len(answered):
+                tries = 0
+                continue
+            tries = 1 if taken else tries + 1
+            if tries == self._tries_max:
+                replies += answered[taken:]
+                return replies + [answered[taken]] * (len(requests) - len(replies))
+            await asyncio.sleep(rest_s(tries))
+        return replies

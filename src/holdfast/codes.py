@@ -1,0 +1,24 @@
+"""Why a background task, a send or a lookup failed: the codes that Holdfast gives itself.
+
+if result.err_value.error_code == hf.codes.OutcomeCode.TASK_EXPIRED: ...
+"""
+
+from holdfast.jobs.codes import (
+    ContractCode as ContractCode,
+    OperationalCode as OperationalCode,
+    OutcomeCode as OutcomeCode,
+    RetrievalCode as RetrievalCode,
+    SendCode as SendCode,
+)
+from holdfast.jobs.status import (
+    TASK_TERMINAL_STATES as TASK_TERMINAL_STATES,
+)
+
+__all__ = [
+    "TASK_TERMINAL_STATES",
+    "ContractCode",
+    "OperationalCode",
+    "OutcomeCode",
+    "RetrievalCode",
+    "SendCode",
+]

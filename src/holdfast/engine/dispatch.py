@@ -1,0 +1,201 @@
+"""The law's front door: one transition function for every request.
+
+`apply` is pure: the request, the working set and the instant decide everything. It raises `Missing` when
+the working set lacks a record; then nothing has changed, and it can be called again. `footprint` guesses
+what a request will need, so that one load serves a whole group.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from holdfast.engine import debug, job_requests, promises, queues, schedules, sweep, tasks
+from holdfast.engine.job_state import unique_name
+from holdfast.engine.needed import Footprint
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import requests as r, tags
+from holdfast.protocol.errors import Refusal
+from holdfast.protocol.jobs import queue_of
+from holdfast.protocol.records import Millis
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.wire import refuse
+
+Handler = Callable[[r.Request, Any, WorkingSet, Millis], Reply]
+
+HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
+    r.PromiseGet: promises.get,
+    r.PromiseCreate: promises.create,
+    r.PromiseSettle: promises.settle_request,
+    r.PromiseRegisterCallback: promises.register_callback,
+    r.PromiseRegisterListener: promises.register_listener,
+    r.PromiseSearch: promises.search,
+    r.TaskGet: tasks.get,
+    r.TaskCreate: tasks.create,
+    r.TaskAcquire: tasks.acquire,
+    r.TaskClaim: tasks.claim,
+    r.TaskStart: tasks.start,
+    r.TaskFail: job_requests.fail,
+    r.TaskCancel: job_requests.cancel,
+    r.TaskRelease: tasks.release,
+    r.TaskFulfill: tasks.fulfill,
+    r.TaskSuspend: tasks.suspend,
+    r.TaskFence: tasks.fence,
+    r.TaskHeartbeat: tasks.heartbeat,
+    r.TaskHalt: tasks.halt,
+    r.TaskContinue: tasks.resume,
+    r.TaskSearch: tasks.search,
+    r.ScheduleGet: schedules.get,
+    r.ScheduleCreate: schedules.create,
+    r.ScheduleDelete: schedules.delete,
+    r.ScheduleSearch: schedules.search,
+    r.QueueGet: queues.get,
+    r.QueueSet: queues.set_limits,
+    r.QueuePause: queues.pause,
+    r.QueueSearch: queues.search,
+    r.DebugStart: debug.start,
+    r.DebugStop: debug.stop,
+    r.DebugReset: debug.reset,
+    r.DebugTick: debug.tick,
+    r.DebugSnap: debug.snap,
+    sweep.PromiseDue: sweep.expire_promise,
+    sweep.TaskDue: sweep.task_due,
+    sweep.ScheduleDue: sweep.fire_schedule,
+}
+
+
+def apply(request: r.Request, ws: WorkingSet, now: Millis) -> Reply:
+    """Carry out one request. Whatever is not a success has changed nothing, but for `MustWait`."""
+    ws.begin()
+    try:
+        return HANDLERS[type(request.data)](request, request.data, ws, now)
+    except Refusal as refusal:
+        ws.undo()
+        return refuse(refusal)
+    except BaseException:  # Missing, or a defect: in either case this request has not happened
+        ws.undo()
+        raise
+
+
+def footprint(requests: Iterable[r.Request]) -> Footprint:
+    needed = Footprint()
+    for request in requests:
+        data = request.data
+        note = _NOTES.get(type(data))
+        if note is not None:
+            note(data, needed)
+        elif type(data) in _BY_ID:
+            needed.promises.add(data.id)  # type: ignore[attr-defined]  # every kind in _BY_ID has an id
+    return needed
+
+
+_BY_ID: Final = frozenset(
+    {
+        r.TaskStart,
+        r.TaskRelease,
+        r.TaskHalt,
+        r.TaskContinue,
+        sweep.TaskDue,
+    }
+)
+
+
+def _note_view(data: r.PromiseGet | r.TaskGet, needed: Footprint) -> None:
+    needed.views.add(data.id)
+
+
+def _note_settle(
+    data: r.PromiseSettle | r.TaskFulfill | r.TaskFail | r.TaskCancel | sweep.PromiseDue, needed: Footprint
+) -> None:
+    needed.promises.add(data.id)
+    needed.obligations.add(data.id)
+
+
+def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    if data.settle is not None:
+        needed.obligations.add(data.id)
+    if data.tags and tags.JOB in data.tags:
+        job = tags.job_of(data.tags)
+        if job is not None and job.unique is not None:
+            needed.uniques.add(unique_name(data.tags[tags.TARGET], job.unique))
+
+
+def _note_claim(data: r.TaskClaim, needed: Footprint) -> None:
+    needed.gates.update(name for group in data.groups if (name := queue_of(group)) is not None)
+
+
+def _note_queue(data: r.QueueSet | r.QueuePause, needed: Footprint) -> None:
+    needed.queues.add(data.name)
+
+
+def _note_queue_view(data: r.QueueGet, needed: Footprint) -> None:
+    needed.queue_views.add(data.name)
+
+
+def _note_acquire(data: r.TaskAcquire, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    needed.branches_of.add(data.id)
+
+
+def _note_create(data: r.TaskCreate, needed: Footprint) -> None:
+    needed.promises.add(data.action.data.id)
+    needed.branches_of.add(data.action.data.id)
+
+
+def _note_suspend(data: r.TaskSuspend, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    needed.promises.update(action.data.awaited for action in data.actions)
+
+
+def _note_fence(data: r.TaskFence, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    if isinstance(data.action, r.SettleAction):
+        _note_settle(data.action.data, needed)
+    else:
+        _note_promise_create(data.action.data, needed)
+
+
+def _note_callback(data: r.PromiseRegisterCallback, needed: Footprint) -> None:
+    needed.promises.update((data.awaited, data.awaiter))
+
+
+def _note_listener(data: r.PromiseRegisterListener, needed: Footprint) -> None:
+    needed.listened.add(data.awaited)
+
+
+def _note_heartbeat(data: r.TaskHeartbeat, needed: Footprint) -> None:
+    needed.promises.update(ref.id for ref in data.tasks)
+
+
+def _note_schedule(data: Any, needed: Footprint) -> None:
+    needed.schedules.add(data.id)
+
+
+def _note_schedule_view(data: r.ScheduleGet, needed: Footprint) -> None:
+    needed.schedule_views.add(data.id)
+
+
+_NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
+    r.PromiseGet: _note_view,
+    r.TaskGet: _note_view,
+    r.PromiseCreate: _note_promise_create,
+    r.PromiseSettle: _note_settle,
+    r.TaskFulfill: _note_settle,
+    sweep.PromiseDue: _note_settle,
+    r.TaskFail: _note_settle,
+    r.TaskCancel: _note_settle,
+    r.TaskClaim: _note_claim,
+    r.QueueSet: _note_queue,
+    r.QueuePause: _note_queue,
+    r.QueueGet: _note_queue_view,
+    r.TaskAcquire: _note_acquire,
+    r.TaskCreate: _note_create,
+    r.TaskSuspend: _note_suspend,
+    r.TaskFence: _note_fence,
+    r.PromiseRegisterCallback: _note_callback,
+    r.PromiseRegisterListener: _note_listener,
+    r.TaskHeartbeat: _note_heartbeat,
+    r.ScheduleGet: _note_schedule_view,
+    r.ScheduleCreate: _note_schedule,
+    r.ScheduleDelete: _note_schedule,
+    sweep.ScheduleDue: _note_schedule,
+}

@@ -1,0 +1,33 @@
+"""Which records a request needs, and the exception that says that some of them are missing."""
+
+from msgspec import Struct
+
+
+class Footprint(Struct):
+    """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
+    `branches_of` are promises whose branch is, as far as it is read. The `views` are only looked at, never
+    changed, so a store that many nodes share need not hold them; of the `task_views` only the tasks, without
+    the payloads of their promises. The `listened` only get a listener: they must not settle meanwhile, but
+    their tasks may be claimed."""
+
+    promises: set[str] = set()
+    obligations: set[str] = set()
+    branches_of: set[str] = set()
+    branches: set[str] = set()
+    views: set[str] = set()
+    task_views: set[str] = set()
+    listened: set[str] = set()
+    schedules: set[str] = set()
+    schedule_views: set[str] = set()
+    uniques: set[str] = set()  # unique keys of jobs: who holds them
+    queues: set[str] = set()
+    queue_views: set[str] = set()
+    gates: set[str] = set()  # queues that matter only if they are paused or have limits
+
+
+class Missing(Exception):
+    """A request needs records that are not in the working set."""
+
+    def __init__(self, footprint: Footprint) -> None:
+        super().__init__()
+        self.footprint = footprint

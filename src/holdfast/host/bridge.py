@@ -1,0 +1,397 @@
+"""The bridge between an app and its session: who may open, use and close it, from where.
+
+The session lives on one event loop: the caller's own inside `async with app`, otherwise that of a background
+thread. An app is closed, opening, open or closing. What happens to whoever asks for something:
+
+    asked by            closed              opening       open         closing
+    script, thread      opens in a thread   waits         asks         asks while steps may finish, then [1]
+    its own loop        -                   asks          asks [2]     asks [2]
+    another loop        opens [2]           awaits [2]    awaits [2]   as a thread
+    a workflow          NoAsyncioHere       the same      the same     the same
+    a child of fork     opens               its app is closed: it opens its own, or [3]
+    interpreter's end   -                   waits         closes [4]   waits
+
+    [1] ClosedTooSoon, as for whoever waits for a result until then.
+    [2] With await. A call that blocks raises WouldBlock; only `start` on its own loop is a handle at once.
+    [3] OpenedBeforeFork, when the parent's SQLite file or memory would be needed.
+    [4] If it lives in a thread. A block of `async with` closes its own.
+
+And what becomes of an app that is opened or closed:
+
+    by                  closed       opening, closing   open [5]              open in `with`   in `async with`
+    `with app`          opens        waits              takes it over         counts           borrows it
+    `async with app`    opens here   waits              closes it, and opens  AlreadyOpen      AlreadyOpen
+    `close()`           nothing      waits              closes                closes           AlreadyOpen
+
+    [5] In a thread, by itself: because a script sent or started something.
+
+1. There is never more than one session of an app in a process.
+2. Whoever waits for something when the app is closed is told: nobody waits for ever.
+3. After os.fork() nothing of the parent's is touched or closed in the child: neither its loop nor its files.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from holdfast.host import process_end
+from holdfast.host.closing import close_all
+from holdfast.host.crossing import Crossing
+from holdfast.host.errors import AlreadyOpen, ClosedTooSoon, WouldBlock
+from holdfast.host.process_end import check_not_inherited
+from holdfast.host.session import Session
+from holdfast.host.settings import SessionSettings, settings_here
+from holdfast.host.tracked_calls import Done, TrackedCalls
+from holdfast.jobs.registry import TaskRegistry
+from holdfast.jobs.send_request import ClockReading, SendRequest, fresh_end
+from holdfast.jobs.task_app import Sent
+from holdfast.jobs.task_client import TaskClient
+from holdfast.node.clock import ticks, wall_clock
+from holdfast.payloads.payloads import Payloads
+from holdfast.steps.providers import Providers
+from holdfast.workflow.errors import NoAsyncioHere
+from holdfast.workflow.no_loop import is_in_workflow
+
+T = TypeVar("T")
+State = Literal["closed", "opening", "open", "closing"]
+
+
+class AppBridge:
+    """What tasks (jobs/task_app.py) and handles need of their app."""
+
+    def __init__(
+        self,
+        payloads: Payloads,
+        tasks: TaskRegistry,
+        providers: Providers,
+        settings: Callable[[], SessionSettings],
+        make_session: Callable[[SessionSettings], Session],
+    ) -> None:
+        self.payloads = payloads
+        self.tasks = tasks
+        self.providers = providers
+        self._settings = settings
+        self._make_session = make_session
+        self._reset()
+        process_end.watch(self)
+
+    def _reset(self) -> None:
+        self.tracked_calls = TrackedCalls()
+        self._changed = threading.Condition()
+        self._state: State = "closed"
+        self._accepts = False  # work from other threads
+        self._session: Session | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._entered = 0  # `with app` blocks that are not left yet
+        self._lent: Callable[..., Any] | None = None  # holdfast.testing drives the loop
+        self._crossing = Crossing()
+
+    # --- what the session offers -----------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("The app is not open.")
+        return self._session
+
+    @property
+    def task_client(self) -> TaskClient:
+        return self.session.task_client
+
+    def now(self) -> int:
+        return self.read_clock().now
+
+    def read_clock(self) -> ClockReading:
+        """The node's clock; where that is not known yet, a guess that says so."""
+        session = self._session
+        if session is None or not session.is_open:
+            return ClockReading(wall_clock(), ticks())
+        return ClockReading(session.now(), None if session.knows_clock else ticks())
+
+    def fresh(self) -> str:
+        session = self._session
+        return fresh_end() if session is None or not session.is_open else session.fresh()
+
+    def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
+        self._check_workflow()
+        if _has_running_loop() and self._session is None:
+            raise WouldBlock("The app is not open, and opening it would stop this event loop")
+        self._open_in_thread()
+        if orders and not self.session.knows_clock and not _has_running_loop():
+            self.block(self.session.learn_clock(orders[0].creation.id))
+        return self.session.send_inside(connection, orders)
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
+        if self._session is None:
+            await asyncio.to_thread(self._open_in_thread)
+        if orders and not self.session.knows_clock:
+            await self.bridge(self.session.learn_clock(orders[0].creation.id))
+        return await self.session.send_inside_async(connection, orders)
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Wait for work of the session from a thread that runs no event loop."""
+        self._check_workflow(work)
+        if _has_running_loop() and (self._lent is None or self._is_own_loop()):
+            work.close()
+            raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
+        if self._lent is not None:  # a world of tests, which has a hint of its own for those on another loop
+            result: T = self._lent(work, timeout_s)
+            return result
+        future = self._submit(work)
+        concurrent.futures.wait([future], timeout_s)
+        if not future.done():  # not an except clause: the work itself may have ended with a TimeoutError
+            future.cancel()
+            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.")
+        return future.result()
+
+    def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Do it: at once from a script; from asyncio when this is awaited, or soon."""
+        if self.is_here(work):
+            return self.tracked_calls.begin(what, work)
+        if not _has_running_loop():
+            self.block(work)
+            return Done()
+        return self.bridge(work)
+
+    def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Await work of the session from any event loop."""
+        if self.is_here(work):
+            return work
+        if self._state in ("closed", "opening"):
+            return asyncio.ensure_future(self._open_and_do(work))
+        return asyncio.wrap_future(self._submit(work))
+
+    async def _open_and_do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Opening takes a while: this loop goes on meanwhile."""
+        return await asyncio.wrap_future(await asyncio.to_thread(self._submit, work))
+
+    def is_here(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Is this the loop that has to do the work? Code of a workflow may not ask for any."""
+        self._check_workflow(work)
+        return self._is_own_loop()
+
+    def _is_own_loop(self) -> bool:
+        try:
+            return self._loop is not None and asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def _check_workflow(self, work: Coroutine[Any, Any, Any] | None = None) -> None:
+        if is_in_workflow():
+            if work is not None:
+                work.close()
+            raise NoAsyncioHere("In a workflow an app can do nothing: there it is hf.start, hf.call")
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Hand work to the session's loop, from another thread; open first if need be."""
+        try:
+            while True:
+                self._open_in_thread()
+                with self._changed:
+                    if self._accepts and self._loop is not None:
+                        return self._crossing.hand_over(work, self._loop)
+                    if self._state == "closing":
+                        raise ClosedTooSoon("The app is being closed, and takes nothing more")
+        except BaseException:
+            work.close()
+            raise
+
+    # --- opening ---------------------------------------------------------------------------------------
+
+    async def open_here(self) -> None:
+        """On the event loop of whoever asks. One that a thread has open by itself is closed before."""
+        self._check_workflow()
+        while not self._may_open_here():
+            await asyncio.to_thread(self._make_way)
+        await self._open()
+
+    def _may_open_here(self) -> bool:
+        with self._changed:
+            if self._state == "closed":
+                self._become("opening")
+                return True
+            if self._state == "open" and (self._thread is None or self._entered):
+                raise AlreadyOpen(f"The app is open already, {self._place()}")
+            return False
+
+    def _make_way(self) -> None:
+        """Wait until nobody opens or closes it; close it if it was opened in a thread by itself."""
+        with self._changed:
+            self._await_change()
+            is_ours = self._state == "open" and self._thread is not None and not self._entered
+        if is_ours:
+            self.close()
+
+    def enter(self) -> None:
+        self._check_workflow()
+        if _has_running_loop():
+            raise WouldBlock("`with app` was entered on an event loop, which would stop meanwhile")
+        while True:
+            self._open_in_thread()
+            with self._changed:
+                if self._state == "open":
+                    self._entered += 1
+                    return
+                self._await_change()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._entered -= 1
+            is_last = self._entered <= 0 and self._thread is not None
+        if is_last:
+            self.close()
+
+    async def _open(self) -> None:
+        """The state is "opening", and whoever made it so calls this, on the loop of the session to be."""
+        try:
+            settings = settings_here(self._settings())
+            check_not_inherited(settings.url)
+            self._session, self._loop = self._make_session(settings), asyncio.get_running_loop()
+            await self._session.open()
+        except BaseException:
+            self._session = self._loop = None
+            with self._changed:
+                self._become("closed")
+            raise
+        with self._changed:
+            self._accepts = True
+            self._crossing = Crossing()
+            self._become("open")
+
+    def _open_in_thread(self) -> None:
+        with self._changed:
+            self._await_change(closing=False)
+            if self._state != "closed":
+                return
+            self._become("opening")
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="holdfast-app", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            with self._changed:
+                self._become("closed")
+            raise
+        try:
+            asyncio.run_coroutine_threadsafe(self._open_as(thread), loop).result()
+        except BaseException:
+            _end(thread, loop)
+            raise
+        process_end.add(self)
+
+    async def _open_as(self, thread: threading.Thread) -> None:
+        self._thread = thread
+        try:
+            await self._open()
+        except BaseException:
+            self._thread = None
+            raise
+
+    # --- closing ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        with self._changed:
+            is_in_loop = _has_running_loop()
+            if not is_in_loop:
+                self._await_change()
+            if self._state == "closed" or self._lent is not None:
+                return
+            if is_in_loop:
+                raise WouldBlock("close() waits, and it was called on an event loop, which would stop")
+            thread, loop = self._thread, self._loop
+            if thread is None or loop is None:
+                raise AlreadyOpen(f"The app cannot be closed from here: it is open {self._place()}")
+            self._become("closing")
+        try:
+            asyncio.run_coroutine_threadsafe(self._close(), loop).result()
+        finally:
+            _end(thread, loop)
+            process_end.discard(self)
+            with self._changed:
+                self._thread = None
+                self._become("closed")
+
+    async def close_here(self) -> None:
+        """By whoever opened it here."""
+        with self._changed:
+            if self._state != "open":
+                return
+            self._become("closing")
+        try:
+            await self._close()
+        finally:
+            with self._changed:
+                self._become("closed")
+
+    async def _close(self) -> None:
+        """What was accepted is finished, what runs may finish, and whoever still waits is told."""
+        session = self._session
+        assert session is not None
+        grace_s = self._settings().grace_s
+        begun = partial(self.tracked_calls.finish, grace_s)
+        crossing = partial(self._finish_crossing, session, grace_s)
+        try:
+            await close_all(begun, session.stop_workers, crossing, begun, session.close)
+        finally:
+            self._session = self._loop = None
+
+    async def _finish_crossing(self, session: Session, within_s: float) -> None:
+        """Take nothing more from other threads, and wait for what was taken; not for results."""
+        with self._changed:
+            self._accepts = False
+        session.executions.stop_waiting()
+        await self._crossing.finish(within_s)
+
+    # --- life ------------------------------------------------------------------------------------------
+
+    def lend(
+        self, session: Session | None, loop: asyncio.AbstractEventLoop | None, run: Callable[..., Any] | None
+    ) -> None:
+        """For holdfast.testing: work with this session, on a loop that `run` drives; None gives it back."""
+        with self._changed:
+            if session is not None and self._state != "closed":
+                raise RuntimeError("The app is open already: a test world needs it closed.")
+            self._session, self._loop, self._lent = session, loop, run
+            self._accepts = session is not None
+            self._become("closed" if session is None else "open")
+
+    def after_fork(self) -> None:
+        """In the child: what the parent had open stays as it is, for ever, and the app is closed."""
+        if self._state != "closed":
+            parts = (self._session, self._loop, self._thread, self.tracked_calls, self._crossing)
+            process_end.leave_alone(parts, self._settings().url)
+        self._reset()
+
+    def _become(self, state: State) -> None:
+        self._state = state
+        self._changed.notify_all()
+
+    def _await_change(self, *, closing: bool = True) -> None:
+        """Wait while somebody opens it (or, with `closing`, closes it)."""
+        busy = ("opening", "closing") if closing else ("opening",)
+        while self._state in busy:
+            self._changed.wait()
+
+    def _place(self) -> str:
+        return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _end(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

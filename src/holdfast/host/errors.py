@@ -1,0 +1,67 @@
+"""The errors of an app: what its life, its handles and its bridges between threads and loops may raise."""
+
+from typing import Any
+
+from holdfast.payloads.errors import WorkerError
+
+
+class AppError(WorkerError):
+    """The root of the errors of this layer."""
+
+    code = "HF5200"
+
+
+class ClosedTooSoon(AppError):
+    """The app was closed before the node had answered, or before the result was there."""
+
+    code = "HF5202"
+    hint = "It may have been carried out: read the state back, or ask for it again under the same id."
+
+
+class AlreadySettled(AppError):
+    """The promise has another outcome already. `state` and `value` are those that stand."""
+
+    code = "HF5204"
+    hint = "The first outcome stands, and yours has changed nothing; `state` and `value` say what it is."
+
+    def __init__(self, what: str, state: str = "", value: Any = None) -> None:
+        super().__init__(what)
+        self.state = state
+        self.value = value
+
+
+class NotAnOpenPromise(AppError):
+    """`app.resolve` or `app.reject` was asked to settle an execution or a background task."""
+
+    code = "HF5205"
+    hint = (
+        "Only its own code settles it, so that it can clean up and compensate. To end it early, cancel it: "
+        "app.handle(id).cancel() for an execution, app.task_handle(id).cancel() for a task."
+    )
+
+
+class OpenedBeforeFork(AppError, RuntimeError):
+    """In a child of os.fork(): what the parent had open cannot be used here, nor opened again."""
+
+    code = "HF5206"
+    hint = (
+        "Open the app after the fork, close it before, start the process with spawn instead of fork, or use "
+        "PostgreSQL or a server."
+    )
+
+
+class WouldBlock(AppError, RuntimeError):
+    """A call that waits was made on an event loop, where everything else would stand still meanwhile."""
+
+    code = "HF5207"
+    hint = (
+        "Open the app with `async with app` and await: `await handle`, `await task.send_async(...)`. "
+        "Where that cannot be: `await asyncio.to_thread(...)`."
+    )
+
+
+class AlreadyOpen(AppError, RuntimeError):
+    """The app was to be opened or closed by somebody else than who has it open."""
+
+    code = "HF5208"
+    hint = "Open it once, where the program starts, and use it from everywhere: threads and other loops too."

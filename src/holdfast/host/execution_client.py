@@ -1,0 +1,176 @@
+"""What an app asks its node about executions and promises. Everything here runs on the session's loop.
+
+1. Whoever waits for a result hears of it by a message, or asks again after a while: messages may be lost.
+2. Under an id that is taken, only the same call is started again: anything else is refused (IdTaken).
+3. Settling says who won: what stands is compared with what was asked for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from reprlib import Repr
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.client.caller import Caller
+from holdfast.client.interface import Client
+from holdfast.client.settlements import Settlements
+from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
+from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.signature import Signature
+from holdfast.protocol import limits, tags
+from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterListener,
+    PromiseSettle,
+    RequestData,
+)
+from holdfast.workflow.cancellation import cancel_requests
+from holdfast.workflow.errors import CallCanceled, CallTimedOut
+from holdfast.workflow.same_call import check_same_call, is_same_value
+
+_short: Final = Repr()
+_short.maxstring = _short.maxother = 100
+
+
+class Start(Struct, frozen=True):
+    """An execution to be started: checked and encoded."""
+
+    id: str
+    param: Value
+    group: str | None = None
+    timeout_s: float | None = None
+    tags: Mapping[str, str] = {}
+    signature: Signature | None = None
+    supplied: frozenset[str] = frozenset()
+
+    @property
+    def returns(self) -> Any:
+        return Any if self.signature is None else self.signature.returns
+
+
+class ExecutionClient:
+    def __init__(
+        self,
+        client: Client,
+        payloads: Payloads,
+        known_errors: Mapping[str, type[Exception]],
+        inbox: Settlements,
+        *,
+        address: str,
+        group: str,
+        now: Callable[[], int],
+        learn_clock: Callable[[str], Awaitable[None]],
+        listen_again_s: float,
+    ) -> None:
+        self._caller = Caller(client)  # everything asked here may be repeated
+        self._payloads = payloads
+        self._errors = known_errors
+        self._inbox = inbox
+        self._address = address
+        self._group = group
+        self._now = now
+        self._learn_clock = learn_clock
+        self._listen_again_s = listen_again_s
+        self._waiting: dict[asyncio.Future[Promise], str] = {}
+
+    def stop_waiting(self) -> None:
+        """It is closed: nobody is going to tell those who wait for a result what becomes of it."""
+        for settled, promise_id in self._waiting.items():
+            if not settled.done():
+                settled.set_exception(ClosedTooSoon(f"The app was closed before {promise_id} was over"))
+
+    async def start(self, asked: Start) -> Promise:
+        """Raises IdTaken when something else has the id."""
+        entries: dict[str, str] = {
+            **asked.tags,
+            tags.ORIGIN: asked.id,
+            tags.BRANCH: asked.id,
+            tags.PARENT: asked.id,
+            tags.SCOPE: "global",
+            tags.TARGET: f"poll://any@{asked.group or self._group}",
+        }
+        timeout_at = limits.instant_ms_max
+        if asked.timeout_s is not None:
+            await self._learn_clock(asked.id)
+            timeout_at = self._now() + round(asked.timeout_s * 1000)
+        creation = PromiseCreate(asked.id, timeout_at, asked.param, entries)
+        promise = await self._ask(creation)
+        check_same_call(asked.param, promise, self._payloads, asked.signature, asked.supplied)
+        return promise
+
+    async def result(self, promise_id: str, returns: Any) -> Any:
+        return self._outcome(await self.settled(promise_id), returns)
+
+    async def settled(self, promise_id: str) -> Promise:
+        """Wait until a promise is settled."""
+        settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
+
+        def hear(promise: Promise) -> None:
+            if not settled.done():
+                settled.set_result(promise)
+
+        withdraw = self._inbox.hear(promise_id, hear)
+        self._waiting[settled] = promise_id
+        try:
+            while not settled.done():
+                listen = PromiseRegisterListener(promise_id, self._address)
+                promise = await self._ask(listen)
+                if promise.state != "pending":
+                    hear(promise)
+                await asyncio.wait([settled], timeout=self._listen_again_s)
+            return settled.result()
+        finally:
+            self._waiting.pop(settled, None)
+            withdraw()
+
+    def _outcome(self, promise: Promise, returns: Any) -> Any:
+        if promise.state == "resolved":
+            return self._payloads.decode(promise.value, returns)
+        if promise.state == "rejected":
+            raise self._payloads.decode_error(promise.value, self._errors)
+        if promise.state == "rejected_canceled":
+            raise CallCanceled(f"{promise.id} was cancelled")
+        raise CallTimedOut(f"{promise.id} timed out")
+
+    async def cancel(self, promise_id: str, *, now: bool) -> None:
+        root = await self._ask(PromiseGet(promise_id))
+        await self._caller.ask_all(cancel_requests(root, now=now), PromiseReply)
+
+    async def settle(self, promise_id: str, value: Any) -> None:
+        """Settle a promise that a workflow waits for."""
+        await self._settle(promise_id, "resolved", self._payloads.encode(value))
+
+    async def settle_error(self, promise_id: str, error: Exception) -> None:
+        await self._settle(promise_id, "rejected", self._payloads.encode_error(error))
+
+    async def _settle(self, promise_id: str, state: Literal["resolved", "rejected"], value: Value) -> None:
+        """Its tags never change, so they can be looked at first."""
+        promise = await self._ask(PromiseGet(promise_id))
+        if tags.TARGET in promise.tags:
+            what = "a background task" if tags.JOB in promise.tags else "an execution"
+            raise NotAnOpenPromise(f"{promise_id!r} is {what}, and is not settled from outside")
+        promise = await self._ask(PromiseSettle(promise_id, state, value))
+        if promise.state != state or not is_same_value(value, promise.value, self._payloads):
+            raise self._settled_otherwise(promise)
+
+    def _settled_otherwise(self, promise: Promise) -> AlreadySettled:
+        value: Any = None
+        try:
+            if promise.state == "rejected":
+                value = self._payloads.decode_error(promise.value, self._errors)
+            else:
+                value = self._payloads.decode(promise.value)
+        except HoldfastError as error:  # who settled it may have another codec
+            value = error
+        ended = {"rejected_canceled": "cancelled", "rejected_timedout": "timed out"}
+        shown = "" if self._payloads.is_coded or promise.state in ended else f" with {_short.repr(value)}"
+        how = ended.get(promise.state, promise.state)
+        return AlreadySettled(f"{promise.id!r} is {how} already{shown}", promise.state, value)
+
+    async def _ask(self, data: RequestData) -> Promise:
+        return (await self._caller.ask(data, PromiseReply)).promise

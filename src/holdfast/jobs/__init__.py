@@ -1,0 +1,1 @@
+"""Background tasks: declaring, sending, results, and running one attempt."""

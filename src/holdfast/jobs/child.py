@@ -1,0 +1,60 @@
+"""Both sides of a task in a process of its own. What crosses is the call as stored, and the conclusion.
+
+The child finds the task by the module and name of its function, types the arguments, runs it and judges the
+result there, where the classes of its exceptions are. The codec stays with the parent.
+"""
+
+from binascii import a2b_base64
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast.jobs.attempt_result import AttemptResult, conclude_error, perform
+from holdfast.jobs.registry import AnyTask
+from holdfast.jobs.task import TaskDefinition
+from holdfast.payloads.errors import BadArguments, StepNotImportable
+from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.signature import StoredCall
+from holdfast.protocol.records import Value
+from holdfast.steps.child import begun, find_here
+from holdfast.steps.processes import named, reaches
+
+
+def order(task: AnyTask, call: StoredCall) -> Callable[[], Any]:
+    """What the step of this task is: to be performed by a child."""
+    module, qualname = task.function.__module__, task.function.__qualname__
+    if named(module, qualname) is not task or not reaches(module):
+        raise StepNotImportable(
+            f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is another thing"
+        )
+    return partial(run_here, module, qualname, call.args_json, call.kwargs_json)
+
+
+def run_here(module: str, qualname: str, args: tuple[Raw, ...], kwargs: dict[str, Raw]) -> AttemptResult:
+    """In the child."""
+    found: Any = find_here(module, qualname)
+    if not isinstance(found, TaskDefinition):
+        raise StepNotImportable(f"{module}:{qualname} is no task in a process of its own")
+    task = cast(AnyTask, found)
+    payloads = Payloads()
+    try:
+        bound, named_too = payloads.bind_arguments(task.function, StoredCall(qualname, args, kwargs))
+    except BadArguments as error:
+        return conclude_error(task, error, payloads)
+    begun()
+    return perform(task, lambda: task.function(*bound, **named_too), payloads)
+
+
+cast(Any, run_here).announces_itself = True
+
+
+def with_codec(attempt_result: AttemptResult, payloads: Payloads) -> AttemptResult:
+    """In the parent: the conclusion as it is stored."""
+    value = attempt_result.value
+    if value.data is None:
+        return attempt_result
+    encoded: Value = payloads.encode(Raw(a2b_base64(value.data)), value.headers)
+    return replace(attempt_result, value=encoded)

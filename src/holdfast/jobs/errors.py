@@ -1,0 +1,87 @@
+"""Errors of the queue's API: what a programmer did, not what became of a task (those are codes: codes.py)."""
+
+from holdfast.protocol.errors import Explained
+
+
+class TasksError(Explained):
+    """Something is wrong with how tasks are declared, sent or asked about."""
+
+    code = "HF6000"
+
+
+class BadOption(TasksError, ValueError):
+    """An option of a task, a queue, a schedule or a send that makes no sense."""
+
+    code = "HF6001"
+
+
+class DuplicateTask(TasksError):
+    """Two functions claim the same name."""
+
+    code = "HF6002"
+    hint = "Give one of them another name."
+
+
+class UnknownTask(TasksError):
+    """A queued task asks for a function that this process does not have."""
+
+    code = "HF6003"
+    hint = "Import the module that defines it before the worker starts, or give it a queue of its own."
+
+
+class NoSuchOutcome(TasksError):
+    """`ok_value` of what failed, or `err_value` of what succeeded."""
+
+    code = "HF6004"
+    hint = "Ask `is_ok` first."
+
+
+class BadCode(TasksError, ValueError):
+    """An error code that is not one, or that is reserved."""
+
+    code = "HF6005"
+    hint = "Write codes of your own in capitals with underscores, such as SMTP_DOWN."
+
+
+class BadPolicy(TasksError, ValueError):
+    """A `Retry` with something that a task cannot have."""
+
+    code = "HF6006"
+
+
+class TaskNotFound(TasksError):
+    """There is no task of this id."""
+
+    code = "HF6007"
+    hint = "Check the id; it may also have been forgotten, as finished tasks are after a while."
+
+
+class CannotCancel(TasksError):
+    """The task is running, or over."""
+
+    code = "HF6008"
+    hint = "`cancel(force=True)` stops one that is running; what is over stays as it ended."
+
+
+class CannotRerun(TasksError):
+    """The task has not failed."""
+
+    code = "HF6009"
+    hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
+
+
+class TaskLost(TasksError):
+    """The reason of the signal inside a task whose result nobody wants any more."""
+
+    code = "HF6050"
+    hint = "Its lease was lost, it was cancelled, or the worker is stopping: the function should return."
+
+
+class PlainWorkflow(TasksError):
+    """A workflow that is neither an async def nor a generator function."""
+
+    code = "HF7008"
+    hint = (
+        "Write `async def` (or a generator with `yield from`), and call plain functions from it: "
+        "`await hf.run(function, ...)`. What needs no steps is a task: @app.task."
+    )

@@ -1,0 +1,96 @@
+"""One task, from outside: wait for it, look at it, cancel it, run it again."""
+
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar, cast
+
+from holdfast.jobs.codes import RESERVED, RetrievalCode
+from holdfast.jobs.info import TaskInfo
+from holdfast.jobs.options import millis
+from holdfast.jobs.result import Err, Ok, TaskError, TaskResult
+from holdfast.jobs.send_request import SendError, SendRequest
+from holdfast.jobs.task_app import Sent, TaskApp
+from holdfast.payloads.durations import Duration
+
+T = TypeVar("T")
+E = TypeVar("E", bound=TaskError)
+
+
+class TaskHandle(Generic[T, E]):
+    """
+    result = handle.get(timeout=10)     # in asyncio: await handle, or await handle.get_async(timeout=10)
+
+    Neither raises because of the task: what became of it is the `TaskResult`. An outcome is remembered; that
+    it was not there in time (WAIT_TIMEOUT) or could not be had is not. `timeout=0` looks and returns.
+    """
+
+    def __init__(self, task_app: TaskApp, task_id: str, *, is_new: bool = True) -> None:
+        self.id = task_id
+        self.is_new = is_new  # False: another send with the same key or id was there first
+        self._task_app = task_app
+        self._known: TaskResult[T, E] | None = None
+
+    def get(self, timeout: Duration | None = None) -> TaskResult[T, E]:
+        return self._known or self._task_app.block(self._result(_seconds(timeout)))
+
+    async def get_async(self, timeout: Duration | None = None) -> TaskResult[T, E]:  # noqa: ASYNC109
+        if self._known is not None:
+            return self._known
+        return await self._task_app.bridge(self._result(_seconds(timeout)))
+
+    def __await__(self) -> Generator[Any, None, TaskResult[T, E]]:
+        return self.get_async().__await__()
+
+    def info(self) -> TaskInfo:
+        """Its state, its instants, its attempts. Raises `TaskNotFound`."""
+        return self._task_app.block(self._info())
+
+    async def info_async(self) -> TaskInfo:
+        return await self._task_app.bridge(self._info())
+
+    def cancel(self, *, force: bool = False) -> None:
+        """End it as CANCELLED. One that runs is stopped only with `force`: its signal is set.
+
+        Raises `CannotCancel` when it runs or is over; cancelling it again is fine.
+        """
+        self._task_app.block(self._cancel(force=force))
+
+    async def cancel_async(self, *, force: bool = False) -> None:
+        await self._task_app.bridge(self._cancel(force=force))
+
+    def rerun(self) -> "Ok[TaskHandle[T, E]] | Err[SendError]":
+        """The same task again, under a new id, when it FAILED, was CANCELLED or has EXPIRED."""
+        return adopt(self._task_app, self._task_app.block(self._rerun()))
+
+    async def rerun_async(self) -> "Ok[TaskHandle[T, E]] | Err[SendError]":
+        return adopt(self._task_app, await self._task_app.bridge(self._rerun()))
+
+    async def _result(self, timeout_s: float | None) -> TaskResult[T, E]:
+        result = cast("TaskResult[T, E]", await self._task_app.task_client.result(self.id, timeout_s))
+        if result.is_ok or not isinstance(RESERVED.get(result.err_value.error_code), RetrievalCode):
+            self._known = result
+        return result
+
+    async def _info(self) -> TaskInfo:
+        return await self._task_app.task_client.info(self.id)
+
+    async def _cancel(self, *, force: bool) -> None:
+        await self._task_app.task_client.cancel(self.id, force=force)
+
+    async def _rerun(self) -> Sent:
+        return await self._task_app.task_client.rerun(self.id)
+
+    def __repr__(self) -> str:
+        return f"<handle of task {self.id}>"
+
+
+def adopt(
+    task_app: TaskApp, sent: Sent, order: SendRequest | None = None
+) -> "Ok[TaskHandle[Any, Any]] | Err[SendError]":
+    """The handle of what was sent; `order` is what was asked for."""
+    if isinstance(sent, Err):
+        return sent
+    return Ok(TaskHandle(task_app, sent.value.id, is_new=order is None or order.made(sent.value)))
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    return None if timeout is None else millis("timeout", timeout) / 1000

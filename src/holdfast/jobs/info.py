@@ -1,0 +1,128 @@
+"""What is known about a task: its state, every instant of its life, its attempts."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.jobs.codes import as_code
+from holdfast.jobs.status import TaskStatus
+from holdfast.jobs.telling import AttemptTrouble, last_trouble, read_trouble
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import tags
+from holdfast.protocol.jobs import Attempt, JobView
+from holdfast.protocol.records import Millis, Promise, TaskView
+
+
+class AttemptInfo(Struct, frozen=True):
+    """One run of the function that has ended. `token` is what `current().token` was in it."""
+
+    number: int
+    status: TaskStatus  # COMPLETED or FAILED
+    will_retry: bool
+    started_at: datetime
+    finished_at: datetime
+    error_code: str | None
+    worker: str | None
+    token: int
+    error: str | None = None  # what it said; of the latest ten that failed
+    traceback: str | None = None  # its end
+
+
+class TaskInfo(Struct, frozen=True):
+    """
+    `sent_at`: when the caller called. `enqueued_at`: when it becomes eligible, by its delay or its latest
+    retry. `claimed_at`, `claimed_by`: kept when it ends, cleared when it went back without having run.
+    `started_at`: of the latest attempt. `finished_at`: once it is over, however it ended; beside it
+    `completed_at` if it succeeded, `failed_at` if it failed or expired, neither if it was cancelled.
+    `next_retry_at`: until it is over. `attempts` are those that ended, oldest first.
+    """
+
+    id: str
+    name: str
+    queue: str
+    status: TaskStatus
+    priority: int
+    retry_count: int
+    retry_limit: int
+    sent_at: datetime
+    enqueued_at: datetime
+    claimed_at: datetime | None
+    claimed_by: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    failed_at: datetime | None
+    next_retry_at: datetime | None
+    good_until: datetime | None
+    error_code: str | None
+    key: str | None
+    limit_key: str | None
+    attempts: tuple[AttemptInfo, ...]
+    rerun_of: str | None = None
+    finished_at: datetime | None = None
+
+
+def moment(instant: Millis | None) -> datetime | None:
+    return None if instant is None else _moment(instant)
+
+
+def _moment(instant: Millis) -> datetime:
+    return datetime.fromtimestamp(instant / 1000, UTC)
+
+
+def read_info(view: TaskView, promise: Promise, payloads: Payloads) -> TaskInfo:
+    job = view.job
+    assert job is not None, "only a job has a lifecycle"
+    status = TaskStatus(job.status)
+    return TaskInfo(
+        id=view.id,
+        name=promise.tags.get(tags.TASK, ""),
+        queue=job.queue,
+        status=status,
+        priority=job.priority,
+        retry_count=job.retries,
+        retry_limit=0 if job.retry is None else job.retry.limit,
+        enqueued_at=_moment(job.enqueued_at),
+        completed_at=moment(job.finished_at) if status is TaskStatus.COMPLETED else None,
+        failed_at=moment(job.finished_at) if status in (TaskStatus.FAILED, TaskStatus.EXPIRED) else None,
+        finished_at=moment(job.finished_at),
+        started_at=moment(job.started_at),
+        error_code=None if job.code is None else as_code(job.code),
+        key=job.unique,
+        limit_key=job.key,
+        attempts=_attempts(job, promise, payloads),
+        rerun_of=promise.tags.get(tags.RERUN_OF),
+        **_instants(job),
+    )
+
+
+def _instants(job: JobView) -> dict[str, Any]:
+    return {
+        "sent_at": _moment(job.sent_at),
+        "claimed_at": moment(job.claimed_at),
+        "claimed_by": job.claimed_by,
+        "next_retry_at": moment(job.next_retry_at),
+        "good_until": moment(job.good_until),
+    }
+
+
+def _attempts(job: JobView, promise: Promise, payloads: Payloads) -> tuple[AttemptInfo, ...]:
+    troubles = [read_trouble(each.error, payloads) for each in job.attempts]
+    if job.outcome == "FAILED" and troubles and job.attempts[-1].error is None:
+        troubles[-1] = last_trouble(promise, payloads)
+    return tuple(map(_attempt, job.attempts, troubles))
+
+
+def _attempt(attempt: Attempt, trouble: AttemptTrouble) -> AttemptInfo:
+    return AttemptInfo(
+        attempt.number,
+        TaskStatus(attempt.outcome),
+        attempt.will_retry,
+        _moment(attempt.started_at),
+        _moment(attempt.finished_at),
+        None if attempt.code is None else as_code(attempt.code),
+        attempt.pid,
+        attempt.version,
+        trouble.message or None,
+        trouble.traceback or None,
+    )

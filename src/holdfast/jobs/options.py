@@ -1,0 +1,132 @@
+"""The options of one send, checked where they are written."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.jobs.errors import BadOption
+from holdfast.jobs.findings import read_options
+from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.errors import BadDuration
+from holdfast.protocol import limits
+from holdfast.protocol.jobs import OnUnique, check_queue
+from holdfast.protocol.text import check_text
+
+OnConflict = Literal["existing", "replace", "reject"]
+ON_CONFLICT: Final = ("existing", "replace", "reject")
+
+
+class SendOptions(Struct, frozen=True, kw_only=True):
+    """What one send says beyond the arguments; None is what the task or its queue says."""
+
+    id: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    good_until_ms: int | None = None
+    delay_ms: int | None = None
+    timeout_ms: int | None = None
+    key: str | None = None
+    on_conflict: OnUnique = "existing"
+    limit_key: str | None = None
+    connection: Any = None
+
+
+PLAIN: Final = SendOptions()
+
+
+def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
+    """These options with others on top; raises BadOption for what makes no sense."""
+    wanted = {name: value for name, value in given.items() if value is not None}
+    read = read_options("a send", wanted, _readers)
+    debounce_ms = read.pop("debounce", None)
+    changes: dict[str, Any] = {_fields.get(name, name): value for name, value in read.items()}
+    if debounce_ms is not None:
+        if "on_conflict" in read or "delay" in read:
+            raise BadOption("debounce says by itself how long to wait and what to replace")
+        changes |= {"delay_ms": debounce_ms, "on_conflict": "debounce"}
+    refined = replace(options, **changes)
+    if refined.key is None and refined.on_conflict != "existing":
+        raise BadOption("on_conflict and debounce say what to do about a key, and there is none: give key=")
+    return refined
+
+
+def check_priority(priority: Any) -> int:
+    most = limits.priority_max
+    if isinstance(priority, bool) or not isinstance(priority, int) or not -most <= priority <= most:
+        raise BadOption(f"A priority is a whole number from -{most} to {most}, not {priority!r}")
+    return priority
+
+
+def check_queue_name(name: Any) -> str:
+    try:
+        check_queue(name)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadOption(f"{name!r} cannot be the name of a queue: {error}") from None
+    return cast(str, name)
+
+
+def millis(name: str, duration: Duration) -> int:
+    try:
+        return round(duration_s(duration) * 1000)
+    except BadDuration as error:
+        raise BadOption(f"{name}: {error.what}") from None
+
+
+def time_limit_s(limit: Duration | None) -> float | None:
+    if limit is None:
+        return None
+    span_ms = millis("time_limit", limit)
+    if not span_ms:
+        raise BadOption(f"time_limit={limit!r} leaves no time at all; leave it out for no limit")
+    return span_ms / 1000
+
+
+def instant(name: str, moment: Any) -> int:
+    if not isinstance(moment, datetime):
+        raise BadOption(f"{name} is a datetime, not {type(moment).__name__}")
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise BadOption(
+            f"{name}={moment.isoformat()} has no time zone, so it is no instant: "
+            "write datetime.now(timezone.utc) + ..., or give it a tzinfo"
+        )
+    return max(0, round(moment.timestamp() * 1000))
+
+
+def _text(name: str, most: int, text: Any) -> str:
+    if not isinstance(text, str):
+        raise BadOption(f"{name}={text!r} is not a text")
+    try:
+        check_text(name, text, most)
+    except ValueError as error:
+        raise BadOption(f"{name}={text[:40]!r} cannot be used: {error}") from None
+    return text
+
+
+def _conflict(value: Any) -> OnUnique:
+    if value not in ON_CONFLICT:
+        raise BadOption(f"on_conflict is one of {', '.join(ON_CONFLICT)}, not {value!r}")
+    return cast(OnUnique, value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_readers: Final[dict[str, Callable[[Any], Any]]] = {
+    "id": partial(_text, "id", limits.id_bytes_max),
+    "queue": check_queue_name,
+    "priority": check_priority,
+    "good_until": partial(instant, "good_until"),
+    "delay": partial(millis, "delay"),
+    "timeout": partial(millis, "timeout"),
+    "debounce": partial(millis, "debounce"),
+    "key": partial(_text, "key", limits.job_key_bytes_max),
+    "on_conflict": _conflict,
+    "limit_key": partial(_text, "limit_key", limits.job_key_bytes_max),
+    "connection": _as_it_is,
+}
+_fields: Final = {"good_until": "good_until_ms", "delay": "delay_ms", "timeout": "timeout_ms"}

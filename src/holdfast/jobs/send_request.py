@@ -1,0 +1,199 @@
+"""An order: one send, checked and encoded, before it leaves the process.
+
+1. Arguments are read back as the function's annotations say, so that a wrong one is found here and not by a
+   worker later.
+2. `sent_at` is when the caller called.
+3. The fingerprint covers the name and the arguments. Under an id of the caller's choosing it tells a
+   repetition, which is fine, from something else, which is a PAYLOAD_MISMATCH.
+4. Each send under such an id is marked, so that whoever repeats it learns that it was there already. A send
+   that is only asked again, because its answer was lost, has the same mark.
+"""
+
+import itertools
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.jobs.codes import SendCode
+from holdfast.jobs.options import SendOptions
+from holdfast.jobs.task import TaskDefinition
+from holdfast.payloads.errors import WorkerError
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import limits, tags
+from holdfast.protocol.jobs import JobSpec, queue_group
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.requests import PromiseCreate
+from holdfast.steps.providers import Providers
+
+AnyTask = TaskDefinition[..., Any, Any, Any]
+
+_counter: Final = itertools.count()
+_flat: Final = str.maketrans(":.", "__")
+
+
+class SendError(Struct, frozen=True):
+    """Why a task was not sent. After ENQUEUE_FAILED nobody may know: again under `task_id` is safe."""
+
+    code: SendCode
+    message: str
+    task_id: str | None = None
+    retryable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class ClockReading(Struct, frozen=True):
+    """What the node's clock shows. `ticks`: it is a guess, made when a count that nobody can set stood there.
+
+    Before the first answer of a node its clock is not known, and the machine's own may be wrong.
+    """
+
+    now: int
+    ticks: int | None = None
+
+
+class SendRequest(Struct, frozen=True):
+    """Ready to be sent: the promise to create, and how to read what becomes of it."""
+
+    creation: PromiseCreate
+    task: AnyTask | None
+    guess: ClockReading | None = None  # its instants were reckoned by this, and are to be corrected
+
+    def is_for(self, promise: Promise) -> bool:
+        """Is this promise what the order asks for? An id may have been used for something else before."""
+        found, asked = promise.tags, self.creation.tags
+        return found is asked or all(
+            found.get(key) == asked.get(key) for key in (tags.TASK, tags.FINGERPRINT)
+        )
+
+    def made(self, promise: Promise) -> bool:
+        """Did this order bring the promise about? Another with the same key or id may have been first."""
+        creation = self.creation
+        return promise.id == creation.id and promise.tags.get(tags.SENDING) == creation.tags.get(tags.SENDING)
+
+
+def corrected(order: SendRequest, now: int, ticks: int) -> SendRequest:
+    """The same order with its instants by the node's clock, which shows `now` when the count is `ticks`."""
+    guess = order.guess
+    if guess is None or guess.ticks is None:
+        return order
+    creation = order.creation
+    late_ms = now - (ticks - guess.ticks) - guess.now  # how much the guess was behind
+    entries = {**creation.tags}
+    if tags.DELAY in entries:
+        entries[tags.DELAY] = str(min(int(entries[tags.DELAY]) + late_ms, limits.instant_ms_max - 1))
+    spec = tags.job_of(entries)
+    if spec is not None and spec.sent_at is not None:
+        entries[tags.JOB] = msgspec.json.encode(replace(spec, sent_at=spec.sent_at + late_ms)).decode()
+    timeout_at = creation.timeout_at
+    if timeout_at != limits.instant_ms_max:
+        timeout_at = min(timeout_at + late_ms, limits.instant_ms_max)
+    return SendRequest(replace(creation, timeout_at=timeout_at, tags=entries), order.task)
+
+
+def job_tags(
+    task: AnyTask,
+    options: SendOptions,
+    sent_at: int | None,
+    queue_priority: int | None,
+    good_for_ms: int | None = None,
+) -> dict[str, str]:
+    """Where a task goes and by which rules: all that is the same for every argument."""
+    spec = JobSpec(
+        sent_at=sent_at,
+        good_until=options.good_until_ms,
+        good_for=good_for_ms,
+        retry=task.retry,
+        key=options.limit_key,
+        unique=options.key,
+        on_unique=options.on_conflict,
+    )
+    entries = {
+        tags.TARGET: f"poll://any@{queue_group(options.queue or task.queue)}",
+        tags.JOB: msgspec.json.encode(spec).decode(),
+        tags.TASK: task.name,
+    }
+    priority = next(
+        (each for each in (options.priority, task.options.priority, queue_priority) if each is not None), 0
+    )
+    if priority:
+        entries[tags.PRIORITY] = str(priority)
+    return entries
+
+
+def make_orders(
+    task: AnyTask,
+    options: SendOptions,
+    calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]],
+    *,
+    sent_at: int,
+    queue_priority: int | None,
+    payloads: Payloads,
+    fresh: Callable[[], str],
+    providers: Providers | None = None,
+) -> list[SendRequest | SendError]:
+    """Calls of one task that are sent at one instant: what is the same for all of them is made once."""
+    try:
+        # It is the root of nothing: without an origin or a branch it is in two indexes less.
+        common = job_tags(task, options, sent_at, queue_priority)
+        supplied = frozenset[str]() if providers is None else providers.supplied_to(task.function, task.mode)
+    except (WorkerError, ValueError) as error:
+        return [_invalid(options.id or new_id(task.name, sent_at, fresh()), error) for _ in calls]
+    if options.delay_ms:
+        common[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
+    if options.id is not None:
+        common[tags.SENDING] = fresh()
+    timeout_at = limits.instant_ms_max if options.timeout_ms is None else sent_at + options.timeout_ms
+    signature = task.signature
+    orders: list[SendRequest | SendError] = []
+    for args, kwargs in calls:
+        task_id = options.id or new_id(task.name, sent_at, fresh())
+        try:
+            param = payloads.encode_call(task.name, args, kwargs, 1, signature, supplied)
+            entries = {**common, tags.FINGERPRINT: payloads.digest(args, kwargs) or ""}
+            orders.append(SendRequest(PromiseCreate(task_id, timeout_at, param, entries), task))
+        except (WorkerError, ValueError) as error:
+            orders.append(_invalid(task_id, error))
+    return orders
+
+
+def _invalid(task_id: str, error: WorkerError | ValueError) -> SendError:
+    what = error.what if isinstance(error, WorkerError) else str(error)
+    return SendError(SendCode.VALIDATION_FAILED, what, task_id)
+
+
+def fresh_end() -> str:
+    """The end of an id that nobody else has; those of one instant keep their order."""
+    return f"{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
+
+
+def new_id(name: str, sent_at: int, end: str) -> str:
+    """Ids that grow with time stay together in every index."""
+    # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
+    root = name.translate(_flat)
+    return f"{root}-{sent_at:011x}{end}"
+
+
+def again(promise: Promise, now: int, end: str) -> PromiseCreate:
+    """A promise for another go at the same: a new id, linked by a tag; deadlines and keys are not kept."""
+    spec = tags.job_of(promise.tags)
+    assert spec is not None, "only a job is run again"
+    task_id = new_id(promise.tags.get(tags.TASK, "task"), now, end)
+    left_out = (tags.DELAY, tags.SCHEDULE, tags.ORIGIN, tags.BRANCH, tags.PARENT, tags.SCOPE, tags.SENDING)
+    kept = {key: value for key, value in promise.tags.items() if key not in left_out}
+    renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)
+    entries = {
+        **kept,
+        tags.JOB: msgspec.json.encode(renewed).decode(),
+        tags.RERUN_OF: promise.id,
+    }
+    headers = {
+        key: value for key, value in (promise.param.headers or {}).items() if not key.startswith("holdfast:")
+    }
+    param = Value(headers or None, promise.param.data)
+    return PromiseCreate(task_id, limits.instant_ms_max, param, entries)

@@ -1,0 +1,96 @@
+"""Requests inside the caller's own transaction: what a node would do with them, done on his connection.
+
+The same work as a node's (node/group.py) on the same steps (store/), so the same rules hold. What a node does
+after a commit cannot be done here, because the commit is the caller's: on PostgreSQL the nodes are told by a
+NOTIFY that he commits along, on SQLite the node looks at its file (node/foreign_writes.py).
+"""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, cast
+
+from holdfast.engine import Rules
+from holdfast.node.cluster import write_calls
+from holdfast.node.group import CommitContext, CommitOutcome, run_group
+from holdfast.protocol.records import Millis
+from holdfast.protocol.requests import Request
+from holdfast.store.interface import CannotJoin, Work
+from holdfast.store.postgres_bus import text_bytes_max
+
+CheckPlace = Callable[[str], None]
+
+
+def request_inside(
+    connection: Any, requests: Sequence[Request], reading: Millis, check_place: CheckPlace | None = None
+) -> CommitOutcome:
+    """On a connection that answers at once: sqlite3's, or psycopg's.
+
+    `check_place` is told where the connection leads, and raises CannotJoin if that is not where it should.
+    """
+    if isinstance(connection, sqlite3.Connection):
+        from holdfast.store import sqlite_caller
+
+        return sqlite_caller.run_as_guest(
+            connection, lambda floor: _work(requests, max(floor, reading)), check_place
+        )
+    from holdfast.store import postgres_caller, postgres_drivers
+
+    lent = postgres_drivers.borrow_sync(connection)
+    if lent is None:
+        if postgres_drivers.borrow(connection):
+            raise CannotJoin("The connection must be awaited: use `await send_async(...)` with it")
+        raise CannotJoin(_not_a_connection(connection))
+
+    async def check_now(place: str) -> None:
+        if check_place is not None:
+            check_place(place)
+
+    work = postgres_caller.run_as_guest(
+        lent, lambda floor: _work(requests, max(floor, reading)), _calls, check_now
+    )
+    return postgres_drivers.run_now(work)
+
+
+async def request_inside_async(
+    connection: Any,
+    requests: Sequence[Request],
+    reading: Millis,
+    check_place: CheckPlace | None = None,
+    check_place_async: Callable[[str], Awaitable[None]] | None = None,
+) -> CommitOutcome:
+    """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
+    from holdfast.store import postgres_caller, postgres_drivers
+
+    lent = postgres_drivers.borrow(connection)
+    if lent is None:
+        return request_inside(connection, requests, reading, check_place)
+    return await postgres_caller.run_as_guest(
+        lent, lambda floor: _work(requests, max(floor, reading)), _calls, check_place_async
+    )
+
+
+def _not_a_connection(given: Any) -> str:
+    cls = cast(Any, type(given))
+    expected = "Expected a sqlite3, psycopg or asyncpg connection, got"
+    if cls.__module__.partition(".")[0] != "sqlalchemy":
+        return f"{expected} {f'{cls.__module__}.{cls.__qualname__}'.removeprefix('builtins.')}"
+    instead = _of_sqlalchemy.get(cls.__name__, "the driver's own connection below it (`driver_connection`)")
+    return f"{expected} a SQLAlchemy {cls.__name__}. Pass {instead}"
+
+
+# What SQLAlchemy calls the connection of the driver, below what people hold in their hands.
+_of_sqlalchemy: Final = {
+    "Session": "session.connection().connection.driver_connection",
+    "scoped_session": "session.connection().connection.driver_connection",
+    "Connection": "connection.connection.driver_connection",
+    "AsyncSession": "(await (await session.connection()).get_raw_connection()).driver_connection",
+    "AsyncConnection": "(await connection.get_raw_connection()).driver_connection",
+}
+
+
+def _work(requests: Sequence[Request], reading: Millis) -> Work[CommitOutcome]:
+    return run_group(requests, CommitContext(reading, Rules(), debug=False))
+
+
+def _calls(outcome: CommitOutcome) -> list[str]:
+    return write_calls("", outcome.messages, outcome.next_due, text_bytes_max)

@@ -1,0 +1,69 @@
+"""What a node logs of background tasks whose worker fell silent: once each, by the node whose sweep found it.
+
+WARNING if it will be tried again, ERROR if not. When many go down at once, the first few are told of, and how
+many there are.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.engine import WorkingSet
+from holdfast.protocol import tags
+from holdfast.protocol.jobs import WORKER_CRASHED, Attempt
+from holdfast.protocol.records import Millis
+from holdfast.protocol.text import printable
+
+log = logging.getLogger("holdfast.node")
+
+told_max: Final = 20
+
+
+class Crash(Struct, frozen=True):
+    """An attempt whose worker fell silent."""
+
+    id: str
+    task: str
+    attempt: Attempt
+
+
+def find_crashes(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[Crash]:
+    """Those of these tasks that were just found so."""
+    found: list[Crash] = []
+    for task_id in task_ids:
+        task, promise = ws.tasks.get(task_id), ws.promises.get(task_id)
+        if task is None or task.job is None or not task.job.attempts or promise is None:
+            continue
+        last = task.job.attempts[-1]
+        if last.code == WORKER_CRASHED and last.finished_at == now and task.version == last.version:
+            found.append(Crash(task_id, promise.tags.get(tags.TASK, ""), last))
+    return found
+
+
+def tell_crashes(crashes: Sequence[Crash]) -> None:
+    for crash in crashes[:told_max]:
+        attempt = crash.attempt
+        task_id, task, worker = map(printable, (crash.id, crash.task, attempt.pid or ""))
+        log.log(
+            logging.WARNING if attempt.will_retry else logging.ERROR,
+            "task %s %s: the worker %s fell silent in attempt %d, which %s be tried again",
+            task,
+            task_id,
+            worker,
+            attempt.number,
+            "will" if attempt.will_retry else "will not",
+            extra={
+                "execution": task_id,
+                "task": task,
+                "attempt": attempt.number,
+                "code": WORKER_CRASHED,
+                "worker": worker,
+            },
+        )
+    if len(crashes) > told_max:
+        log.warning(
+            "%d tasks whose workers fell silent; %d of them are named", len(crashes), told_max,
+            extra={"tasks": len(crashes), "code": WORKER_CRASHED},
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Values to durable text and back: codecs, signatures, errors as values, limits, ids, tags, durations."""

@@ -1,0 +1,69 @@
+"""Lengths of time as people write them: `90`, `1.5`, `"1h30m"`, `timedelta(days=2)`. Seconds come out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from math import isfinite
+from typing import TypeAlias
+
+from holdfast.payloads.errors import BadDuration
+from holdfast.protocol.durations import read_duration
+
+Duration: TypeAlias = float | str | timedelta
+
+
+def duration_s(duration: Duration) -> float:
+    """The number of seconds. Parts of a text add up, from the largest unit to the smallest: "1d12h".
+
+    >>> duration_s("1h30m")
+    5400.0
+    """
+    seconds = _read(duration)
+    if seconds < 0:
+        raise BadDuration(f"{duration!r} is not a length of time: it is negative")
+    return seconds
+
+
+def pause_s(duration: Duration) -> float:
+    """The same for a pause: one whose end has passed already takes no time.
+
+    >>> pause_s(-3)
+    0.0
+    """
+    return max(0.0, _read(duration))
+
+
+def seconds(name: str, duration: Duration | None) -> float | None:
+    """The same for an option that may be left out, whose name is told."""
+    try:
+        return None if duration is None else duration_s(duration)
+    except BadDuration as error:
+        raise BadDuration(f"{name}: {error.what}") from None
+
+
+def _read(duration: Duration) -> float:
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, str):
+        seconds = _parse_text(duration)
+    elif isinstance(duration, bool) or not isinstance(duration, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BadDuration(f"{duration!r} is not a length of time")
+    else:
+        seconds = _as_float(duration)
+    if not isfinite(seconds):
+        raise BadDuration(f"{duration!r} is not a length of time: it is not finite")
+    return seconds
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise BadDuration(f"A number of {len(str(number))} digits is too long a time") from None
+
+
+def _parse_text(text: str) -> float:
+    try:
+        return read_duration(text) / 1000
+    except ValueError as error:
+        raise BadDuration(f"{text!r} is not a length of time: {error}") from None

@@ -1,0 +1,194 @@
+"""Every error the hands raise about payloads, steps and their options, side by side.
+
+Each has a stable code (docs/errors.md), a sentence that says what happened and one that says what to do.
+`retryable` is what a retry policy is told: doing the same again would fail the same way, or not.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.protocol.errors import Explained, HoldfastError
+from holdfast.runtime.errors import TimedOut
+
+
+class WorkerError(Explained):
+    """Something went wrong where user code meets the durable world."""
+
+    code = "HF5000"
+    retryable: ClassVar[bool] = False
+
+
+class UnencodablePayload(WorkerError):
+    """A value cannot be written as JSON. The message names the place in the value and its type."""
+
+    code = "HF5001"
+    hint = (
+        "Pass data: builtins, dataclasses, attrs, msgspec or pydantic models, datetimes, enums, UUIDs, "
+        "Decimals, bytes; open files, connections and the like inside the step."
+    )
+
+
+class UndecodablePayload(WorkerError):
+    """A stored payload is not what the annotation promises, or is not a payload at all."""
+
+    code = "HF5002"
+    hint = "Check the annotation against what was stored, and that both sides use the same codec."
+
+
+class BadArguments(WorkerError):
+    """A call does not fit the signature of the function it names."""
+
+    code = "HF5003"
+    hint = "Call it with the arguments of its signature."
+
+
+class StepTimedOut(WorkerError, TimedOut):
+    """One attempt of a step took longer than its time limit."""
+
+    code = "HF5004"
+    hint = "Give it a longer timeout, or make it faster."
+    retryable = True
+
+
+class StepCalledOff(WorkerError):
+    """Nobody wants the result of this step any more; the signal's reason is the `__cause__`."""
+
+    code = "HF5005"
+
+
+class StepExited(WorkerError):
+    """A step raised SystemExit, KeyboardInterrupt or asyncio's CancelledError. That fails the step only."""
+
+    code = "HF5006"
+    hint = "Raise an ordinary exception instead."
+
+
+class StepProcessDied(WorkerError):
+    """The child process that performed a step went away before it answered."""
+
+    code = "HF5007"
+    hint = "Look for the out-of-memory killer, a crash in native code, or somebody's kill."
+    retryable = True
+
+
+class StepNotImportable(WorkerError):
+    """A step for a child process must be a function that the child can import by name."""
+
+    code = "HF5008"
+    hint = "Define it at the top level of a module."
+
+
+class StepsClosed(WorkerError):
+    """A step was started on a runner that was closed."""
+
+    code = "HF5009"
+
+
+class BadDuration(WorkerError, ValueError):
+    """A text, number or object that is not a length of time."""
+
+    code = "HF5010"
+    hint = 'Write seconds as a number, or a text such as "1h30m", "2d", "250ms".'
+
+
+class BadRetry(WorkerError, ValueError):
+    """A `Retry` that contradicts itself, is none, or has something that a step cannot have."""
+
+    code = "HF5011"
+
+
+class BadTags(WorkerError, ValueError):
+    """Tags that cannot be given to an execution or a promise."""
+
+    code = "HF5013"
+    hint = "Use your own names, texts as values, and few of them."
+
+
+class BadStepOption(WorkerError, ValueError):
+    """An option of a step that cannot be used."""
+
+    code = "HF5014"
+
+
+class BadId(WorkerError, ValueError):
+    """An id that cannot be given to an execution or a promise."""
+
+    code = "HF5015"
+    hint = "Use a text of 1 to 1024 bytes without NUL, or leave it out for a fresh one."
+
+
+class RemoteError(HoldfastError):
+    """An error of another process whose class is not known here. Its traceback there is kept as text."""
+
+    code = "HF5012"
+
+    def __init__(self, message: str, type_name: str = "", remote_traceback: str = "") -> None:
+        super().__init__(message, type_name, remote_traceback)
+        self.message = message
+        self.type_name = type_name
+        self.remote_traceback = remote_traceback
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.type_name else self.message
+
+
+class OutOfReach(WorkerError, RuntimeError):
+    """In a child process, what the app keeps cannot be reached: nothing was sent or started."""
+
+    code = "HF5220"
+    hint = 'Use a store that other processes can open, send from the workflow, or leave out mode="process".'
+
+
+class NoStoreHere(WorkerError):
+    """A setting of the store was given to an app that has none: it talks to a server."""
+
+    code = "HF5210"
+    hint = "Use `holdfast serve --retention` there."
+
+
+class BadSetting(WorkerError, ValueError):
+    """A setting of an app with which nothing would ever run."""
+
+    code = "HF5211"
+
+
+class AnotherLoop(WorkerError, RuntimeError):
+    """A test world was used where another event loop is running."""
+
+    code = "HF5020"
+    hint = (
+        "Write the test as a plain `def`: app.start(...).result() waits in virtual time, and "
+        "world.run(...) runs a coroutine of yours."
+    )
+
+
+class ForgottenWorld(WorkerError, RuntimeError):
+    """A test opened an app on the store that it has by default."""
+
+    code = "HF5021"
+    hint = (
+        "Open it in virtual time, on a store in memory: `def test_it(holdfast_world): holdfast_world(app)`. "
+        'If you want a real store, name it: App("sqlite:///...") or HOLDFAST_URL.'
+    )
+
+
+class NotAWorld(WorkerError, AttributeError):
+    """The fixture holdfast_world was used as if it were a world."""
+
+    code = "HF5022"
+    hint = "Write `world = holdfast_world(app)`, then `world.elapse(...)`."
+
+
+class NotRecorded(WorkerError):
+    """An operation could not be written down, so it has not happened."""
+
+    code = "HF5108"
+    hint = "Pass less data, or a reference to it; if the node refused it, its own sentence says why."
+
+
+class PayloadTooLarge(UnencodablePayload, NotRecorded):
+    """A value is larger than one record may be. Its size is that of its JSON, as its codec leaves it."""
+
+    code = "HF5023"
+    hint = "Pass less data, or a reference to it; a codec may compress it, or keep it elsewhere."

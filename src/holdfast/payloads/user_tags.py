@@ -1,0 +1,28 @@
+"""Tags that people give to executions and promises to find them again: `holdfast promises search --tag`."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from holdfast.payloads.errors import BadTags
+from holdfast.protocol.text import check_entries
+
+RESERVED: Final = ("resonate:", "holdfast:")
+
+count_max: Final = 48  # the protocol's own need room too
+
+
+def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
+    """A copy of them, or BadTags that says what is wrong."""
+    entries = dict(given or {})
+    for key, value in cast(dict[Any, Any], entries).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise BadTags(f"The tag {key!r}: {value!r} is not a text with a text")
+        if key.startswith(RESERVED) or not key:
+            raise BadTags(f"The tag {key!r} cannot be used: {' and '.join(RESERVED)} are the protocol's own")
+    if len(entries) > count_max:
+        raise BadTags(f"{len(entries)} tags are too many: the most is {count_max}")
+    try:
+        check_entries("tags", entries)
+    except ValueError as error:
+        raise BadTags(f"The tags cannot be stored: {error}") from error
+    return entries

@@ -1,0 +1,1 @@
+"""Performing a function: threads, tasks of the loop, child processes, attempts, time limits, dependencies."""

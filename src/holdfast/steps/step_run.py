@@ -1,0 +1,414 @@
+"""One step under way: its attempts, its time limit, its end. runner.py starts them; nobody else does.
+
+1. Everything here runs on the loop's thread, except the user's function.
+2. `start` runs no user code and never calls `done`: it is called on a fiber's stack. The exception is an
+   async step that is to begin at once. `_finish` happens once.
+3. An attempt is left before the next begins: a late thread or task of an earlier one is not listened to.
+4. Each attempt runs in a fresh copy of the step's Context, with a signal of its own below the step's when
+   it can time out alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+from contextvars import Context
+from inspect import CO_COROUTINE, isawaitable, iscoroutinefunction
+from types import CoroutineType, FunctionType
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast, get_args
+
+from holdfast.payloads import error_values
+from holdfast.payloads.errors import StepCalledOff, StepExited, StepTimedOut
+from holdfast.runtime import step as step_module
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.step import Step
+from holdfast.steps import loop_tasks, threads
+from holdfast.steps.attempt import set_attempt
+from holdfast.steps.loop_tasks import Body, LoopTasks
+from holdfast.steps.processes import Processes
+from holdfast.steps.retry import NEVER, Retry, next_delay
+from holdfast.steps.threads import Threads, Ticket
+
+Mode = Literal["auto", "thread", "async", "process", "inline"]
+MODES: Final = get_args(Mode)
+State = Literal["queued", "running", "waiting to retry", "stopping"]
+
+CANCEL_GRACE_S: Final = 5.0
+
+
+class StepCall:
+    """A step and how to perform it.
+
+    `failed` is told of every attempt that failed while the step was wanted: which, with what, and after how
+    many seconds it is tried again (None: it is not).
+    """
+
+    __slots__ = ("at_once", "failed", "mode", "retry", "step", "time_limit_s")
+
+    def __init__(
+        self,
+        step: Step,
+        retry: Retry = NEVER,
+        time_limit_s: float | None = None,
+        mode: Mode = "auto",
+        *,
+        at_once: bool = False,
+        failed: Callable[[int, Exception, float | None], None] | None = None,
+    ) -> None:
+        self.at_once = at_once
+        self.failed = failed
+        self.step = step
+        self.retry = retry
+        self.time_limit_s = time_limit_s
+        self.mode: Mode = mode
+
+    @property
+    def name(self) -> str:
+        return self.step.name
+
+
+class StepOutcome(NamedTuple):
+    """What came of a step: a value, or the error of its last attempt."""
+
+    value: Any
+    error: Exception | None
+    attempts: int
+    duration_s: float
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class RunningStep(NamedTuple):
+    """A step under way, for people to look at."""
+
+    name: str
+    mode: Mode
+    attempt: int
+    running_s: float
+    state: State
+
+
+class RunnerParts(Protocol):
+    """What a performance needs of its runner."""
+
+    loop: AbstractEventLoop
+    context: Context
+    threads: Threads
+    processes: Processes
+    loop_tasks: LoopTasks
+    tasks_left_behind: set[asyncio.Task[Any]]
+    random: Callable[[], float]
+
+    def left(self, step_run: StepRun, /) -> None: ...
+
+
+class StepRun:
+    """The life of one step, from start to done."""
+
+    __slots__ = (
+        "_attempt",
+        "_attempt_signal",
+        "_began_at",
+        "_done",
+        "_over",
+        "_queued",
+        "_stage",
+        "_stop",
+        "_task",
+        "_ticket",
+        "_timer",
+        "body",
+        "call",
+        "mode",
+    )
+
+    def __init__(self, stage: RunnerParts, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
+        self._stage = stage
+        self._done = done
+        self.call = call
+        self.mode: Mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
+        self._attempt = 0
+        self._attempt_signal: Signal | None = None
+        self._began_at = stage.loop.time()
+        self._task: asyncio.Task[Any] | None = None
+        self.body: Body | None = None  # of an attempt that is, or will be, in a task
+        self._ticket: Ticket | None = None
+        self._timer: TimerHandle | None = None
+        self._stop: Exception | None = None  # why the current attempt was told to stop
+        self._over = False
+        self._queued = False  # for a child process; a thread's ticket knows by itself
+        call.step.watch(self._signalled)
+
+    @property
+    def name(self) -> str:
+        return self.call.step.name
+
+    def start(self) -> None:
+        if self.mode == "inline":
+            self._stage.loop.call_soon(self._begin, context=self._stage.context)
+        else:
+            self._begin()
+
+    def describe(self) -> RunningStep:
+        state: State = "running"
+        if self._stop is not None:
+            state = "stopping"
+        elif self._queued or (self._ticket is not None and self._ticket.began_at is None):
+            state = "queued"
+        elif self._ticket is None and self.body is None and self._timer is not None:
+            state = "waiting to retry"
+        running_s = self._stage.loop.time() - self._began_at
+        return RunningStep(self.call.step.name, self.mode, self._attempt, running_s, state)
+
+    # -- attempts
+
+    def _begin(self) -> None:
+        if self._over or self.call.step.is_called_off:
+            return  # in the second case _called_off is on its way
+        self._timer = None
+        self._attempt += 1
+        step, limit_s = self.call.step, self.call.time_limit_s
+        signal = self._attempt_signal = None if limit_s is None else step.signal.child()
+        context = step.context.copy()
+        match self.mode:
+            case "thread":
+                attempt = self._attempt
+                self._ticket = Ticket(
+                    lambda: context.run(_perform, step, attempt, signal), self._thread_ended
+                )
+                self._stage.threads.submit(self._ticket)
+                self._start_clock()
+            case "process":
+                self._queued = True
+                self._begin_task(
+                    self._stage.processes.perform(step, self._attempt, self._left_queue), context
+                )
+            case "inline":
+                try:
+                    value = context.run(_perform, step, self._attempt, signal)
+                except BaseException as error:
+                    self._attempt_ended(None, error)
+                else:
+                    self._returned(value)
+            case _:
+                self._start_clock()
+                self._begin_task(_perform_async(step, self._attempt, signal), context)
+
+    def _begin_task(self, body: Body, context: Context) -> None:
+        self.body = body
+        if self.call.at_once and self._attempt == 1 and self.mode == "async":
+            self._stage.loop_tasks.perform(self, body, context)
+        else:
+            self._stage.loop_tasks.submit(self, body, context)
+
+    def keep(self, task: asyncio.Task[None], /) -> None:
+        self._task = task
+
+    def _start_clock(self) -> None:
+        if self.call.time_limit_s is not None:
+            self._call_later(self.call.time_limit_s, self._time_up)
+
+    def _left_queue(self) -> None:
+        """A child process takes the step now."""
+        self._queued = False
+        self._start_clock()
+
+    def _thread_ended(self, ticket: Ticket) -> None:
+        if ticket is not self._ticket:
+            return
+        self._ticket = None
+        if ticket.error is not None:
+            self._attempt_ended(None, ticket.error)
+        else:
+            self._returned(ticket.value)
+
+    def _returned(self, value: Any) -> None:
+        """A plain function gave a value, or the coroutine of an async one it is wrapped around."""
+        if isinstance(value, CoroutineType):
+            self._begin_task(cast(Any, value), self.call.step.context.copy())
+        else:
+            self._attempt_ended(value, None)
+
+    def ended(self, body: Body, value: Any, error: BaseException | None, /) -> None:
+        """A body has. If it was told to stop and had its value all the same, that is the outcome."""
+        if body is not self.body:
+            return
+        self._task = self.body = None
+        self._queued = False
+        stop, self._stop = self._stop, None
+        if error is not None and stop is not None:
+            error = stop
+        elif isinstance(error, asyncio.CancelledError):
+            error = StepExited(f"The step {self.call.step.name} cancelled itself")
+        self._attempt_ended(value, error)
+
+    def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
+        if self._over:
+            return
+        self._stop_timer()
+        if error is None:
+            self._finish(value, None)
+            return
+        _begin_traceback_with_the_step(error)
+        if not isinstance(error, Exception):
+            exited = StepExited(f"The step {self.call.step.name} raised {error_values.repr_of(error)}")
+            exited.__cause__ = error
+            error = exited
+        delay_s = None
+        try:
+            if not self.call.step.is_called_off:
+                elapsed_s = self._stage.loop.time() - self._began_at
+                delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
+        except Exception as failure:  # a policy that is none, or an error whose own code raises when asked
+            error_values.set_context(failure, error)
+            error = failure
+        self._tell_failed(error, delay_s)
+        if delay_s is None:
+            self._finish(None, error)
+        else:
+            self._call_later(delay_s, self._begin)
+
+    def _tell_failed(self, error: Exception, delay_s: float | None) -> None:
+        if self.call.failed is None or self.call.step.is_called_off:
+            return
+        try:
+            self.call.failed(self._attempt, error, delay_s)
+        except Exception as failure:  # a handler of the log: no reason for a step never to end
+            message = f"The failure of step {self.call.step.name} could not be logged"
+            self._stage.loop.call_exception_handler({"message": message, "exception": failure})
+
+    # -- being stopped
+
+    def _signalled(self) -> None:
+        """The step's signal was set, on whatever thread, on whoever's stack."""
+        try:
+            self._stage.loop.call_soon_threadsafe(self._called_off, context=self._stage.context)
+        except RuntimeError:
+            return  # the loop is closed
+
+    def _called_off(self) -> None:
+        if self._over:
+            return
+        error = _called_off(self.call.step)
+        if self._task is not None:
+            self._cancel_task(error)
+        else:
+            self._close_body()
+            self._finish(None, error)
+
+    def _time_up(self) -> None:
+        limit_s, ticket = self.call.time_limit_s, self._ticket
+        assert limit_s is not None
+        self._timer = None
+        if ticket is not None:
+            # The clock of an attempt starts when a thread takes it, which the loop was not told.
+            spent_s = 0.0 if ticket.began_at is None else self._stage.loop.time() - ticket.began_at
+            if spent_s < limit_s:
+                self._call_later(limit_s - spent_s, self._time_up)
+                return
+        error = StepTimedOut(
+            f"Attempt {self._attempt} of the step {self.call.step.name} took longer than {limit_s:g} s"
+        )
+        assert self._attempt_signal is not None
+        self._attempt_signal.set(error)
+        if self._task is not None:
+            self._cancel_task(error)
+        else:
+            if ticket is not None:
+                self._leave_thread()
+            self._close_body()
+            self._attempt_ended(None, error)
+
+    def _cancel_task(self, error: Exception) -> None:
+        assert self._task is not None
+        self._stop = error
+        self._stop_timer()
+        self._task.cancel()
+        self._call_later(CANCEL_GRACE_S, self._leave_task)
+
+    def _leave_task(self) -> None:
+        """It was cancelled and would not end: go on without it."""
+        task = self._task
+        assert task is not None
+        self._stage.tasks_left_behind.add(task)
+        task.add_done_callback(self._stage.tasks_left_behind.discard)
+        self._timer = self._task = self.body = None
+        error, self._stop = self._stop, None
+        self._attempt_ended(None, error)
+
+    def _close_body(self) -> None:
+        """It has not begun: say that it never will."""
+        if self.body is not None:
+            self.body.close()
+            self.body = None
+
+    def _leave_thread(self) -> None:
+        assert self._ticket is not None
+        self._stage.threads.drop(self._ticket)
+        self._ticket = None
+
+    def _call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._timer = self._stage.loop.call_later(delay_s, callback, context=self._stage.context)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _finish(self, value: Any, error: Exception | None) -> None:
+        assert not self._over
+        self._over = True
+        self._stop_timer()
+        self.call.step.unwatch()
+        if self._ticket is not None:
+            self._leave_thread()
+        loop = self._stage.loop
+        self._stage.left(self)
+        outcome = StepOutcome(value, error, self._attempt, loop.time() - self._began_at)
+        try:
+            self._done(outcome)
+        except Exception as failure:
+            message = f"The receiver of step {self.call.step.name}'s outcome failed"
+            loop.call_exception_handler({"message": message, "exception": failure})
+
+
+def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
+    set_attempt(attempt)
+    return step.perform(signal)
+
+
+async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
+    if step.is_called_off:
+        raise _called_off(step)
+    set_attempt(attempt)
+    value = step.perform(signal)
+    return await value if isawaitable(value) else value
+
+
+def _called_off(step: Step) -> StepCalledOff:
+    error = StepCalledOff(f"The step {step.name} was called off")
+    error.__cause__ = step.signal.reason
+    return error
+
+
+def _begin_traceback_with_the_step(error: BaseException) -> None:
+    trace = error_values.traceback_of(error)
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OUR_FILES:
+        trace = trace.tb_next
+    if trace is not None:  # else the step was not even entered
+        error_values.set_traceback(error, trace)
+
+
+def _mode_of(function: Callable[..., Any]) -> Mode:
+    if isinstance(function, FunctionType):
+        return "async" if function.__code__.co_flags & CO_COROUTINE else "thread"
+    call = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called like a function
+    return "async" if iscoroutinefunction(function) or iscoroutinefunction(call) else "thread"
+
+
+_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], loop_tasks, threads, step_module)}

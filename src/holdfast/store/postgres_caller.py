@@ -1,0 +1,93 @@
+"""Work of ours inside a transaction of somebody else's, on his connection to the same PostgreSQL database.
+
+1. It happens exactly if he commits. It runs under a savepoint: what fails, or must run again because others
+   were faster, is undone to where we began; his own changes stay.
+2. Locks are taken as everywhere (postgres_transaction): in the order of ids, or at once, or not at all. They
+   are kept until he commits; whoever needs the same ids waits that long.
+3. Other nodes are told by a NOTIFY in the same transaction, so exactly if and when he commits.
+4. He commits durably: `synchronous_commit` is raised for his transaction if it was lower.
+
+Which drivers' connections can be used, and how they are made to look alike, is postgres_drivers' business.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from holdfast.protocol import limits
+from holdfast.protocol.records import Millis
+from holdfast.store.interface import CannotJoin, Result, Work
+from holdfast.store.migrations import migrations
+from holdfast.store.postgres import drive_awaiting
+from holdfast.store.postgres_bus import CHANNEL
+from holdfast.store.postgres_connection import is_conflict
+from holdfast.store.postgres_drivers import Lent
+from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, lock_wait_ms, place_text
+from holdfast.store.postgres_transaction import RunAgain, Transaction
+
+attempts_max: Final = 20
+_latest: Final = migrations("postgres")[-1][0]
+_never: Final = limits.instant_ms_max + 1
+_SAY: Final = f"SELECT pg_notify(({CHANNEL}), said) FROM unnest($1::text[]) said"
+
+
+async def run_as_guest(
+    connection: Lent,
+    work: Callable[[Millis], Work[Result]],
+    calls: Callable[[Result], Sequence[str]],
+    check_place: Callable[[str], Awaitable[None]] | None = None,
+) -> Result:
+    """Do the work, which is told the latest instant that was stored, and tell the nodes what `calls` says.
+
+    `check_place` is told which database and schema would be written to, and may raise.
+    """
+    floor = await _check(connection)
+    if check_place is not None:
+        await check_place(place_text(await connection.fetchval(PLACE)))
+    await connection.execute(INSIST_ON_SYNC.format(local="true"))
+    waits = await connection.fetchval("SELECT current_setting('lock_timeout')")
+    await connection.execute(f"SELECT set_config('lock_timeout', '{lock_wait_ms}', true)")
+    first: set[str] = set()
+    try:
+        for attempt in range(attempts_max):
+            try:
+                result = await _attempt(connection, work, floor, first)
+            except RunAgain as again:
+                first |= again.ids
+                await connection.rest(random.uniform(0, 0.002 * attempt))  # noqa: S311
+            else:
+                texts = [*calls(result)]
+                if texts:
+                    await connection.fetch(_SAY, texts)
+                return result
+    finally:
+        await connection.fetchval("SELECT set_config('lock_timeout', $1, true)", waits)
+    raise CannotJoin("The same work met other transactions again and again; it has changed nothing")
+
+
+async def _attempt(
+    connection: Lent, work: Callable[[Millis], Work[Result]], floor: Millis, first: set[str]
+) -> Result:
+    await connection.execute("SAVEPOINT holdfast")
+    transaction = Transaction(connection, floor, _never)
+    try:
+        await transaction.lock_first(first)
+        result = await drive_awaiting(work(floor), transaction)
+    except BaseException as error:
+        await connection.execute("ROLLBACK TO SAVEPOINT holdfast")
+        if is_conflict(error):
+            raise RunAgain(transaction.asked) from error
+        raise
+    await connection.execute("RELEASE SAVEPOINT holdfast")
+    return result
+
+
+async def _check(connection: Lent) -> Millis:
+    if not connection.in_transaction:
+        raise CannotJoin("No transaction is open on the connection: begin one first")
+    if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+        raise CannotJoin("The connection's search path leads to no tables of Holdfast")
+    version, floor = await connection.fetchrow("SELECT version, (SELECT now FROM clock) FROM schema_version")
+    if version != _latest:
+        raise CannotJoin(f"The database has schema version {version}, and this Holdfast works with {_latest}")
+    return int(floor)

@@ -1,1 +1,0 @@
-"""The queue: plain background tasks, for those who write and send them and for those who run them."""

@@ -1,1 +1,0 @@
-"""The hands: claims tasks, drives executions, heartbeats, suspends, fulfils."""

@@ -1,0 +1,1 @@
+"""One execution: operations, journal, replay, what it writes; and the functions that a workflow calls."""

@@ -1,0 +1,65 @@
+"""The errors of executions: what a workflow, its caller or its operator may meet."""
+
+from holdfast.payloads.errors import WorkerError
+from holdfast.runtime.errors import TimedOut
+
+
+class ReplayMismatch(WorkerError):
+    """The code does not do what was recorded. The execution is halted, not harmed."""
+
+    code = "HF5101"
+    hint = (
+        "Deploy code that matches what is recorded (see `patched`), then continue the task: "
+        "`holdfast tasks continue ID`."
+    )
+
+
+class CallCanceled(WorkerError):
+    """The promise that was awaited has been cancelled."""
+
+    code = "HF5102"
+
+
+class CallTimedOut(WorkerError, TimedOut):
+    """The promise that was awaited passed its deadline."""
+
+    code = "HF5103"
+
+
+class UnknownWorkflow(WorkerError):
+    """A task asks for a workflow that this process does not have."""
+
+    code = "HF5104"
+    hint = "Import the module that defines it before the worker starts, or give it a group of its own."
+
+
+class DuplicateWorkflow(WorkerError):
+    """Two functions claim the same name and version."""
+
+    code = "HF5105"
+    hint = "Give one of them another name or version."
+
+
+class NotAWorkflow(WorkerError):
+    """Something else was given where a workflow is asked for."""
+
+    code = "HF5109"
+    hint = "Decorate it with @app.workflow. Inside one, hf.run(...) runs a step; a task has its .send(...)."
+
+
+class ClaimGone(Exception):
+    """This process no longer drives the execution. Never seen by user code."""
+
+
+class NoAsyncioHere(WorkerError, RuntimeError):
+    """Code of a workflow asked asyncio for its event loop."""
+
+    code = "HF5112"
+    hint = "Use hf.sleep, hf.timeout, hf.spawn and hf.gather, and do the rest in a step: hf.run(function)."
+
+
+class IdTaken(WorkerError):
+    """Another workflow, another version or other arguments have this id already. Nothing was started."""
+
+    code = "HF5203"
+    hint = "Use an id that stands for one call, or leave it out; `app.handle(id)` is what has the id."

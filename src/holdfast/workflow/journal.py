@@ -1,0 +1,169 @@
+"""What an execution has recorded, and in which order it saw it.
+
+The n-th operation of an execution always has the same id, so a record is found by asking for it. Which of
+several outstanding operations completed first is a choice that the code went on from, so it is recorded too:
+each completion has a *place*.
+
+1. A step, a note and everything else that finishes here carries its place in the same write as its result.
+2. A completion from outside has no place of its own. If it was the only one outstanding, its place is forced
+   and nothing is written. Otherwise an *observation*, a record that names it, is written before the first
+   effect that follows.
+3. Replay feeds completions by place. What has no recorded place had no consequence yet, and may be chosen
+   anew.
+4. An operation that could not be created has a *refusal* instead: a record beside it, with a place.
+5. A cancellation is seen once, after so many completions: a record says after how many. A number and not a
+   place, because forced completions have none and it must not move past them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast.protocol.records import Promise
+from holdfast.workflow.errors import ReplayMismatch
+
+PLACE: Final = "holdfast:place"
+LABEL: Final = "holdfast:op"
+ARGUMENTS: Final = "holdfast:args"
+OBSERVED: Final = "holdfast:observed"
+AFTER: Final = "holdfast:canceled-after"
+RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
+
+_refused: Final = "~no"
+
+
+def child_id(parent: str, number: int) -> str:
+    """`root:3`, and below it `root:3.1`."""
+    return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
+
+
+def below(root: str) -> str:
+    """What the ids of everything that an execution records begin with."""
+    return child_id(root, 0)[:-1]
+
+
+def observation_id(root: str, place: int) -> str:
+    """Beside the counter ids, where no operation can be: its number is not one."""
+    return child_id(root, 0) + f"~{place}"
+
+
+def mark_id(promise_id: str) -> str:
+    """Beside a call, which belongs to the execution that answers it and is not preloaded with ours."""
+    return f"{promise_id}~"
+
+
+def refusal_id(promise_id: str) -> str:
+    """Beside an operation that could not be created."""
+    return f"{promise_id}{_refused}"
+
+
+def cancel_id(root: str) -> str:
+    """The promise that asks an execution to cancel itself, once it is resolved."""
+    return f"{below(root)}cancel"
+
+
+def cancellation_id(root: str) -> str:
+    """The record that it was seen."""
+    return child_id(root, 0) + "~cancel"
+
+
+class Journal:
+    """The records of one execution, by id, and the order of its completions."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.records: dict[str, Promise] = {}
+        self.highest = 0  # the number of the last operation recorded before
+        self._prefix = below(root)
+        self.order: dict[int, str] = {}
+        self.refusals: dict[str, Promise] = {}  # by the id of what could not be created
+        self.canceled_after: int | None = None  # so many completions
+
+    def read(self, records: Sequence[Promise]) -> None:
+        """What was recorded before."""
+        for record in records:
+            self.add(record)
+            number = record.id[len(self._prefix) :].partition("~")[0]
+            if number.isdigit() and record.id.startswith(self._prefix):
+                self.highest = max(self.highest, int(number))
+
+    def add(self, record: Promise) -> None:
+        """What is learnt later is about operations that the code has asked for."""
+        if record.state == "pending" and record.id in self.records:
+            return  # a late answer knows less than we do: what has settled stays so
+        self.records[record.id] = record
+        headers = record.value.headers
+        if headers is None:
+            return
+        if (place := headers.get(PLACE)) is not None:
+            self.order[int(place)] = headers.get(OBSERVED, record.id)
+            if record.id.endswith(_refused):
+                self.refusals[record.id.removesuffix(_refused)] = record
+        elif (after := headers.get(AFTER)) is not None:
+            self.canceled_after = int(after)
+
+    def elsewhere(self) -> list[str]:
+        """Calls and observed promises that are known only by name."""
+        called = (key[:-1] for key in self.records if key.endswith("~"))
+        known = self.records.keys() | self.refusals.keys()
+        return [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in known]
+
+    def knows(self, promise_id: str) -> bool:
+        return promise_id in self.records or promise_id in self.refusals
+
+    def label(self, promise_id: str) -> str:
+        ids = (refusal_id(promise_id), promise_id, mark_id(promise_id))
+        record = next((self.records[key] for key in ids if key in self.records), None)
+        return "" if record is None else (record.param.headers or {}).get(LABEL, "")
+
+    def took(self, label: str, number: int) -> bool | None:
+        """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""
+        key = child_id(self.root, number)
+        record = self.refusals.get(key) or self.records.get(key)
+        if record is not None and (record.param.headers or {}).get(LABEL) == label:
+            return True
+        return False if self.highest >= number else None
+
+    def unasked(
+        self, place: int, count: int, now: Callable[[], str], *, ended: bool, seen: int | None = None
+    ) -> ReplayMismatch | None:
+        """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss.
+
+        `seen` completions, if it has not been cancelled. `now` says where the code is instead.
+        """
+        if seen is not None and self.canceled_after is not None and self.canceled_after > seen:
+            then = f"{self.root} was cancelled after {self.canceled_after} completions"
+            return ReplayMismatch(f"{then}; {now()} after {seen}")
+        missing = None if ended else self.order.get(place)
+        if self.highest > count and (ended or missing is not None):
+            missing = self._first_after(count)
+        if missing is None:
+            return None
+        return ReplayMismatch(f"{missing} was recorded as {self.label(missing)!r} and is next; {now()}")
+
+    def _first_after(self, count: int) -> str:
+        """The first recorded operation that the code has not asked for."""
+        ids = (child_id(self.root, number) for number in range(count + 1, self.highest))
+        return next((key for key in ids if self.label(key)), child_id(self.root, self.highest))
+
+    def check(
+        self, promise_id: str, label: str, digest: str | None, where: object, given: Callable[[Promise], str]
+    ) -> Promise | None:
+        """What is recorded under this id, if it is what the code asks for now.
+
+        `given` says of a record how its arguments differ.
+        """
+        record = self.refusals.get(promise_id) or self.records.get(promise_id)
+        if record is None:
+            return None
+        headers = record.param.headers or {}
+        recorded, fingerprint = headers.get(LABEL), headers.get(ARGUMENTS)
+        if recorded is None:  # somebody else's, who used our id: nothing is recorded here
+            del self.records[promise_id]
+            return None
+        if recorded != label:
+            raise ReplayMismatch(
+                f"{promise_id} was recorded as {recorded!r}; the code now asks for {label!r} there ({where})"
+            )
+        if fingerprint is not None and digest is not None and fingerprint != digest:
+            raise ReplayMismatch(f"{promise_id} ({label!r}) {given(record)} ({where})")
+        return record

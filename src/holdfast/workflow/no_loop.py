@@ -1,0 +1,41 @@
+"""While fibers run, asyncio finds no event loop of its own: what it would do there could not be repeated.
+
+Fibers are driven by a task of the worker's loop. Left to itself, `asyncio.timeout()` in a workflow would take
+that task for its own and cancel it, and `asyncio.create_task()` would start what no replay knows of. So for
+the length of a drain the running loop is one that refuses everything, at the line where it is asked.
+"""
+
+# asyncio exports both, for whoever makes loops.
+from asyncio import _get_running_loop, _set_running_loop  # pyright: ignore[reportPrivateUsage]
+from collections.abc import Callable
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from holdfast.workflow.errors import NoAsyncioHere
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _NoLoop:
+    """What `asyncio.get_running_loop()` gives to code of a workflow."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NoAsyncioHere("asyncio has no loop for a workflow: what it did there could not be repeated")
+
+
+_no_loop: Any = _NoLoop()
+
+
+def is_in_workflow() -> bool:
+    """Does code of a workflow run on this thread?"""
+    return _get_running_loop() is _no_loop
+
+
+def without_loop(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call what drives fibers."""
+    loop = _get_running_loop()
+    _set_running_loop(_no_loop)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _set_running_loop(loop)

@@ -1,0 +1,203 @@
+"""Runs the workflows that a host claims: finds or builds their executions, and drives them.
+
+1. An execution that waits holds nothing: no slot, no lease. It stays warm in memory, bounded; if nobody else
+   drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
+2. What cannot be run here is given back with a growing delay and the reason; code that does not match its
+   record is halted.
+3. An execution writes its own result. Only a halt and a release are left to the host.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.payloads import error_values
+from holdfast.payloads.errors import WorkerError
+from holdfast.protocol import limits
+from holdfast.protocol.replies import AcquireReply, Reply
+from holdfast.protocol.requests import ReleaseRetry, RequestData, TaskHalt, TaskRelease
+from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.execution import Ending, Execution
+from holdfast.workflow.logs import code_of, said, storable, tell
+from holdfast.workflow.registry import Registry
+
+release_ms: Final = 1_000
+release_ms_max: Final = 60_000
+release_bytes_max: Final = 1_000
+failures_max: Final = 1_000
+
+
+class WorkflowRunner:
+    writes_results = True
+
+    def __init__(
+        self,
+        worker_context: WorkerContext,
+        registry: Registry,
+        *,
+        grace_s: float = 10.0,
+        warm_max: int = 1_000,
+    ) -> None:
+        self.grace_s = grace_s
+        self._worker_context = worker_context
+        self._registry = registry
+        self._pid = worker_context.pid
+        self._warm_max = warm_max
+        self._driving: dict[asyncio.Task[None], Execution] = {}
+        self._warm: OrderedDict[str, Execution] = OrderedDict()
+        self._failures: OrderedDict[str, int] = OrderedDict()  # of what was given back, lately
+        self._is_closed = False
+
+    @property
+    def warm_count(self) -> int:
+        return len(self._warm)
+
+    def accept(self, claim: AcquireReply, lease_ends_s: float) -> Execution | TaskRelease:
+        """The warm execution, or one that will be rebuilt by replay."""
+        execution = self._warm.pop(claim.task.id, None)
+        try:
+            is_warm = execution is not None and execution.resume(claim)
+            if execution is None or not is_warm:
+                if execution is not None:
+                    execution.close()
+                execution = None
+                execution = self._build(claim)
+        except (Exception, SystemExit) as error:
+            return self._give_back(claim.task.id, claim.task.version, execution, error)
+        execution.lease_ends_s = lease_ends_s
+        self._tell_taken(claim, execution, is_warm=is_warm)
+        return execution
+
+    def begin(self, run: Execution, ended: Callable[[RequestData | None], None]) -> None:
+        driving = asyncio.create_task(self._drive(run, ended))
+        self._driving[driving] = run
+        driving.add_done_callback(self._left)
+        self._worker_context.runner.executions = len(self._driving)
+
+    def doubt(self, run: Execution) -> None:
+        run.doubt()
+
+    def lose(self, run: Execution, why: str, *, is_stopping: bool) -> None:
+        if is_stopping:
+            run.is_loss_told = True
+        self._tell_lost(run, why)
+        run.lose()
+
+    def answered(self, run: Execution, reply: Reply, sent: int) -> RequestData | None:
+        """Whether it was still ours to halt or to give back makes no difference."""
+
+    async def close(self, wait_s: float) -> None:
+        self._is_closed = True
+        for execution in self._driving.values():
+            execution.lose()
+        driving = {task: run for task, run in self._driving.items() if task is not asyncio.current_task()}
+        if driving and wait_s:
+            await asyncio.wait(driving, timeout=wait_s)
+        for task in driving:
+            task.cancel()
+        # Of what is done already `gather` makes turns of the loop on one Python and none on the next.
+        await asyncio.gather(*(task for task in driving if not task.done()), return_exceptions=True)
+        for execution in [*driving.values(), *self._warm.values()]:
+            execution.close()
+        self._warm.clear()
+
+    # --- driving ---------------------------------------------------------------------------------------
+
+    def _build(self, claim: AcquireReply) -> Execution:
+        payloads = self._worker_context.payloads
+        call = payloads.decode_call(claim.promise.param)
+        workflow = self._registry.find(call.function, call.version)
+        provided = self._worker_context.provided
+        args, kwargs = payloads.bind_arguments(workflow.function, call, provided.names(workflow.function))
+        kwargs |= provided.fill(workflow.function)
+        return Execution(claim, workflow.function, args, kwargs, workflow.name, self._worker_context)
+
+    async def _drive(self, execution: Execution, ended: Callable[[RequestData | None], None]) -> None:
+        try:
+            final = self._end(execution, await execution.drive())
+        except asyncio.CancelledError:
+            ended(None)
+            raise
+        except (Exception, SystemExit) as error:  # an exit would end the loop, and with it everybody else
+            final = self._give_back(execution.id, execution.version, execution, error)
+        ended(final)
+
+    def _left(self, driving: asyncio.Task[None]) -> None:
+        self._driving.pop(driving, None)
+        self._worker_context.runner.executions = len(self._driving)
+
+    def _end(self, execution: Execution, ending: Ending) -> RequestData | None:
+        self._failures.pop(execution.id, None)
+        if ending == "lost":
+            self._tell_lost(execution, execution.lost_because)
+        if ending == "suspended" and not self._is_closed:
+            self._warm[execution.id] = execution
+            while len(self._warm) > self._warm_max:
+                self._warm.popitem(last=False)[1].close()
+            return None
+        execution.close()
+        if execution.failure is not None:
+            error = execution.failure
+            message = f"{execution.name} {execution.id} failed: {said(error)}"
+            tell(logging.ERROR, "failed", message, error, code=code_of(error), **self._fields(execution))
+        return self._halt(execution) if ending == "halted" else None
+
+    def _halt(self, execution: Execution) -> TaskHalt:
+        mismatch = execution.fault
+        assert mismatch is not None
+        message = f"{execution.name} {execution.id} is halted: {mismatch}"
+        tell(logging.ERROR, "halted", message, code=mismatch.code, **self._fields(execution))
+        reason = storable(mismatch.what, limits.error_bytes_max)
+        return TaskHalt(execution.id, execution.version, reason, mismatch.code)
+
+    def _give_back(
+        self, task_id: str, version: int, execution: Execution | None, error: BaseException
+    ) -> TaskRelease:
+        """It cannot be run here, or not as it is: perhaps after the next deployment."""
+        if execution is not None:
+            execution.close()
+        failures = self._failures.pop(task_id, 0) + 1
+        self._failures[task_id] = failures
+        while len(self._failures) > failures_max:
+            self._failures.popitem(last=False)
+        delay = min(release_ms << min(failures - 1, 10), release_ms_max)
+        why = "cannot be run here" if isinstance(error, WorkerError) else "could not be driven"
+        tell(
+            logging.WARNING,
+            "given back",
+            f"{task_id} {why} and will be offered again in {delay / 1000:g} s: {said(error)}",
+            error,
+            execution=task_id,
+            workflow=None if execution is None else execution.name,
+            attempt=version,
+            code=code_of(error),
+            worker=self._pid,
+        )
+        text = storable(f"{type(error).__name__}: {error_values.text_of(error)}", release_bytes_max)
+        return TaskRelease(task_id, version, ReleaseRetry(delay, text))
+
+    # --- telling ---------------------------------------------------------------------------------------
+
+    def _fields(self, execution: Execution) -> dict[str, Any]:
+        return {
+            "execution": execution.id,
+            "workflow": execution.name,
+            "attempt": execution.version,
+            "worker": self._pid,
+        }
+
+    def _tell_taken(self, claim: AcquireReply, execution: Execution, *, is_warm: bool) -> None:
+        what = f"{execution.name} {execution.id}"
+        if claim.lapsed is not None:
+            message = f"{what} is taken over by {self._pid}: the lease of {claim.lapsed} lapsed"
+            tell(logging.WARNING, "taken over", message, **self._fields(execution))
+        elif not is_warm and claim.task.version > 1:
+            tell(logging.INFO, "moved", f"{what} goes on in {self._pid}", **self._fields(execution))
+
+    def _tell_lost(self, execution: Execution, why: str) -> None:
+        if not execution.is_loss_told:
+            execution.is_loss_told = True
+            message = f"{execution.name} {execution.id} is no longer driven by {self._pid}: {why}"
+            tell(logging.WARNING, "lost", message, **self._fields(execution))

@@ -1,0 +1,142 @@
+"""What is declared while an app is open takes effect at once."""
+
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from tests.processes import Server, eventually
+
+LONG_S = 60.0
+
+
+@pytest.fixture(params=["embedded", "http"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[hf.App]:
+    if request.param == "http":
+        with Server(tmp_path) as server, hf.App(server.url) as app:
+            yield app
+    else:
+        with hf.App(f"sqlite:///{tmp_path}/holdfast.db") as app:
+            yield app
+
+
+def test_a_task_that_is_declared_after_the_app_has_opened_is_run(app: hf.App) -> None:
+    @app.task(queue="late")
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double.send(21).ok_value.get(LONG_S).ok_value == 42
+
+    @app.task(queue="later")
+    def triple(number: int) -> int:
+        return 3 * number
+
+    assert triple.send(2).ok_value.get(LONG_S).ok_value == 6
+    assert double.send(1).ok_value.get(LONG_S).ok_value == 2
+
+
+def test_a_queue_that_no_task_names_is_served(app: hf.App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    app.queue("host-A")
+    assert double.with_options(queue="host-A").send(4).ok_value.get(LONG_S).ok_value == 8
+
+
+def test_a_queue_that_was_declared_before_is_served_though_no_task_names_it(tmp_path: Path) -> None:
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    app.queue("host-A")
+
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    with app:
+        assert double.with_options(queue="host-A").send(4).ok_value.get(LONG_S).ok_value == 8
+
+
+def test_the_limits_of_a_queue_that_is_declared_late_hold_before_its_tasks_run(app: hf.App) -> None:
+    at_once, most, lock = [0], [0], threading.Lock()
+    queue = app.queue("narrow", concurrency=1)
+
+    @app.task(queue="narrow")
+    def busy() -> None:
+        with lock:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        threading.Event().wait(0.02)
+        with lock:
+            at_once[0] -= 1
+
+    for sent in busy.send_many([()] * 5):
+        assert sent.ok_value.get(LONG_S).is_ok
+    assert most == [1]
+    assert queue.info().concurrency == 1
+
+
+def test_a_schedule_that_is_declared_late_fires(app: hf.App) -> None:
+    fired = threading.Event()
+
+    @app.schedule(every="1s")
+    @app.task
+    def tick() -> None:
+        fired.set()
+
+    assert fired.wait(LONG_S)
+
+
+def test_what_an_operator_changed_is_left_alone_by_later_declarations(app: hf.App) -> None:
+    queue = app.queue("narrow", concurrency=1)
+    eventually(lambda: queue.info().concurrency == 1)
+    hf_set(app, "narrow", 7)
+
+    @app.task(queue="other")
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double.send(1).ok_value.get(LONG_S).is_ok
+    assert queue.info().concurrency == 7
+
+
+def hf_set(app: hf.App, queue: str, concurrency: int) -> None:
+    from holdfast.app import bridge_of
+    from holdfast.client.asking import ask
+    from holdfast.protocol.requests import QueueSet
+
+    async def change() -> Any:
+        return await app.session.task_client.client.request([ask(QueueSet(queue, concurrency))])
+
+    assert bridge_of(app).block(change())[0].status == 200
+
+
+async def test_in_asyncio_too(tmp_path: Path) -> None:
+    async with hf.App(f"sqlite:///{tmp_path}/holdfast.db") as app:
+
+        @app.task(queue="late")
+        async def double(number: int) -> int:
+            return 2 * number
+
+        sent = await double.send_async(3)
+        assert (await sent.ok_value.get_async(LONG_S)).ok_value == 6
+
+
+def test_a_late_schedule_that_does_not_fit_is_told_once_and_holds_nothing_up(
+    app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.schedule(every="1h", args=["too", "many"])
+    @app.task
+    def nightly() -> None: ...
+
+    @app.task(queue="later")
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double.send(21).ok_value.get(LONG_S).ok_value == 42
+    told = [each.getMessage() for each in caplog.records if "nightly" in each.getMessage()]
+    assert len(told) == 1
+    assert "is left out" in told[0]
+    assert "HF5003" in told[0]
