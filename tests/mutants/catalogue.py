@@ -314,7 +314,7 @@ WORKER = (
         "the order of observations is not recorded",
         "every replay sees the same winner",
         "workflow",
-        "self._note(self.recorder.observation(promise_id, self.place))",
+        "self._write(self._recorder.observation(promise_id, journal.place))",
         "",
         "tests/workflow/test_execution.py tests/workflow/test_replay.py",
     ),
@@ -322,23 +322,23 @@ WORKER = (
         "replay compares nothing",
         "code that does not match its record is halted",
         "workflow",
-        "known and not self._is_as_recorded(promise_id, ...)",
-        "known and not promise_id and not self._is_as_recorded(promise_id, ...)",
+        "known and not self._is_as_recorded(promise_id, operation)",
+        "known and not promise_id and not self._is_as_recorded(promise_id, operation)",
         "tests/workflow/test_execution.py",
     ),
     Mutant(
         "a step starts before the choices that led to it are durable",
         "nothing is acted upon before it is durable",
         "workflow",
-        "if self._writer.unwritten:\n"
-        "    await self._writer.write()\n"
+        "if self._progress.has_unwritten:\n"
+        "    await self._write()\n"
         "    self._check_claim()\n"
         "    learnt = True",
         "for promise_id, step in steps:\n"
-        "    self._steps.start(promise_id, step, self.info, self._progress.open.__contains__, at_once=False)\n"
+        "    self._steps.start(promise_id, step, self.info, self._progress.is_open, at_once=False)\n"
         "steps = []\n"
-        "if self._writer.unwritten:\n"
-        "    await self._writer.write()\n"
+        "if self._progress.has_unwritten:\n"
+        "    await self._write()\n"
         "    learnt = True",
         "tests/workflow/test_durable_before_effects.py",
     ),
@@ -362,7 +362,7 @@ WORKER = (
         "the second mismatch is the reason",
         "the first mismatch is kept",
         "workflow",
-        "if self.fault is not None:\n    return self._never()",
+        "if self.fault is not None:\n    self._count += 1\n    return j.child_id(self._root.id, self._count)",
         "",
         "tests/workflow/test_mismatch.py",
     ),

@@ -229,19 +229,15 @@ def forgets_what_is_due(patch: Patch) -> None:
 def writes_without_the_fence(patch: Patch) -> None:
     """An execution records its steps as plain promises, and its own clock does not stop it in time."""
 
-    async def write_and_ask(self: Any, asked: list[tuple[str, Any]]) -> Sequence[Reply]:
-        unwritten, self.unwritten = self.unwritten, []
-        plain = [
-            ("promise.create" if isinstance(each.data, PromiseCreate) else "promise.settle", each.data)
-            for each in unwritten
-        ]
+    async def write(self: Any, actions: Sequence[Any], asked: Sequence[Any] = ()) -> Sequence[Reply]:
+        plain = [getattr(action, "data", action) for action in actions]
         replies: Sequence[Reply] = await self.ask([*plain, *asked])
         for reply in replies[: len(plain)]:
             if isinstance(reply.data, PromiseReply):
                 self._learn(reply.data.promise)
         return replies[len(plain) :]
 
-    patch.setattr(FencedWriter, "write_and_ask", write_and_ask)
+    patch.setattr(FencedWriter, "write", write)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 

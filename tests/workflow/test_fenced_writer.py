@@ -7,7 +7,7 @@ from holdfast.client.embedded import EmbeddedClient
 from holdfast.node import Node
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import PromiseCreate, Request, TaskAcquire
+from holdfast.protocol.requests import CreateAction, PromiseCreate, Request, TaskAcquire
 from holdfast.store.memory import MemoryStore
 from holdfast.workflow.fenced_writer import FencedWriter
 
@@ -33,5 +33,5 @@ async def test_what_the_node_did_not_take_is_written_again_and_what_it_took_is_n
         )
         learned: list[Promise] = []
         writer = FencedWriter(client, "wf", 1, learned.append)
-        await writer.write([PromiseCreate(f"wf:{number}", late) for number in range(5)])
+        await writer.write([CreateAction(PromiseCreate(f"wf:{number}", late)) for number in range(5)])
         assert [promise.id for promise in learned] == [f"wf:{number}" for number in range(5)]

@@ -23,7 +23,6 @@ from holdfast.jobs.task import TaskDefinition, TaskOptions
 from holdfast.jobs.task_app import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
-from holdfast.protocol import tags
 from holdfast.workflow.operations import Call, JobCall
 from holdfast.workflow.registry import Callee
 
@@ -128,23 +127,21 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         supplied = self._task_app.providers.supplied_to(task.function, task.mode)
         self._task_app.payloads.encode_call(task.name, args, kwargs, 1, task.signature, supplied)
         entries = job_tags(task, options, None, self._task_app.tasks.priority_of(options.queue or task.queue))
-        target = entries.pop(tags.TARGET)
 
         def read(promise: Any, payloads: Any, known: Any) -> Any:
             return read_result(promise, task.returns, task.error_type, payloads, known)
 
         timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
         delay_s = None if options.delay_ms is None else options.delay_ms / 1000
-        return Call(
+        return JobCall(
             task.name,
-            1,
             args,
             kwargs,
-            Any,
-            group=None,
+            entries=entries,
+            delay_s=delay_s,
             timeout_s=timeout_s,
             waits=waits,
-            job_call=JobCall(target, entries, read, delay_s),
+            read_result=read,
         )
 
     def _one(self, sent: list[SendResult[T, E]]) -> SendResult[T, E]:

@@ -20,28 +20,9 @@ from holdfast.protocol.requests import (
 from holdfast.workflow.journal import LABEL, cancel_id
 
 
-class CancelRequest:
-    """What one execution knows of the request to cancel it."""
-
-    def __init__(self, root: Promise) -> None:
-        self.id = cancel_id(root.id)
-        self.is_asked = False
-        self.is_seen = False  # by the fibers
-        self.is_open = False  # its promise is there, and pending
-        self._root = root
-
-    def learn(self, record: Promise | None) -> None:
-        if record is not None and record.id == self.id:
-            self.is_asked = record.state == "resolved"  # past the deadline of the execution it says nothing
-            self.is_open = record.state == "pending"
-
-    @property
-    def is_due(self) -> bool:
-        return self.is_asked and not self.is_seen
-
-    def creation(self) -> PromiseCreate:
-        """Of its promise, before anybody has asked: for an execution that wants to listen."""
-        return _creation(self._root.id, origin_of(self._root), self._root.timeout_at)
+def cancel_promise(root: Promise) -> PromiseCreate:
+    """The promise of the request, before anybody has asked: for an execution that wants to listen."""
+    return _creation(root.id, origin_of(root), root.timeout_at)
 
 
 def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:

@@ -1,15 +1,14 @@
-"""What an execution writes and asks: everything it changes is fenced by its claim.
+"""What an execution sends: everything it changes is fenced by its claim.
 
 1. Every write goes through `task.fence`: a worker that lost its lease can write nothing. Only requests to
    cancel others are not its own, and may be repeated by anybody.
-2. `unwritten` holds choices that are not durable yet. They are part of the next write, in the order in which
-   they were made, before whatever is asked with it.
+2. What is asked together with a write is carried out after it.
 3. Once the claim is lost nothing more is asked.
 4. A creation that the node refuses is among the `refused`: it has not happened, and the code must be told.
    So is one whose id somebody else has used: what is there is not ours, and is not learnt.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.client.caller import Caller
@@ -17,16 +16,10 @@ from holdfast.client.interface import Client
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
-from holdfast.protocol.requests import (
-    CreateAction,
-    PromiseCreate,
-    PromiseSettle,
-    RequestData,
-    SettleAction,
-    TaskFence,
-)
+from holdfast.protocol.requests import CreateAction, PromiseCreate, RequestData, SettleAction, TaskFence
 from holdfast.workflow.errors import ClaimGone, IdTaken
 from holdfast.workflow.journal import LABEL
+from holdfast.workflow.operations import Action
 
 request_count_max: Final = 500  # in one commit
 refusals: Final = (400, 403, 413, 422)
@@ -36,49 +29,31 @@ class FencedWriter:
     def __init__(self, client: Client, task_id: str, version: int, learn: Callable[[Promise], None]) -> None:
         self.version = version
         self.is_lost = False
-        self.unwritten: list[CreateAction | SettleAction | RequestData] = []
         self.refused: list[tuple[str, WorkerError]] = []  # ids of creations, and why
         self._caller = Caller(client, together_max=request_count_max, check=self._check_held)
         self._id = task_id
         self._learn = learn
 
-    def note(self, creation: PromiseCreate) -> None:
-        """To be written with the next write."""
-        self.unwritten.append(CreateAction(creation))
-
-    def cancel(self, promise_id: str) -> None:
-        """To be cancelled with the next write, if it is there and pending."""
-        self.unwritten.append(SettleAction(PromiseSettle(promise_id, "rejected_canceled")))
-
-    def ask_to_cancel(self, requests: Sequence[RequestData]) -> None:
-        """To be asked with the next write."""
-        self.unwritten += requests
-
-    @property
-    def has_cancellation(self) -> bool:
-        return not all(isinstance(action, CreateAction) for action in self.unwritten)
-
-    def write(self, creations: Sequence[PromiseCreate] = ()) -> Awaitable[list[Reply]]:
-        """One commit: the choices so far, then these."""
-        for creation in creations:
-            self.note(creation)
-        return self.write_and_ask([])
-
-    async def write_and_ask(self, asked: Sequence[RequestData]) -> list[Reply]:
-        """In one commit: what is unwritten, fenced; then what is asked."""
-        unwritten, self.unwritten = self.unwritten, []
-        replies = await self.ask([*map(self._fenced, unwritten), *asked])
-        for action, reply in zip(unwritten, replies, strict=False):
+    async def write(self, actions: Sequence[Action], asked: Sequence[RequestData] = ()) -> list[Reply]:
+        """In one commit: these actions, fenced; then what is asked, whose replies are returned."""
+        replies = await self.ask([*map(self._fenced, actions), *asked])
+        for action, reply in zip(actions, replies, strict=False):
             if not isinstance(action, RequestData):
-                self._notice_woken(action, reply)
-        return replies[len(unwritten) :]
+                self._read(action, reply)
+        return replies[len(actions) :]
 
-    def _fenced(self, action: CreateAction | SettleAction | RequestData) -> RequestData:
-        if isinstance(action, RequestData):
-            return action
-        return TaskFence(self._id, self.version, action)
+    async def ask(self, asked: Sequence[RequestData]) -> list[Reply]:
+        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
+        return await self._caller.replies(asked)
 
-    def _notice_woken(self, action: CreateAction | SettleAction, reply: Reply) -> None:
+    def take_refused(self) -> list[tuple[str, WorkerError]]:
+        refused, self.refused = self.refused, []
+        return refused
+
+    def _fenced(self, action: Action) -> RequestData:
+        return action if isinstance(action, RequestData) else TaskFence(self._id, self.version, action)
+
+    def _read(self, action: CreateAction | SettleAction, reply: Reply) -> None:
         inner = reply.data
         if isinstance(inner, FenceReply):
             inner = inner.action.data
@@ -93,10 +68,6 @@ class FencedWriter:
         elif isinstance(action, CreateAction):  # of a cancellation: there was nothing to cancel
             refused = NotRecorded(f"The node refused {action.data.id}: {inner}")
             self.refused.append((action.data.id, refused))
-
-    async def ask(self, asked: Sequence[RequestData]) -> list[Reply]:
-        """In one commit; when it is too much for one in several, and none is there before an earlier one."""
-        return await self._caller.replies(asked)
 
     def _check_held(self) -> None:
         if self.is_lost:

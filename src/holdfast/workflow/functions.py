@@ -19,13 +19,15 @@ from holdfast.payloads.durations import Duration, duration_s, pause_s
 from holdfast.payloads.errors import BadId
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_user_tags
+from holdfast.protocol.requests import PromiseSettle, SettleAction
 from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.attempt import current_attempt
 from holdfast.steps.info import ExecutionInfo, of_step
+from holdfast.workflow.cancellation import ask_to_cancel
 from holdfast.workflow.execution import Execution
-from holdfast.workflow.operations import Await, Call, Note, Sleep
+from holdfast.workflow.operations import Action, Await, Call, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
 from holdfast.workflow.step_functions import run as run, step as step
 
@@ -137,7 +139,12 @@ def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
     `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled` and may
     clean up first.
     """
-    return current_scheduler().issue(Note("cancel", lambda: None, cancels=promise_id, gently=not now))
+    effects: list[Action]
+    if now:
+        effects = [SettleAction(PromiseSettle(promise_id, "rejected_canceled"))]
+    else:
+        effects = [*ask_to_cancel(promise_id, promise_id.partition(":")[0])]
+    return current_scheduler().issue(Note("cancel", lambda: None, args=(promise_id,), effects=effects))
 
 
 def now() -> Future[datetime]:

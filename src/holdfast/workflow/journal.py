@@ -67,16 +67,18 @@ def cancellation_id(root: str) -> str:
 
 
 class Journal:
-    """The records of one execution, by id, and the order of its completions."""
+    """The records of one execution, by id, the order of its completions, and how far the code has seen it."""
 
     def __init__(self, root: str) -> None:
-        self.root = root
         self.records: dict[str, Promise] = {}
-        self.highest = 0  # the number of the last operation recorded before
-        self._prefix = below(root)
-        self.order: dict[int, str] = {}
         self.refusals: dict[str, Promise] = {}  # by the id of what could not be created
+        self.place = 1  # of the next completion
+        self.last_place = 0  # that is recorded
+        self.highest = 0  # the number of the last operation recorded before
         self.canceled_after: int | None = None  # so many completions
+        self._root = root
+        self._prefix = below(root)
+        self._order: dict[int, str] = {}
 
     def read(self, records: Sequence[Promise]) -> None:
         """What was recorded before."""
@@ -95,75 +97,107 @@ class Journal:
         if headers is None:
             return
         if (place := headers.get(PLACE)) is not None:
-            self.order[int(place)] = headers.get(OBSERVED, record.id)
+            self._set_place(int(place), headers.get(OBSERVED, record.id))
             if record.id.endswith(_refused):
                 self.refusals[record.id.removesuffix(_refused)] = record
         elif (after := headers.get(AFTER)) is not None:
             self.canceled_after = int(after)
 
+    # --- the order -------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> str | None:
+        """What was recorded as the next completion."""
+        return self._order.get(self.place)
+
+    def free_place(self) -> int:
+        """The first place, from the next one on, that no completion has."""
+        place = self.place
+        while place in self._order:
+            place += 1
+        return place
+
+    def observe(self, promise_id: str) -> None:
+        """This is the next completion, from now on."""
+        self._set_place(self.place, promise_id)
+
+    def _set_place(self, place: int, promise_id: str) -> None:
+        self._order[place] = promise_id
+        self.last_place = max(self.last_place, place)
+
+    def is_led(self, count: int) -> bool:
+        """Is there more that was recorded, for code that has asked for so many operations?"""
+        return self.place in self._order or self.highest > count
+
+    # --- the records -----------------------------------------------------------------------------------
+
+    def is_pending(self, promise_id: str) -> bool:
+        """It has not settled, as far as is known here."""
+        record = self.records.get(promise_id)
+        return record is None or record.state == "pending"
+
     def elsewhere(self) -> list[str]:
         """Calls and observed promises that are known only by name."""
         called = (key[:-1] for key in self.records if key.endswith("~"))
         known = self.records.keys() | self.refusals.keys()
-        return [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in known]
+        return [key for key in dict.fromkeys([*called, *self._order.values()]) if key not in known]
 
     def knows(self, promise_id: str) -> bool:
         return promise_id in self.records or promise_id in self.refusals
 
-    def label(self, promise_id: str) -> str:
-        ids = (refusal_id(promise_id), promise_id, mark_id(promise_id))
-        record = next((self.records[key] for key in ids if key in self.records), None)
-        return "" if record is None else (record.param.headers or {}).get(LABEL, "")
-
     def took(self, label: str, number: int) -> bool | None:
         """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""
-        key = child_id(self.root, number)
+        key = child_id(self._root, number)
         record = self.refusals.get(key) or self.records.get(key)
         if record is not None and (record.param.headers or {}).get(LABEL) == label:
             return True
         return False if self.highest >= number else None
 
+    # --- comparing -------------------------------------------------------------------------------------
+
     def unasked(
-        self, place: int, count: int, now: Callable[[], str], *, ended: bool, seen: int | None = None
+        self, count: int, now: Callable[[], str], *, ended: bool, seen: int | None = None
     ) -> ReplayMismatch | None:
         """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss.
 
         `seen` completions, if it has not been cancelled. `now` says where the code is instead.
         """
         if seen is not None and self.canceled_after is not None and self.canceled_after > seen:
-            then = f"{self.root} was cancelled after {self.canceled_after} completions"
+            then = f"{self._root} was cancelled after {self.canceled_after} completions"
             return ReplayMismatch(f"{then}; {now()} after {seen}")
-        missing = None if ended else self.order.get(place)
+        missing = None if ended else self.next
         if self.highest > count and (ended or missing is not None):
             missing = self._first_after(count)
         if missing is None:
             return None
-        return ReplayMismatch(f"{missing} was recorded as {self.label(missing)!r} and is next; {now()}")
+        return ReplayMismatch(f"{missing} was recorded as {self._label(missing)!r} and is next; {now()}")
 
     def _first_after(self, count: int) -> str:
         """The first recorded operation that the code has not asked for."""
-        ids = (child_id(self.root, number) for number in range(count + 1, self.highest))
-        return next((key for key in ids if self.label(key)), child_id(self.root, self.highest))
+        ids = (child_id(self._root, number) for number in range(count + 1, self.highest))
+        return next((key for key in ids if self._label(key)), child_id(self._root, self.highest))
+
+    def _label(self, promise_id: str) -> str:
+        ids = (refusal_id(promise_id), promise_id, mark_id(promise_id))
+        record = next((self.records[key] for key in ids if key in self.records), None)
+        return "" if record is None else (record.param.headers or {}).get(LABEL, "")
 
     def check(
         self, promise_id: str, label: str, digest: str | None, where: object, given: Callable[[Promise], str]
-    ) -> Promise | None:
-        """What is recorded under this id, if it is what the code asks for now.
+    ) -> ReplayMismatch | None:
+        """How what is recorded under this id differs from what the code asks for now.
 
         `given` says of a record how its arguments differ.
         """
-        record = self.refusals.get(promise_id) or self.records.get(promise_id)
-        if record is None:
-            return None
+        record = self.refusals.get(promise_id) or self.records[promise_id]
         headers = record.param.headers or {}
         recorded, fingerprint = headers.get(LABEL), headers.get(ARGUMENTS)
         if recorded is None:  # somebody else's, who used our id: nothing is recorded here
             del self.records[promise_id]
-            return None
-        if recorded != label:
-            raise ReplayMismatch(
+        elif recorded != label:
+            return ReplayMismatch(
                 f"{promise_id} was recorded as {recorded!r}; the code now asks for {label!r} there ({where})"
             )
-        if fingerprint is not None and digest is not None and fingerprint != digest:
-            raise ReplayMismatch(f"{promise_id} ({label!r}) {given(record)} ({where})")
-        return record
+        elif fingerprint is not None and digest is not None and fingerprint != digest:
+            return ReplayMismatch(f"{promise_id} ({label!r}) {given(record)} ({where})")
+        return None

@@ -5,12 +5,10 @@ from inspect import unwrap
 from reprlib import Repr
 from typing import Any, Final
 
-from msgspec import json
-
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Promise
 from holdfast.runtime import Scheduler
-from holdfast.workflow.operations import Call, DurableOperation, Sleep
+from holdfast.workflow.operations import DurableOperation
 
 named_max: Final = 5
 arguments_max: Final = 160
@@ -23,23 +21,14 @@ def arguments_in_words(operation: DurableOperation, record: Promise, payloads: P
     if payloads.is_coded:  # what nobody shall read in the store is not for the log either
         return "was recorded with other arguments than it is given now"
     try:
-        then = _recorded(operation, record, payloads)
+        then = operation.recorded_arguments(record, payloads)
+        if isinstance(then, tuple):
+            then = _shown(*then)
         now = _shown(*operation.arguments)
     except Exception as error:  # a value that cannot be shown must not become the fault
         return f"was recorded with other arguments than it is given now ({type(error).__name__})"
     was = "was recorded with other arguments" if then is None else f"was recorded with {then}"
     return f"{was}; now it is given {now}"
-
-
-def _recorded(operation: DurableOperation, record: Promise, payloads: Payloads) -> str | None:
-    """Of the others only a fingerprint is kept."""
-    if isinstance(operation, Sleep):
-        return f"(about {(record.timeout_at - record.created_at) / 1000:g})"
-    if isinstance(operation, Call) and record.param.data is not None:
-        call = payloads.decode_call(record.param)
-        kwargs = {name: json.decode(raw) for name, raw in call.kwargs_json.items()}
-        return _shown(tuple(json.decode(raw) for raw in call.args_json), kwargs)
-    return None
 
 
 def _shown(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -1,73 +1,72 @@
-"""What an execution can ask the world for: one record for each kind of durable operation.
+"""What an execution can ask the world for: one class for each kind of durable operation.
+
+A kind brings its own behaviour: what is written to begin it (`create`), when a record completes it
+(`is_complete`) and what the code is given then (`read`). A step is performed by the driver, and a note is
+chosen on the spot; both complete here. Everything else completes outside.
 
 `label` is what a replay compares with what was recorded, so it names the kind and the name, never anything
 that may differ from run to run. `arguments` is fingerprinted for the same comparison.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from holdfast import runtime
 from holdfast.payloads.payloads import Payloads
-from holdfast.protocol.records import Promise
+from holdfast.payloads.signature import signature_of
+from holdfast.protocol import limits, tags
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.requests import CreateAction, PromiseCreate, RequestData, SettleAction
 from holdfast.runtime.slot import current_fiber
 from holdfast.steps.retry import Retry
 from holdfast.steps.step_run import Mode
+from holdfast.workflow.errors import CallCanceled, CallTimedOut
+from holdfast.workflow.journal import PLACE
+
+if TYPE_CHECKING:
+    from holdfast.workflow.recording import Recorder
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Action = CreateAction | SettleAction | RequestData  # the first two are fenced by the claim
 
 
 class DurableOperation:
     """A durable operation. Its outcome is recorded under an id that only its place in the code decides."""
 
-    __slots__ = ()
+    completes_here = False
+    is_effect = False  # happens also when the code returns before anybody has awaited it
+    label = ""
+    arguments: Arguments = ((), {})
+    returns: Any = Any  # the type that its value is decoded to
+    digest: str | None = None  # of the arguments as they were when it was asked for
 
-    @property
-    def label(self) -> str:
+    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+        """What is written to begin it, where it completes outside."""
         raise NotImplementedError
 
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (), {}
+    def is_complete(self, record: Promise) -> bool:
+        """Does this record complete it, without a place of its own?"""
+        return record.state != "pending"
 
-    @property
-    def returns(self) -> Any:
-        """The type that its value is decoded to."""
-        return Any
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
+        """What the code is given: the value, or its error raised."""
+        assert record is not None, f"{promise_id} completed without a record"
+        if record.state == "resolved":
+            return recorder.payloads.decode(record.value, self.returns)
+        if record.state == "rejected":
+            raise recorder.decode_error(record.value)
+        if record.state == "rejected_canceled":
+            raise CallCanceled(f"{promise_id} ({self.label}) was cancelled")
+        raise CallTimedOut(f"{promise_id} ({self.label}) timed out")
+
+    def recorded_arguments(self, record: Promise, payloads: Payloads) -> Arguments | str | None:
+        """What it was given then, where more than a fingerprint of that is kept."""
+        return None
 
     def __str__(self) -> str:
         return self.label
-
-
-class StepOperation(DurableOperation, runtime.Step):
-    """A function to be performed outside the fibers; recorded when it finishes."""
-
-    __slots__ = ("_returns", "options")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: "StepOptions",
-        returns: Any,
-        above: runtime.Signal,
-    ) -> None:
-        runtime.Step.__init__(self, options.name or function.__name__, function, args, kwargs, above)
-        self.options = options
-        self._returns = returns
-
-    @property
-    def label(self) -> str:
-        return f"step {self.name}"
-
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self.args, self.kwargs
-
-    @property
-    def returns(self) -> Any:
-        return self._returns
 
 
 class StepOptions(Struct, frozen=True):
@@ -77,49 +76,90 @@ class StepOptions(Struct, frozen=True):
     mode: Mode = "auto"
 
 
-class Sleep(DurableOperation):
-    __slots__ = ("seconds",)
+class StepOperation(DurableOperation, runtime.Step):
+    """A function to be performed outside the fibers; recorded when it finishes."""
 
+    completes_here = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: StepOptions,
+        returns: Any,
+        above: runtime.Signal,
+    ) -> None:
+        runtime.Step.__init__(self, options.name or function.__name__, function, args, kwargs, above)
+        self.options = options
+        self.label = f"step {self.name}"
+        self.arguments = args, kwargs
+        self.returns = returns
+
+    def is_complete(self, record: Promise) -> bool:
+        """It was announced, and somebody else has settled it."""
+        return record.state != "pending" and PLACE not in (record.value.headers or {})
+
+
+class Note(DurableOperation):
+    """A value chosen here and now (the time, a random number, a patch marker) and remembered.
+
+    Its `effects` are part of the same write.
+    """
+
+    completes_here = True
+
+    def __init__(
+        self,
+        name: str,
+        choose: Callable[[], Any],
+        returns: Any = Any,
+        args: tuple[Any, ...] = (),
+        effects: Sequence[Action] = (),
+    ) -> None:
+        self.name = name
+        self.label = f"note {name}"
+        self.choose = choose
+        self.returns = returns
+        self.arguments = args, {}
+        self.effects = effects
+        self.is_effect = bool(effects)
+
+    def is_complete(self, record: Promise) -> bool:
+        return False
+
+
+class Sleep(DurableOperation):
     can_fail = False
+    label = "sleep"
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.arguments = (seconds,), {}
 
-    @property
-    def label(self) -> str:
-        return "sleep"
+    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+        return [recorder.outside(promise_id, self, recorder.after(self.seconds), {tags.TIMER: "true"})]
 
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self.seconds,), {}
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> None:
+        pass
+
+    def recorded_arguments(self, record: Promise, payloads: Payloads) -> str:
+        return f"(about {(record.timeout_at - record.created_at) / 1000:g})"
 
 
 class Await(DurableOperation):
     """A promise that somebody outside settles."""
 
-    __slots__ = ("_returns", "tags", "timeout_s")
+    label = "promise"
 
-    def __init__(self, timeout_s: float | None, tags: dict[str, str], returns: Any) -> None:
+    def __init__(self, timeout_s: float | None, entries: dict[str, str], returns: Any) -> None:
         self.timeout_s = timeout_s
-        self.tags = tags
-        self._returns = returns
+        self.tags = entries
+        self.returns = returns
 
-    @property
-    def label(self) -> str:
-        return "promise"
-
-    @property
-    def returns(self) -> Any:
-        return self._returns
-
-
-class JobCall(Struct, frozen=True):
-    """What is different when a plain task is called: where it goes, its tags, and how its outcome is read."""
-
-    target: str
-    entries: dict[str, str]
-    read: Callable[[Promise, Payloads, Mapping[str, type[Exception]]], Any]
-    delay_s: float | None = None
+    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+        deadline = min(recorder.after(self.timeout_s), recorder.timeout_at)
+        return [recorder.outside(promise_id, self, deadline, self.tags | {tags.EXTERNAL: "true"})]
 
 
 class Call(DurableOperation, runtime.Revocable):
@@ -127,20 +167,6 @@ class Call(DurableOperation, runtime.Revocable):
 
     When nobody wants its result any more, it is asked to cancel itself.
     """
-
-    __slots__ = (
-        "_returns",
-        "args",
-        "function",
-        "group",
-        "job_call",
-        "kwargs",
-        "tags",
-        "timeout_s",
-        "version",
-        "waits",
-        "workflow",
-    )
 
     def __init__(
         self,
@@ -150,71 +176,90 @@ class Call(DurableOperation, runtime.Revocable):
         kwargs: dict[str, Any],
         returns: Any,
         *,
-        group: str | None,
+        group: str | None = None,
         timeout_s: float | None,
         waits: bool,
-        job_call: JobCall | None = None,
         tags: Mapping[str, str] | None = None,
         function: Callable[..., Any] | None = None,
     ) -> None:
         self.workflow = workflow
         self.version = version
-        self.args = args
-        self.kwargs = kwargs
+        self.label = f"{'call' if waits else 'start'} {workflow}"
+        self.arguments = args, kwargs
         self.group = group
         self.timeout_s = timeout_s
         self.waits = waits
-        self.job_call = job_call
+        self.is_effect = not waits
         self.tags = tags or {}
         self.function = function  # where it is known, the arguments are checked against it
-        self._returns = returns
+        self.returns = returns
         runtime.Revocable.__init__(self, current_fiber().signal())
 
-    @property
-    def label(self) -> str:
-        return f"{'call' if self.waits else 'start'} {self.workflow}"
+    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+        """It belongs to the execution that answers it, and a claim does not preload it with ours: a mark does
+        that.
+        """
+        deadline = recorder.after(self.timeout_s)
+        if self.waits:
+            deadline = min(deadline, recorder.timeout_at)
+        entries = {**self.tags, **self.route(recorder), tags.BRANCH: promise_id}  # it has steps of its own
+        call = recorder.outside(promise_id, self, deadline, entries, self._encoded(recorder))
+        return [recorder.mark(promise_id, self), call]
 
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self.args, self.kwargs
+    def route(self, recorder: "Recorder") -> dict[str, str]:
+        """The tags that say who runs it."""
+        return {tags.TARGET: f"poll://any@{self.group or recorder.group}"}
 
-    @property
-    def returns(self) -> Any:
-        return self._returns
+    def _encoded(self, recorder: "Recorder") -> Value:
+        args, kwargs = self.arguments
+        if self.function is None:
+            return recorder.payloads.encode_call(self.workflow, args, kwargs, self.version)
+        supplied = recorder.provided.names(self.function)
+        signature = signature_of(self.function)
+        return recorder.payloads.encode_call(self.workflow, args, kwargs, self.version, signature, supplied)
+
+    def is_complete(self, record: Promise) -> bool:
+        return not self.waits or record.state != "pending"
+
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
+        return super().read(promise_id, record, recorder) if self.waits else promise_id
+
+    def recorded_arguments(self, record: Promise, payloads: Payloads) -> Arguments | None:
+        if record.param.data is None:
+            return None
+        call = payloads.decode_call(record.param)
+        kwargs = {name: json.decode(raw) for name, raw in call.kwargs_json.items()}
+        return tuple(json.decode(raw) for raw in call.args_json), kwargs
 
 
-class Note(DurableOperation):
-    """A value chosen here and now (the time, a random number, a patch marker) and remembered.
-
-    With `cancels`, another promise is settled as cancelled in the same write; `gently`, an execution is asked
-    to cancel itself.
-    """
-
-    __slots__ = ("_returns", "cancels", "choose", "gently", "name")
+class JobCall(Call):
+    """A background task: it goes to its queue, and its outcome is a result, ok or not."""
 
     def __init__(
         self,
-        name: str,
-        choose: Callable[[], Any],
-        returns: Any = Any,
-        cancels: str | None = None,
+        task: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         *,
-        gently: bool = False,
+        entries: dict[str, str],
+        delay_s: float | None,
+        timeout_s: float | None,
+        waits: bool,
+        read_result: Callable[[Promise, Payloads, Mapping[str, type[Exception]]], Any],
     ) -> None:
-        self.name = name
-        self.choose = choose
-        self.cancels = cancels
-        self.gently = gently
-        self._returns = returns
+        super().__init__(task, 1, args, kwargs, Any, timeout_s=timeout_s, waits=waits)
+        self._entries = entries
+        self._delay_s = delay_s
+        self._read_result = read_result
 
-    @property
-    def label(self) -> str:
-        return f"note {self.name}"
+    def route(self, recorder: "Recorder") -> dict[str, str]:
+        if not self._delay_s:
+            return self._entries
+        begins_at = min(recorder.after(self._delay_s), limits.instant_ms_max - 1)
+        return self._entries | {tags.DELAY: str(begins_at)}
 
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self.cancels,) if self.cancels else (), {}
-
-    @property
-    def returns(self) -> Any:
-        return self._returns
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
+        if not self.waits:
+            return promise_id
+        assert record is not None, f"{promise_id} completed without a record"
+        return self._read_result(record, recorder.payloads, recorder.known_errors)

@@ -1,6 +1,9 @@
 """How far the code of an execution has come: what it asked for, what it has seen, and in which order.
 
-`feed` lets the fibers see completions one at a time, with a full drain after each:
+It knows no node and no clock: it is told what was recorded (`read`, `learn`) and how steps ended, and it says
+what is to be written (`take_unwritten`) and which steps are to be performed (`begin`).
+
+`advance` lets the fibers see completions one at a time, with a full drain after each:
 
 1. first what is recorded, by place, and a cancellation after as many completions as it was seen after;
 2. then what could not have come in any other order: the only completion there is to wait for;
@@ -11,22 +14,23 @@ Code that asks for something else than was recorded is told nothing, because it 
 what it asked for never completes, and neither does anything after that. The first mismatch is the fault.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.payloads.errors import NotRecorded
+from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
 from holdfast.protocol.records import Promise, Settlement
-from holdfast.protocol.requests import PromiseCreate, PromiseSettle
+from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, SettleAction
 from holdfast.runtime import Cancelled, ExecutionClosed, Scheduler, Timer
 from holdfast.runtime.driver import Origin
+from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
-from holdfast.workflow.cancellation import CancelRequest
+from holdfast.workflow.cancellation import cancel_called, cancel_promise, origin_of
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words
-from holdfast.workflow.operations import Call, DurableOperation, Note, Sleep, StepOperation
-from holdfast.workflow.recording import Recorder, as_settled, read_outcome
+from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
+from holdfast.workflow.recording import Recorder, as_settled
 
 id_bytes_spare: Final = 32  # for the records beside an operation
 
@@ -38,211 +42,330 @@ class Progress:
         records: Sequence[Promise],
         worker_context: WorkerContext,
         scheduler: Scheduler,
-        note: Callable[[PromiseCreate], None],
         work: Callable[..., Any],
     ) -> None:
-        self.journal = j.Journal(root.id)
-        self.recorder = Recorder(root, worker_context)
-        self.cancel = CancelRequest(root)
-        self.open: dict[str, DurableOperation] = {}  # issued, not yet seen to complete
-        self.notes: dict[str, None] = {}  # issued, not yet taken
-        self.fresh: dict[str, None] = {}  # issued besides notes, not yet begun
-        self.arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
-        self.called: list[str] = []  # calls that nobody wants the result of, to be cancelled too
-        self.outside: dict[str, None] = {}  # issued, completes elsewhere, not yet seen to complete
-        self.place = 1
         self.fault: ReplayMismatch | None = None
-        self._count = 0
-        self._seen = 0  # completions
-        self._id = root.id
+        self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
+        self.cancel_id = j.cancel_id(root.id)
+        self._root = root
         self._worker_context = worker_context
         self._scheduler = scheduler
-        self._note = note
         self._work = work
+        self._journal = j.Journal(root.id)
+        self._recorder = Recorder(root, worker_context)
+        self._open: dict[str, DurableOperation] = {}  # issued, not yet seen to complete
+        self._notes: dict[str, Note] = {}  # issued, not yet taken
+        self._fresh: dict[str, DurableOperation] = {}  # issued besides notes, not yet begun
+        self._outside: dict[str, None] = {}  # issued, completes elsewhere, not yet seen to complete
+        self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
+        self._called: list[str] = []  # calls that nobody wants the result of, to be cancelled too
+        self._unwritten: list[Action] = []  # chosen, and not durable yet
+        self._count = 0  # operations
+        self._seen = 0  # completions
+        self._is_cancelled = False  # and the fibers have seen it
         self._last: tuple[str, str, Origin] | None = None  # the operation that was compared last
         self._place_recorded = 0  # before this process
-        self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
         self.read(records)
+
+    # --- what is known ---------------------------------------------------------------------------------
 
     def read(self, records: Sequence[Promise]) -> None:
         """What was recorded before this process, or the rest of it. All is read before the code runs."""
-        self.journal.read(records)
-        self.cancel.learn(self.journal.records.get(self.cancel.id))
-        self._place_recorded = max(self.journal.order, default=0)
+        self._journal.read(records)
+        self._place_recorded = self._journal.last_place
         self._begin_drain()
+
+    def elsewhere(self) -> list[str]:
+        """What is to be looked at before the code runs."""
+        return self._journal.elsewhere()
+
+    def learn(self, record: Promise) -> None:
+        self._journal.add(record)
+        if record.id in self._open and self._completed_outside(record.id):
+            self._arrived[record.id] = None
+
+    def refuse(self, promise_id: str, error: Exception) -> None:
+        """What cannot be created: the code sees an error there, at a place that is recorded."""
+        if promise_id not in self._open:
+            raise error
+        place = self._journal.free_place()
+        self._record(self._recorder.refusal(promise_id, self._open[promise_id], error, place))
+
+    def is_open(self, promise_id: str) -> bool:
+        return promise_id in self._open
+
+    def unseen(self, promise_ids: Iterable[str]) -> list[str]:
+        """Those that may have completed without our knowing."""
+        return [key for key in promise_ids if key in self._open and key not in self._arrived]
+
+    def to_hear(self, heard: Container[str]) -> list[str]:
+        """What the fibers wait for, completes outside and is not heard of yet."""
+        awaited = self._scheduler.is_awaited
+        return [key for key in self._outside if key not in heard and awaited(key)]
+
+    @property
+    def has_arrived(self) -> bool:
+        """Has something completed outside that the fibers have not seen?"""
+        return bool(self._arrived)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Is there something to begin?"""
+        return bool(self._fresh)
 
     # --- asking ----------------------------------------------------------------------------------------
 
     def issue(self, operation: object) -> str:
-        if self.fault is not None:
-            return self._never()
+        if self.fault is not None:  # something that does not exist, and so never completes
+            self._count += 1
+            return j.child_id(self._root.id, self._count)
         if isinstance(operation, Timer):  # the runtime's own: that of a timeout
             operation = Sleep(operation.seconds)
         assert isinstance(operation, DurableOperation), f"{operation} is not known here"
         if isinstance(operation, StepOperation):
             self._worker_context.provided.check(operation.function, operation.kwargs, operation.options.mode)
-        promise_id = j.child_id(self._id, self._count + 1)
+        promise_id = j.child_id(self._root.id, self._count + 1)
         if len(promise_id.encode()) + id_bytes_spare > limits.id_bytes_max:
             raise NotRecorded(
-                f"The id of the execution leaves no room for those below it: {self._id[:80]}..."
+                f"The id of the execution leaves no room for those below it: {self._root.id[:80]}..."
             )
         self._count += 1
-        known = self.journal.knows(promise_id)
-        digest = self.recorder.fingerprint(promise_id, operation, known=known)
-        if known and not self._is_as_recorded(promise_id, operation, digest):
+        operation.digest = self._recorder.payloads.digest(*operation.arguments)
+        known = self._journal.knows(promise_id)
+        if known and not self._is_as_recorded(promise_id, operation):
             return promise_id
-        self.open[promise_id] = operation
+        self._open[promise_id] = operation
         if isinstance(operation, Call) and operation.waits:
             operation.watch(lambda: self._call_off(promise_id, operation))
-        if not isinstance(operation, StepOperation | Note):
-            self.outside[promise_id] = None
-        (self.notes if isinstance(operation, Note) else self.fresh)[promise_id] = None
+        if not operation.completes_here:
+            self._outside[promise_id] = None
+        if isinstance(operation, Note):
+            self._notes[promise_id] = operation
+        else:
+            self._fresh[promise_id] = operation
         return promise_id
 
-    def _never(self) -> str:
-        """The id of something that does not exist, and so never completes."""
-        self._count += 1
-        return j.child_id(self._id, self._count)
-
-    def _is_as_recorded(self, promise_id: str, operation: DurableOperation, digest: str | None) -> bool:
+    def _is_as_recorded(self, promise_id: str, operation: DurableOperation) -> bool:
         where = self._scheduler.origin()
         self._last = (promise_id, operation.label, where)
 
         def given(record: Promise) -> str:
-            return arguments_in_words(operation, record, self._worker_context.payloads)
+            return arguments_in_words(operation, record, self._recorder.payloads)
 
-        try:
-            self.journal.check(promise_id, operation.label, digest, where, given)
-        except ReplayMismatch as mismatch:
-            self.fault = mismatch
-            return False
-        return True
-
-    def _is_led(self) -> bool:
-        """Is there more that was recorded, for the code to be led along?"""
-        return self.place in self.journal.order or self.journal.highest > self._count
+        self.fault = self._journal.check(promise_id, operation.label, operation.digest, where, given)
+        return self.fault is None
 
     def is_patched(self, name: str) -> bool | None:
         """Did the recorded run take this patch? None: nothing is recorded here, so it is free to."""
-        return self.journal.took(f"note patch {name}", self._count + 1)
+        return self._journal.took(f"note patch {name}", self._count + 1)
 
-    def check(self) -> None:
-        """After a feed: if the code has not asked for all that was recorded, that is a fault."""
+    def _check(self) -> None:
+        """If the code has not asked for all that was recorded, that is a fault."""
         if self.fault is None:
-            seen = None if self.cancel.is_seen else self._seen
+            seen = None if self._is_cancelled else self._seen
             ended = self._scheduler.done
-            self.fault = self.journal.unasked(self.place, self._count, self._now, ended=ended, seen=seen)
+            self.fault = self._journal.unasked(self._count, self._now, ended=ended, seen=seen)
 
     def _now(self) -> str:
         """Where the code is, instead of where it was."""
         if not self._scheduler.done or self._scheduler.deadlock is not None:
-            return wait_in_words(self._scheduler, self.open)
+            return wait_in_words(self._scheduler, self._open)
         last = None if self._last is None else "{} ({!r}, {})".format(*self._last)
         return end_in_words(self._scheduler, last, self._work)
 
     # --- seeing ----------------------------------------------------------------------------------------
 
-    def learn(self, record: Promise) -> None:
-        self.journal.add(record)
-        self.cancel.learn(record)
-        if record.id in self.open and self._completed_outside(record.id):
-            self.arrived[record.id] = None
-
-    def feed(self) -> None:
-        """Let the fibers see what has completed."""
-        journal = self.journal
+    def advance(self) -> None:
+        """Let the fibers see what has completed, then compare."""
+        journal = self._journal
         while not self._scheduler.done and self.fault is None:
-            recorded = journal.order.get(self.place)
-            if journal.canceled_after == self._seen and not self.cancel.is_seen:
-                self._be_cancelled()
-            elif recorded in self.open:
-                self.place += 1
+            recorded = journal.next
+            if journal.canceled_after == self._seen and not self._is_cancelled:
+                self._cancel()
+            elif recorded in self._open:
+                journal.place += 1
                 self._deliver(recorded)
-            elif len(self.open) == 1 and self._completed_outside(only := next(iter(self.open))):
+            elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
                 self._deliver(only)  # nothing else could have come first: its place needs no record
-            elif self.cancel.is_due and journal.canceled_after is None and not self._is_led():
-                self._note(self.recorder.cancellation(self._seen))
+            elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
+                self._write(self._recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
-            elif recorded is None and self.arrived:
-                promise_id = next(iter(self.arrived))
-                self._note(self.recorder.observation(promise_id, self.place))
-                journal.order[self.place] = promise_id
-                self.place += 1
-                self._deliver(promise_id)
+            elif recorded is None and self._arrived:
+                promise_id = next(iter(self._arrived))
+                self._write(self._recorder.observation(promise_id, journal.place))
+                journal.observe(promise_id)
             else:
-                return
-
-    def refuse(self, promise_id: str, error: Exception) -> None:
-        """What cannot be created: the code sees an error there, at a place that is recorded."""
-        place = self.place
-        while place in self.journal.order:
-            place += 1
-        refusal = self.recorder.refusal(promise_id, self.open[promise_id], error, place)
-        self._note(refusal)
-        self.journal.add(as_settled(refusal))
+                break
+        self._check()
 
     def _completed_outside(self, promise_id: str) -> bool:
-        operation = self.open[promise_id]
-        record = self.journal.records.get(promise_id)
-        if record is None or isinstance(operation, Note):
-            return False
-        if isinstance(operation, StepOperation):  # announced, and settled by somebody else
-            return record.state != "pending" and j.PLACE not in (record.value.headers or {})
-        started = isinstance(operation, Call) and not operation.waits
-        return started or record.state != "pending"
+        record = self._journal.records.get(promise_id)
+        return record is not None and self._open[promise_id].is_complete(record)
 
     def _begin_drain(self) -> None:
         """What the code asks for is begun only after a drain. So if anything that comes from this one on was
         recorded before this process, all of this one has run before."""
-        journal = self.journal
-        to_be_cancelled = journal.canceled_after is not None and not self.cancel.is_seen
-        led = self.place <= self._place_recorded or journal.highest > self._count
+        journal = self._journal
+        to_be_cancelled = journal.canceled_after is not None and not self._is_cancelled
+        led = journal.place <= self._place_recorded or journal.highest > self._count
         self.is_replaying = led or to_be_cancelled
 
     def _deliver(self, promise_id: str) -> None:
-        operation = self.open.pop(promise_id)
-        self.outside.pop(promise_id, None)
+        operation = self._open.pop(promise_id)
+        for others in (self._outside, self._arrived, self._fresh, self._notes):
+            others.pop(promise_id, None)
         if isinstance(operation, Call):
             operation.unwatch()
         self._seen += 1
         self._begin_drain()
-        self.arrived.pop(promise_id, None)
-        self.fresh.pop(promise_id, None)
-        self.notes.pop(promise_id, None)
-        refusal = self.journal.refusals.get(promise_id)
+        refusal = self._journal.refusals.get(promise_id)
         try:
             if refusal is not None:
-                raise self._worker_context.payloads.decode_error(
-                    refusal.value, self._worker_context.known_errors
-                )
-            value = read_outcome(
-                operation, promise_id, self.journal.records.get(promise_id), self._worker_context
-            )
+                raise self._recorder.decode_error(refusal.value)
+            value = operation.read(promise_id, self._journal.records.get(promise_id), self._recorder)
         except Exception as error:
             self._scheduler.reject(promise_id, error)
         else:
             self._scheduler.resolve(promise_id, value)
 
-    def outcome(self) -> tuple[PromiseSettle, Exception | None]:
-        """How the execution ends, now that its code has; and what it failed with, unless it was cancelled."""
-        try:
-            value = self.recorder.result(self._scheduler.result())
-            return PromiseSettle(self._id, "resolved", value), None
-        except Exception as error:
-            cancelled = self.cancel.is_seen and isinstance(error, Cancelled)
-            state: Settlement = "rejected_canceled" if cancelled else "rejected"
-            settle = PromiseSettle(self._id, state, self.recorder.failure(error))
-            return settle, None if cancelled else error
+    # --- writing ---------------------------------------------------------------------------------------
 
-    def _be_cancelled(self) -> None:
+    def take_unwritten(self) -> list[Action]:
+        """What was chosen since the last write, in that order."""
+        unwritten, self._unwritten = self._unwritten, []
+        return unwritten
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Is there something unwritten that others wait for? A cancellation is."""
+        return not all(isinstance(action, CreateAction) for action in self._unwritten)
+
+    def begin(self) -> tuple[list[tuple[str, StepOperation]], bool]:
+        """Begin what the fibers asked for, in the order in which they asked. Which steps are to be performed,
+        and is there anything new to see?"""
+        steps: list[tuple[str, StepOperation]] = []
+        fresh, self._fresh = self._fresh, {}
+        for promise_id, operation in fresh.items():
+            if promise_id in self._journal.refusals:
+                continue
+            if isinstance(operation, StepOperation) and self._journal.is_pending(promise_id):
+                steps.append((promise_id, operation))
+            elif (record := self._journal.records.get(promise_id)) is None:
+                self._create(promise_id, operation)
+            else:
+                self.learn(record)
+        return steps, len(steps) < len(fresh)
+
+    def take_note(self) -> bool:
+        """A choice without an effect: seen before anything else is begun, written before it has effects."""
+        for promise_id, note in self._notes.items():
+            self._choose(promise_id, note, self._journal.place)
+            return True
+        return False
+
+    def record_steps(self, outcomes: Iterable[tuple[str, StepOutcome]]) -> None:
+        """The results of steps that ended, each with its place."""
+        place = self._journal.place
+        for promise_id, outcome in outcomes:
+            step = self._open.get(promise_id)
+            if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
+                continue
+            self._write(self._recorder.step(promise_id, step, outcome, place))
+            place += 1
+
+    def announce(self, promise_ids: Iterable[str]) -> None:
+        """Steps that take long are written down while they run, so that people can see and cancel them."""
+        for promise_id in promise_ids:
+            self._write(self._recorder.local(promise_id, self._open[promise_id]))
+        if self.cancel_id not in self._journal.records:
+            self._write(cancel_promise(self._root))
+
+    def _create(self, promise_id: str, operation: DurableOperation) -> None:
+        """What completes elsewhere is created there."""
+        try:
+            creations = operation.create(promise_id, self._recorder)
+        except WorkerError as error:
+            self.refuse(promise_id, error)
+        except ValueError as error:  # past a limit of the protocol
+            self.refuse(promise_id, NotRecorded(f"{operation.label} cannot be created: {error}"))
+        else:
+            for creation in creations:
+                self._write(creation)
+
+    def _choose(self, promise_id: str, note: Note, place: int) -> None:
+        chosen = self._worker_context.choose(promise_id, note)
+        creation = self._recorder.note(promise_id, note, chosen, place)
+        self._unwritten += note.effects
+        self._record(creation)
+
+    def _record(self, creation: PromiseCreate) -> None:
+        """To be written, and known to be so from now on."""
+        self._write(creation)
+        self._journal.add(as_settled(creation))
+
+    def _write(self, creation: PromiseCreate) -> None:
+        self._unwritten.append(CreateAction(creation))
+
+    # --- cancellation ----------------------------------------------------------------------------------
+
+    @property
+    def is_cancel_due(self) -> bool:
+        """Was it asked to cancel itself, which the fibers have not seen? (Past its deadline that says
+        nothing.)"""
+        record = None if self._is_cancelled else self._journal.records.get(self.cancel_id)
+        return record is not None and record.state == "resolved"
+
+    @property
+    def is_cancel_awaited(self) -> bool:
+        """Is the promise there that asks it to cancel itself, and nobody has asked?"""
+        return self.cancel_id in self._journal.records and self._journal.is_pending(self.cancel_id)
+
+    def _cancel(self) -> None:
         """Throw `Cancelled` into the fibers."""
-        self.cancel.is_seen = True
+        self._is_cancelled = True
         self._begin_drain()
         self._scheduler.cancel()
 
     def _call_off(self, promise_id: str, call: Call) -> None:
         """Nobody wants the result of a call any more. A replay asks again, which is idempotent."""
-        record = self.journal.records.get(promise_id)
-        is_pending = record is None or record.state == "pending"
-        if is_pending and not isinstance(call.called_off_because, ExecutionClosed):
-            self.called.append(promise_id)
+        if self._journal.is_pending(promise_id) and not isinstance(call.called_off_because, ExecutionClosed):
+            self._called.append(promise_id)
+
+    def cancel_called(self) -> bool:
+        """Cancel what was called and nobody wants any more, once it is there. Is there any?"""
+        called, self._called = self._called, []
+        for promise_id in called:
+            record = self._journal.records.get(promise_id)
+            if record is not None:
+                self._unwritten += cancel_called(record, origin_of(self._root))
+        return bool(called)
+
+    # --- ending ----------------------------------------------------------------------------------------
+
+    def end(self) -> tuple[PromiseSettle, Exception | None]:
+        """How the execution ends, now that its code has; and what it failed with, unless it was cancelled.
+
+        What the code started or cancelled last happens though nobody waits for that.
+        """
+        for promise_id, operation in [*self._fresh.items(), *self._notes.items()]:
+            if not operation.is_effect or self._journal.knows(promise_id):
+                continue
+            if isinstance(operation, Note):
+                self._choose(promise_id, operation, self._journal.last_place + 1)
+            else:
+                self._create(promise_id, operation)
+        self.cancel_called()
+        if self.is_cancel_awaited:  # nobody has asked, and nobody will
+            self._unwritten.append(SettleAction(PromiseSettle(self.cancel_id, "rejected_canceled")))
+        try:
+            value = self._recorder.payloads.encode(self._scheduler.result())
+            return PromiseSettle(self._root.id, "resolved", value), None
+        except Exception as error:
+            cancelled = self._is_cancelled and isinstance(error, Cancelled)
+            state: Settlement = "rejected_canceled" if cancelled else "rejected"
+            settle = PromiseSettle(self._root.id, state, self._recorder.failure(error))
+            return settle, None if cancelled else error

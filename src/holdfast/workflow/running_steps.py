@@ -6,7 +6,6 @@
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from math import inf
@@ -19,25 +18,20 @@ from holdfast.steps.info import ExecutionInfo, of_step
 from holdfast.steps.retry import NEVER
 from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.errors import ClaimGone
 from holdfast.workflow.logs import tell_step_failed
 from holdfast.workflow.operations import StepOperation
-from holdfast.workflow.wake_flag import WakeFlag
 
 announce_s: Final = 2.0
 
 
-def is_cut_short(outcome: StepOutcome) -> bool:
-    """Did it end because this process ends? Then nothing is known of it."""
-    return isinstance(outcome.error, StepCalledOff) and isinstance(outcome.error.__cause__, StepsClosed)
-
-
 class RunningSteps:
-    def __init__(self, worker_context: WorkerContext, wake_flag: WakeFlag) -> None:
+    def __init__(self, worker_context: WorkerContext, wake: Callable[[], None]) -> None:
         self.running: dict[str, float] = {}  # and when each is late
         self.late: list[str] = []  # take long, not yet announced
-        self.finished: deque[tuple[str, StepOutcome]] = deque()  # not yet recorded
+        self.finished: list[tuple[str, StepOutcome]] = []  # not yet recorded
         self._worker_context = worker_context
-        self._wake_flag = wake_flag
+        self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -50,7 +44,7 @@ class RunningSteps:
         *,
         at_once: bool,
     ) -> None:
-        """Begin a step. When it ends and is still `wanted`, it is among the finished, and there is news."""
+        """Begin a step. When it ends and is still `wanted`, it is among the finished."""
         options = step.options
         failed = partial(
             tell_step_failed, info.id, info.workflow, self._worker_context.pid, step.name, promise_id
@@ -62,13 +56,19 @@ class RunningSteps:
         def done(outcome: StepOutcome) -> None:
             if self.running.pop(promise_id, None) is not None and wanted(promise_id):
                 self.finished.append((promise_id, outcome))
-                self._wake_flag.tell()
+                self._wake()
 
         self.running[promise_id] = self._loop.time() + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
         step.context.run(of_step.set, replace(info, step=promise_id, attempt=1))
         self._worker_context.runner.start(call, done)
+
+    def take_finished(self) -> list[tuple[str, StepOutcome]]:
+        finished, self.finished = self.finished, []
+        if any(map(_is_cut_short, finished)):
+            raise ClaimGone("whoever performs its steps has closed")
+        return finished
 
     def take_late(self) -> list[str]:
         late, self.late = self.late, []
@@ -86,4 +86,10 @@ class RunningSteps:
         self.running |= dict.fromkeys(self.late, inf)
         first = min(self.running.values(), default=inf)
         self._alarm = None if first == inf else self._loop.call_at(first, self._look_for_late)
-        self._wake_flag.tell()
+        self._wake()
+
+
+def _is_cut_short(finished: tuple[str, StepOutcome]) -> bool:
+    """Did it end because this process ends? Then nothing is known of it."""
+    error = finished[1].error
+    return isinstance(error, StepCalledOff) and isinstance(error.__cause__, StepsClosed)
