@@ -156,12 +156,13 @@ def grants_without_a_new_version(patch: Patch) -> None:
     patch.setattr(tasks, "grant", grant)
 
 
-def drives_on_past_its_lease(patch: Patch) -> None:
-    def check_claim(self: Any) -> None:
-        if self._writer.is_lost:
-            raise ClaimGone(self.id)
+def check_only_what_was_told(self: Any) -> None:
+    if self._writer.is_lost:
+        raise ClaimGone(self.id)
 
-    patch.setattr(Execution, "_check_claim", check_claim)
+
+def drives_on_past_its_lease(patch: Patch) -> None:
+    patch.setattr(Execution, "_check_claim", check_only_what_was_told)
     patch.setattr(Heartbeat, "_notice_woken", heed_nothing)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
@@ -238,6 +239,7 @@ def writes_without_the_fence(patch: Patch) -> None:
         return replies[len(plain) :]
 
     patch.setattr(FencedWriter, "write", write)
+    patch.setattr(Execution, "_check_claim", check_only_what_was_told)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 

@@ -29,7 +29,7 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits
 from holdfast.protocol.records import NOTHING, Value
 from holdfast.steps.errors import BadProvider, NotProvided
-from holdfast.steps.retry import GiveUp, chosen_by, wish_of
+from holdfast.steps.retry import GiveUp, attribute_of, chosen_by
 
 
 class AttemptResult(Struct, frozen=True):
@@ -112,7 +112,7 @@ def _our_code(error: BaseException) -> str | None:
 def _gives_up(error: BaseException) -> bool:
     if isinstance(error, WorkerError):
         return False  # `retryable` of these is about steps
-    return isinstance(error, GiveUp) or wish_of(error, "retryable") is False
+    return isinstance(error, GiveUp) or attribute_of(error, "retryable") is False
 
 
 def _wished_ms(error: BaseException) -> int | None:

@@ -6,7 +6,7 @@
 2. A step that waits keeps the task that began it, and another goes on with the rest. So inside a step
    `asyncio.current_task()`, timeouts and task groups are what they would be in a task of its own.
 3. A task that was cancelled performs nothing more: no step feels what was meant for another.
-4. Each body runs in its own Context, the task in that of whoever made the performers.
+4. Each body runs in its own Context, the task in that in which the `LoopTasks` were made.
 """
 
 from __future__ import annotations
@@ -21,40 +21,28 @@ from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.steps.step_run import StepRun
 
 Body = Coroutine[Any, Any, Any]
-
-
-class Part(Protocol):
-    """Whom a performer tells. Another `body` than the one handed over: nobody waits for that one."""
-
-    body: Body | None
-
-    @property
-    def name(self) -> str: ...
-
-    def keep(self, task: Task[None], /) -> None:
-        """The body waits: until it ends, the task is its own."""
-        ...
-
-    def ended(self, body: Body, value: Any, error: BaseException | None, /) -> None: ...
 
 
 class LoopTasks:
     def __init__(self, loop: AbstractEventLoop, context: Context) -> None:
         self._loop = loop
         self._context = context
-        self._queue: deque[tuple[Part, Body, Context]] = deque()
+        self._queue: deque[tuple[StepRun, Body, Context]] = deque()
         self._one_is_at_it = False
         self._spare: _Spare | None = None
 
-    def perform(self, part: Part, body: Body, context: Context) -> None:
+    def perform(self, step_run: StepRun, body: Body, context: Context) -> None:
         spare, caller = self._spare, asyncio.current_task(self._loop)
         if spare is None or not spare.is_idle or caller is None:
             if spare is None or spare.task.done():
                 self._spare = _Spare(self)
-            self.submit(part, body, context)
+            self.submit(step_run, body, context)
             return
         value, awaited, error = None, None, None
         ended = True
@@ -71,44 +59,43 @@ class LoopTasks:
             _leave_task(self._loop, spare.task)
             _enter_task(self._loop, caller)
         if ended:
-            part.ended(body, value, error)
+            step_run.ended(body, value, error)
         else:
             self._spare = None
-            spare.keep(part, body, awaited, context)
+            spare.keep(step_run, body, awaited, context)
 
     def close(self) -> None:
         if self._spare is not None:
             self._spare.task.cancel()
             self._spare = None
 
-    def submit(self, part: Part, body: Body, context: Context) -> None:
-        self._queue.append((part, body, context))
+    def submit(self, step_run: StepRun, body: Body, context: Context) -> None:
+        self._queue.append((step_run, body, context))
         if not self._one_is_at_it:
             self._send_one()
 
     def _send_one(self) -> None:
-        # Not loop.create_task: a factory that starts tasks eagerly would run the step on the caller's stack.
         self._one_is_at_it = True
-        Task(self._perform_all(), loop=self._loop, name="holdfast-step", context=self._context)
+        self.make_task(self._perform_all())
 
     async def _perform_all(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         while self._queue and not task.cancelling():
-            part, body, context = self._queue.popleft()
-            if part.body is not body:
+            step_run, body, context = self._queue.popleft()
+            if step_run.body is not body:
                 continue
             try:
                 awaited = context.run(body.send, None)
             except StopIteration as stop:
-                part.ended(body, stop.value, None)
+                step_run.ended(body, stop.value, None)
             except BaseException as error:  # asyncio would let an exit through to whoever runs the loop
-                part.ended(body, None, error)
+                step_run.ended(body, None, error)
             else:
                 self._go_on_without()
-                task.set_name(part.name)
-                part.keep(task)
-                await self.stay(part, body, _rest_of(body, awaited, context))
+                task.set_name(step_run.name)
+                step_run.keep(task)
+                await self.stay(step_run, body, _rest_of(body, awaited, context))
                 return
         self._go_on_without()
 
@@ -117,18 +104,18 @@ class LoopTasks:
         if self._queue:
             self._send_one()
 
-    @property
-    def place(self) -> tuple[AbstractEventLoop, Context]:
-        return self._loop, self._context
+    def make_task(self, body: Body) -> Task[None]:
+        # Not loop.create_task: a factory that starts tasks eagerly would run the step on the caller's stack.
+        return Task(body, loop=self._loop, name="holdfast-step", context=self._context)
 
-    async def stay(self, part: Part, body: Body, rest: Awaitable[Any]) -> None:
+    async def stay(self, step_run: StepRun, body: Body, rest: Awaitable[Any]) -> None:
         value, error = None, None
         try:
             value = await rest
         except BaseException as caught:
             error = caught
         if self._loop.is_running():
-            part.ended(body, value, error)
+            step_run.ended(body, value, error)
         elif error is not None:
             raise error
 
@@ -137,22 +124,21 @@ class _Spare:
     """A task that has begun and waits to be somebody's."""
 
     def __init__(self, loop_tasks: LoopTasks) -> None:
-        loop, context = loop_tasks.place
-        self._performers = loop_tasks
-        self._wanted: asyncio.Future[None] = loop.create_future()
+        self._loop_tasks = loop_tasks
+        self._wanted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waits = False
-        self._begun: tuple[Part, Body, Any, Context] | None = None
-        self.task = Task(self._wait(), loop=loop, name="holdfast-step", context=context)
+        self._begun: tuple[StepRun, Body, Any, Context] | None = None
+        self.task = loop_tasks.make_task(self._wait())
 
     @property
     def is_idle(self) -> bool:
         return self._waits and self._begun is None and not self.task.cancelling()
 
-    def keep(self, part: Part, body: Body, awaited: Any, context: Context) -> None:
+    def keep(self, step_run: StepRun, body: Body, awaited: Any, context: Context) -> None:
         """The body began in this task and waits: until it ends, the task is its own."""
-        self._begun = part, body, awaited, context
-        self.task.set_name(part.name)
-        part.keep(self.task)
+        self._begun = step_run, body, awaited, context
+        self.task.set_name(step_run.name)
+        step_run.keep(self.task)
         if not self._wanted.done():
             self._wanted.set_result(None)
 
@@ -165,17 +151,17 @@ class _Spare:
             error = cancelled
         if self._begun is None:
             return
-        part, body, awaited, context = self._begun
+        step_run, body, awaited, context = self._begun
         if error is not None and asyncio.isfuture(awaited) and awaited.cancel():
             error = None  # comes to the body from there
-        await self._performers.stay(part, body, _rest_of(body, awaited, context, error))
+        await self._loop_tasks.stay(step_run, body, _rest_of(body, awaited, context, error))
 
 
 @coroutine
 def _rest_of(
     body: Body, awaited: Any, context: Context, thrown: BaseException | None = None
 ) -> Generator[Any, Any, Any]:
-    """What `await body` would be, had it not begun: hands on what it waits for, and what comes of that."""
+    """What `await body` would be, had it not begun: passes on what it waits for, and what comes of that."""
     while True:
         try:
             try:

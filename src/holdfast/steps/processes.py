@@ -93,7 +93,7 @@ class Processes:
         try:
             return await asyncio.shield(spawning)
         except asyncio.CancelledError:
-            # Called off between fork and the first word: wait the moment, so that no child is forgotten.
+            # Called off while the child starts: wait until it has, so that it can be killed.
             self._discard(await spawning)
             raise
 

@@ -114,24 +114,24 @@ class Provided:
         self._providers = providers
         self._values: dict[Key, Any] = {}
         self._opening: list[Key] = []
-        self._keeper: asyncio.Task[None] | None = None
+        self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     async def open(self) -> None:
         if not self._providers.sources:
             return
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._keeper = asyncio.create_task(self._keep(opened))
+        self._owner = asyncio.create_task(self._keep(opened))
         try:
             await opened
         except asyncio.CancelledError:
-            self._keeper.cancel()
+            self._owner.cancel()
             raise
 
     async def close(self) -> None:
         self._closing.set()
-        if self._keeper is not None:
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._owner is not None:
+            await asyncio.gather(self._owner, return_exceptions=True)
         self._values.clear()
 
     def names(self, function: Callable[..., Any]) -> frozenset[str]:

@@ -206,13 +206,13 @@ def _is_error_class(given: object) -> bool:
 def _worth_it(policy: Retry, error: BaseException) -> bool:
     if isinstance(error, GiveUp) or not isinstance(error, Exception):
         return False
-    if wish_of(error, "retryable") is False:
+    if attribute_of(error, "retryable") is False:
         return False
     return isinstance(error, policy.retry_on) and not isinstance(error, policy.give_up_on)
 
 
-def wish_of(error: BaseException, name: str) -> Any:
-    """An attribute by which an error has a say, or None. A property that raises wishes for nothing."""
+def attribute_of(error: BaseException, name: str) -> Any:
+    """An attribute by which an error chooses, or None. A property that raises chooses nothing."""
     try:
         return getattr(error, name, None)
     except Exception:
@@ -221,11 +221,11 @@ def wish_of(error: BaseException, name: str) -> Any:
 
 def chosen_by(error: BaseException) -> float | None:
     """The delay that the error asks for."""
-    wish = wish_of(error, "retry_after")
-    if wish is None:
+    chosen = attribute_of(error, "retry_after")
+    if chosen is None:
         return None
     try:
-        return duration_s(wish)
+        return duration_s(chosen)
     except Exception:  # some library's own notion of retry_after, such as an HTTP date
         return None
 

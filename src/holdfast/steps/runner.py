@@ -71,7 +71,7 @@ class StepRunner:
         It must be quick and may not count on `asyncio.current_task()`, which may be the step's own.
         """
         if self._closed:
-            raise StepsClosed(f"The step {call.name} was started on a runner that is closed")
+            raise StepsClosed(f"The step {call.step.name} was started on a runner that is closed")
         step_run = StepRun(self, call, done)
         self._running[step_run] = None
         step_run.start()

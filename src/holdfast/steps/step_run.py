@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import TimerHandle
 from collections.abc import Callable
 from contextvars import Context
 from inspect import CO_COROUTINE, isawaitable, iscoroutinefunction
 from types import CoroutineType, FunctionType
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
+
+from msgspec import Struct
 
 from holdfast.payloads import error_values
 from holdfast.payloads.errors import StepCalledOff, StepExited, StepTimedOut
@@ -26,10 +28,12 @@ from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
 from holdfast.steps import loop_tasks, threads
 from holdfast.steps.attempt import set_attempt
-from holdfast.steps.loop_tasks import Body, LoopTasks
-from holdfast.steps.processes import Processes
+from holdfast.steps.loop_tasks import Body
 from holdfast.steps.retry import NEVER, Retry, next_delay
-from holdfast.steps.threads import Threads, Ticket
+from holdfast.steps.threads import Ticket
+
+if TYPE_CHECKING:
+    from holdfast.steps.runner import StepRunner
 
 Mode = Literal["auto", "thread", "async", "process", "inline"]
 MODES: Final = get_args(Mode)
@@ -38,35 +42,19 @@ State = Literal["queued", "running", "waiting to retry", "stopping"]
 CANCEL_GRACE_S: Final = 5.0
 
 
-class StepCall:
+class StepCall(Struct):
     """A step and how to perform it.
 
-    `failed` is told of every attempt that failed while the step was wanted: which, with what, and after how
-    many seconds it is tried again (None: it is not).
+    `failed` is called for every attempt that failed while the step was wanted: which, with what, and after
+    how many seconds it is tried again (None: it is not).
     """
 
-    __slots__ = ("at_once", "failed", "mode", "retry", "step", "time_limit_s")
-
-    def __init__(
-        self,
-        step: Step,
-        retry: Retry = NEVER,
-        time_limit_s: float | None = None,
-        mode: Mode = "auto",
-        *,
-        at_once: bool = False,
-        failed: Callable[[int, Exception, float | None], None] | None = None,
-    ) -> None:
-        self.at_once = at_once
-        self.failed = failed
-        self.step = step
-        self.retry = retry
-        self.time_limit_s = time_limit_s
-        self.mode: Mode = mode
-
-    @property
-    def name(self) -> str:
-        return self.step.name
+    step: Step
+    retry: Retry = NEVER
+    time_limit_s: float | None = None
+    mode: Mode = "auto"
+    at_once: bool = False
+    failed: Callable[[int, Exception, float | None], None] | None = None
 
 
 class StepOutcome(NamedTuple):
@@ -93,48 +81,17 @@ class RunningStep(NamedTuple):
     state: State
 
 
-class RunnerParts(Protocol):
-    """What a performance needs of its runner."""
-
-    loop: AbstractEventLoop
-    context: Context
-    threads: Threads
-    processes: Processes
-    loop_tasks: LoopTasks
-    tasks_left_behind: set[asyncio.Task[Any]]
-    random: Callable[[], float]
-
-    def left(self, step_run: StepRun, /) -> None: ...
-
-
 class StepRun:
     """The life of one step, from start to done."""
 
-    __slots__ = (
-        "_attempt",
-        "_attempt_signal",
-        "_began_at",
-        "_done",
-        "_over",
-        "_queued",
-        "_stage",
-        "_stop",
-        "_task",
-        "_ticket",
-        "_timer",
-        "body",
-        "call",
-        "mode",
-    )
-
-    def __init__(self, stage: RunnerParts, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
-        self._stage = stage
+    def __init__(self, runner: StepRunner, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
+        self._runner = runner
         self._done = done
         self.call = call
         self.mode: Mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
         self._attempt = 0
         self._attempt_signal: Signal | None = None
-        self._began_at = stage.loop.time()
+        self._began_at = runner.loop.time()
         self._task: asyncio.Task[Any] | None = None
         self.body: Body | None = None  # of an attempt that is, or will be, in a task
         self._ticket: Ticket | None = None
@@ -150,7 +107,7 @@ class StepRun:
 
     def start(self) -> None:
         if self.mode == "inline":
-            self._stage.loop.call_soon(self._begin, context=self._stage.context)
+            self._runner.loop.call_soon(self._begin, context=self._runner.context)
         else:
             self._begin()
 
@@ -162,8 +119,8 @@ class StepRun:
             state = "queued"
         elif self._ticket is None and self.body is None and self._timer is not None:
             state = "waiting to retry"
-        running_s = self._stage.loop.time() - self._began_at
-        return RunningStep(self.call.step.name, self.mode, self._attempt, running_s, state)
+        running_s = self._runner.loop.time() - self._began_at
+        return RunningStep(self.name, self.mode, self._attempt, running_s, state)
 
     # -- attempts
 
@@ -181,12 +138,12 @@ class StepRun:
                 self._ticket = Ticket(
                     lambda: context.run(_perform, step, attempt, signal), self._thread_ended
                 )
-                self._stage.threads.submit(self._ticket)
+                self._runner.threads.submit(self._ticket)
                 self._start_clock()
             case "process":
                 self._queued = True
                 self._begin_task(
-                    self._stage.processes.perform(step, self._attempt, self._left_queue), context
+                    self._runner.processes.perform(step, self._attempt, self._left_queue), context
                 )
             case "inline":
                 try:
@@ -202,9 +159,9 @@ class StepRun:
     def _begin_task(self, body: Body, context: Context) -> None:
         self.body = body
         if self.call.at_once and self._attempt == 1 and self.mode == "async":
-            self._stage.loop_tasks.perform(self, body, context)
+            self._runner.loop_tasks.perform(self, body, context)
         else:
-            self._stage.loop_tasks.submit(self, body, context)
+            self._runner.loop_tasks.submit(self, body, context)
 
     def keep(self, task: asyncio.Task[None], /) -> None:
         self._task = task
@@ -244,7 +201,7 @@ class StepRun:
         if error is not None and stop is not None:
             error = stop
         elif isinstance(error, asyncio.CancelledError):
-            error = StepExited(f"The step {self.call.step.name} cancelled itself")
+            error = StepExited(f"The step {self.name} cancelled itself")
         self._attempt_ended(value, error)
 
     def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
@@ -256,14 +213,14 @@ class StepRun:
             return
         _begin_traceback_with_the_step(error)
         if not isinstance(error, Exception):
-            exited = StepExited(f"The step {self.call.step.name} raised {error_values.repr_of(error)}")
+            exited = StepExited(f"The step {self.name} raised {error_values.repr_of(error)}")
             exited.__cause__ = error
             error = exited
         delay_s = None
         try:
             if not self.call.step.is_called_off:
-                elapsed_s = self._stage.loop.time() - self._began_at
-                delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._stage.random)
+                elapsed_s = self._runner.loop.time() - self._began_at
+                delay_s = next_delay(self.call.retry, self._attempt, elapsed_s, error, self._runner.random)
         except Exception as failure:  # a policy that is none, or an error whose own code raises when asked
             error_values.set_context(failure, error)
             error = failure
@@ -279,15 +236,15 @@ class StepRun:
         try:
             self.call.failed(self._attempt, error, delay_s)
         except Exception as failure:  # a handler of the log: no reason for a step never to end
-            message = f"The failure of step {self.call.step.name} could not be logged"
-            self._stage.loop.call_exception_handler({"message": message, "exception": failure})
+            message = f"The failure of step {self.name} could not be logged"
+            self._runner.loop.call_exception_handler({"message": message, "exception": failure})
 
     # -- being stopped
 
     def _signalled(self) -> None:
         """The step's signal was set, on whatever thread, on whoever's stack."""
         try:
-            self._stage.loop.call_soon_threadsafe(self._called_off, context=self._stage.context)
+            self._runner.loop.call_soon_threadsafe(self._called_off, context=self._runner.context)
         except RuntimeError:
             return  # the loop is closed
 
@@ -307,12 +264,12 @@ class StepRun:
         self._timer = None
         if ticket is not None:
             # The clock of an attempt starts when a thread takes it, which the loop was not told.
-            spent_s = 0.0 if ticket.began_at is None else self._stage.loop.time() - ticket.began_at
+            spent_s = 0.0 if ticket.began_at is None else self._runner.loop.time() - ticket.began_at
             if spent_s < limit_s:
                 self._call_later(limit_s - spent_s, self._time_up)
                 return
         error = StepTimedOut(
-            f"Attempt {self._attempt} of the step {self.call.step.name} took longer than {limit_s:g} s"
+            f"Attempt {self._attempt} of the step {self.name} took longer than {limit_s:g} s"
         )
         assert self._attempt_signal is not None
         self._attempt_signal.set(error)
@@ -335,8 +292,8 @@ class StepRun:
         """It was cancelled and would not end: go on without it."""
         task = self._task
         assert task is not None
-        self._stage.tasks_left_behind.add(task)
-        task.add_done_callback(self._stage.tasks_left_behind.discard)
+        self._runner.tasks_left_behind.add(task)
+        task.add_done_callback(self._runner.tasks_left_behind.discard)
         self._timer = self._task = self.body = None
         error, self._stop = self._stop, None
         self._attempt_ended(None, error)
@@ -349,11 +306,11 @@ class StepRun:
 
     def _leave_thread(self) -> None:
         assert self._ticket is not None
-        self._stage.threads.drop(self._ticket)
+        self._runner.threads.drop(self._ticket)
         self._ticket = None
 
     def _call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
-        self._timer = self._stage.loop.call_later(delay_s, callback, context=self._stage.context)
+        self._timer = self._runner.loop.call_later(delay_s, callback, context=self._runner.context)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -367,13 +324,13 @@ class StepRun:
         self.call.step.unwatch()
         if self._ticket is not None:
             self._leave_thread()
-        loop = self._stage.loop
-        self._stage.left(self)
+        loop = self._runner.loop
+        self._runner.left(self)
         outcome = StepOutcome(value, error, self._attempt, loop.time() - self._began_at)
         try:
             self._done(outcome)
         except Exception as failure:
-            message = f"The receiver of step {self.call.step.name}'s outcome failed"
+            message = f"The receiver of step {self.name}'s outcome failed"
             loop.call_exception_handler({"message": message, "exception": failure})
 
 

@@ -77,7 +77,7 @@ class Threads:
         self._left_behind.add(ticket)
 
     def close(self) -> None:
-        """Send the threads home. Those left behind go when their functions return."""
+        """End the threads. Those left behind end when their functions return."""
         self._closed = True
         for _ in self._threads:
             self._queue.put(None)
