@@ -23,7 +23,7 @@ async def expense(what: str) -> str:
     await hf.run(ask_the_boss, what, approval.id)
     try:
         approved = await approval
-    except hf.errors.CallTimedOut:
+    except hf.TimedOut:
         return "nobody answered"
     if not approved:
         return "refused"

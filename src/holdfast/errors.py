@@ -109,9 +109,8 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
-    CallCanceled as CallCanceled,
-    CallTimedOut as CallTimedOut,
     DuplicateWorkflow as DuplicateWorkflow,
+    ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
     NoAsyncioHere as NoAsyncioHere,
     NotAWorkflow as NotAWorkflow,
@@ -137,8 +136,6 @@ __all__ = [
     "BadSetting",
     "BadStepOption",
     "BadTags",
-    "CallCanceled",
-    "CallTimedOut",
     "Cancelled",
     "CannotCancel",
     "CannotJoin",
@@ -152,6 +149,7 @@ __all__ = [
     "Deadlock",
     "DuplicateTask",
     "DuplicateWorkflow",
+    "ExecutionCancelled",
     "ExecutionClosed",
     "FiberExited",
     "FiberInterrupted",

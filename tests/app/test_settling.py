@@ -78,7 +78,7 @@ async def test_the_same_error_again_is_fine_wherever_it_was_raised(tmp_path: Pat
 
 async def test_what_timed_out_is_settled_too(tmp_path: Path) -> None:
     async with task_client(tmp_path) as app:
-        with pytest.raises(hf.errors.CallTimedOut):
+        with pytest.raises(hf.TimedOut):
             await app.start("brief", id="b")
         with pytest.raises(hf.AlreadySettled, match="timed out") as caught:
             await app.resolve("b:1", "yes")

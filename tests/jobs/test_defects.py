@@ -178,12 +178,12 @@ def test_d5_a_cancelled_workflow_stays_cancelled_when_its_running_task_finishes(
     task = yard.app.task_handle(f"{handle.id}:1")
     here.wait_for("begin", task)
     handle.cancel()
-    with pytest.raises(hf.errors.CallCanceled):
+    with pytest.raises(hf.errors.ExecutionCancelled):
         handle.result(within_s)
     assert task.info().status is TaskStatus.RUNNING
     assert task.get(timeout=within_s).is_ok
     assert attempts_of(task) == [(1, None)]
-    with pytest.raises(hf.errors.CallCanceled):
+    with pytest.raises(hf.errors.ExecutionCancelled):
         handle.result(within_s)
 
 
@@ -195,7 +195,7 @@ def test_d5_the_queued_task_of_a_cancelled_workflow_never_runs(here: Yard) -> No
     task = yard.app.task_handle(f"{handle.id}:1")
     eventually(lambda: is_there(task), within_s)
     handle.cancel()
-    with pytest.raises(hf.errors.CallCanceled):
+    with pytest.raises(hf.errors.ExecutionCancelled):
         handle.result(within_s)
     queue.resume()
     assert send(yard.work, 0.0).get(timeout=within_s).is_ok  # it is at work again

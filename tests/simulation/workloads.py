@@ -130,7 +130,7 @@ async def approval(name: str, patience_s: float) -> str:
     answer = hf.promise(str, timeout=patience_s)
     try:
         word = await answer
-    except hf.errors.CallTimedOut:
+    except hf.TimedOut:
         word = "nobody"
     await hf.run(effect_now, f"{name} {word}")
     return word
@@ -276,7 +276,7 @@ async def send_a_flock(simulation: Simulation, expectation: Expectation, name: s
 
 async def hurry(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     steps, seconds = chance.randint(1, 16), chance.choice([0.5, 1.0, 2.0, 4.0])
-    with suppress(hf.errors.CallTimedOut):
+    with suppress(hf.TimedOut):
         assert await app.start(hurried, name, steps, seconds, id=name) == steps
 
 
@@ -288,7 +288,7 @@ async def change_your_mind(
     handle = app.start(chance.choice([doze, plod]), seconds, id=name)
     await asyncio.sleep(pause_s)
     await simulation.caller_session.executions.cancel(name, now=chance.random() < 0.5)
-    with suppress(hf.errors.CallCanceled):
+    with suppress(hf.errors.ExecutionCancelled):
         await handle
 
 

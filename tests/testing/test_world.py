@@ -90,7 +90,7 @@ def test_an_error_from_outside_is_raised_in_the_workflow(holdfast_world: Open) -
 
 def test_a_promise_times_out(holdfast_world: Open) -> None:
     world = holdfast_world(app)
-    with pytest.raises(hf.errors.CallTimedOut):
+    with pytest.raises(hf.TimedOut):
         app.start(approval).result()
     assert world.now - EPOCH == timedelta(days=2)
 
@@ -143,7 +143,7 @@ def test_a_cancellation_asked_for_last_is_carried_out(holdfast_world: Open) -> N
     world = holdfast_world(app)
     victim = app.start(approval, id="victim")
     app.start(cancels_last, "victim").result()
-    with pytest.raises(hf.errors.CallCanceled):
+    with pytest.raises(hf.errors.ExecutionCancelled):
         victim.result()
     assert world.is_over("victim")
 

@@ -230,7 +230,7 @@ def test_a_cancellation_waits_for_the_steps_and_calls_inside_a_shield(how: str, 
         handle.cancel()
         world.elapse("1m")
         assert "committed" in ledger.entries or not signals[0].is_set
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert ledger.entries == ["committed", "set out", "called"]
 
@@ -238,7 +238,7 @@ def test_a_cancellation_waits_for_the_steps_and_calls_inside_a_shield(how: str, 
 @pytest.mark.parametrize("how", ["inline", "gather", "given"])
 def test_a_shield_holds_though_the_worker_dies_at_any_point(how: str) -> None:
     proof = crash_everywhere(careful, how, app=app, ledger=ledger, outside=lambda: cancel_after(9000))
-    assert isinstance(proof.result, hf.errors.CallCanceled)
+    assert isinstance(proof.result, hf.errors.ExecutionCancelled)
     assert ledger.entries == ["committed", "set out", "called"]
 
 

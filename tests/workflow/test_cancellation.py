@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.protocol.requests import PromiseSettle
+from holdfast.protocol.requests import PromiseGet, PromiseSettle
 from holdfast.testing import Ledger, World, crash_everywhere
 from holdfast.workflow.journal import cancel_id
-from tests.requests import ask
+from tests.requests import ask, promise_of
 from tests.seeds import chosen_seed
 
 SEED = chosen_seed()
@@ -107,7 +107,7 @@ def test_a_suspended_execution_is_woken_and_cleans_up_before_it_is_cancelled() -
         world.elapse("1d")
         before = world.now
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert (world.now - before).total_seconds() == 3600, "woken at once, slept an hour, ended"
         assert ledger.entries == ["booked car", "gave back car"]
@@ -125,7 +125,7 @@ def test_a_suspended_execution_is_woken_by_another_worker_too(warm: bool) -> Non
         handle.cancel()
         world.elapse("30m")
         world.kill()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert ledger.entries == ["booked car", "gave back car"]
 
@@ -139,7 +139,7 @@ def test_a_step_that_takes_long_is_told_at_once() -> None:
         assert signals[0].is_set
         assert isinstance(signals[0].reason, hf.Cancelled)
         assert ledger.entries == ["booked car", "gave back car"]
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
 
 
@@ -160,7 +160,7 @@ def test_a_running_execution_hears_of_it_with_the_heartbeat_when_no_message_reac
         world.elapse("5s")
         before = world.now
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert (world.now - before).total_seconds() < 12, "half a lease, and the step under way"
 
@@ -181,7 +181,7 @@ def test_a_request_that_comes_while_a_short_step_runs_is_not_slept_over() -> Non
         handle = app.start(naps, id="x")
         world.elapse("1s")
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert (world.now - before).total_seconds() < 3
 
@@ -205,7 +205,7 @@ def test_an_execution_that_waits_for_a_worker_sees_it_at_its_first_await() -> No
         handle = absent.start(flow, id="x")
         handle.cancel()
         world.kill()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert seen == ["entered"]
 
@@ -225,7 +225,7 @@ def test_what_was_called_is_cancelled_too_and_what_was_started_is_not() -> None:
         handle = app.start(family, 2, detached=1, id="x")
         world.elapse("1h")
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         world.elapse("2h")
         assert [state(world, f"x:{n}") for n in (1, 2, 3)] == ["pending", *["rejected_canceled"] * 2]
@@ -241,7 +241,7 @@ def test_a_task_that_was_called_and_has_not_begun_is_cancelled_too() -> None:
         handle = app.start(passenger, id="x")
         world.elapse("1h")
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert app.task_handle("x:1").info().status is hf.TaskStatus.CANCELLED
         rides.resume()
@@ -255,7 +255,7 @@ def test_a_task_that_was_called_and_runs_may_finish() -> None:
         handle = app.start(passenger, id="x")
         world.elapse("1h")
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert app.task_handle("x:1").info().status is hf.TaskStatus.RUNNING
         world.elapse("3h")
@@ -295,7 +295,7 @@ def test_a_workflow_cancels_another_gently() -> None:
         victim = app.start(trip, id="v")
         world.elapse("1h")
         assert app.start(killer, "v").result() == "asked"
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             victim.result()
         assert ledger.entries == ["booked car", "gave back car"]
 
@@ -307,7 +307,7 @@ def test_a_promise_is_cancelled_at_once() -> None:
     async def asks() -> str:
         try:
             return await hf.promise(str)
-        except hf.errors.CallCanceled:
+        except hf.errors.ExecutionCancelled:
             return "nobody will answer"
 
     with World(app) as world:
@@ -332,14 +332,14 @@ async def cancel_after(seconds: float, execution: str = "crash-test") -> None:
 @pytest.mark.parametrize("hours", [0, 10])
 def test_a_cancellation_survives_crashes_at_every_point(hours: float) -> None:
     proof = crash_everywhere(trip, hours, app=app, ledger=ledger, outside=lambda: cancel_after(3600))
-    assert isinstance(proof.result, hf.errors.CallCanceled)
+    assert isinstance(proof.result, hf.errors.ExecutionCancelled)
     assert ledger.entries == ["booked car", "gave back car"]
     assert proof.crashes >= 12
 
 
 def test_the_cancellation_of_a_family_survives_crashes_at_every_point() -> None:
     proof = crash_everywhere(family, 2, 1, app=app, ledger=ledger, outside=lambda: cancel_after(3600))
-    assert isinstance(proof.result, hf.errors.CallCanceled)
+    assert isinstance(proof.result, hf.errors.ExecutionCancelled)
     assert sorted(ledger.entries) == ["booked car"] * 3 + ["gave back car"] * 2
 
 
@@ -406,8 +406,50 @@ def test_a_request_past_the_deadline_of_the_execution_says_nothing() -> None:
         handle = short.start(flow, id="x")
         world.elapse("2h")
         handle.cancel()
-        with pytest.raises(hf.errors.CallTimedOut):
+        with pytest.raises(hf.TimedOut):
             handle.result()
+
+
+def test_who_awaits_a_cancelled_child_fails_and_does_not_end_as_cancelled() -> None:
+    family = hf.App("memory:")
+
+    @family.workflow
+    async def child() -> None:
+        await hf.sleep("1d")
+
+    @family.workflow
+    async def parent() -> None:
+        await hf.call(child)
+
+    with World(family) as world:
+        handle = family.start(parent, id="p")
+        world.elapse("1m")
+        family.handle("p:1").cancel()
+        with pytest.raises(hf.errors.ExecutionCancelled) as caught:
+            handle.result()
+        assert not isinstance(caught.value, hf.Cancelled)
+        [reply] = world.run(world.node.request([ask(PromiseGet("p"))]))
+        assert promise_of(reply).state == "rejected"
+
+
+@pytest.mark.parametrize(("block", "promise", "is_own"), [("1m", "1h", True), ("1h", "1m", False)])
+def test_a_timeout_block_tells_its_own_end_from_that_of_what_it_awaits(
+    block: str, promise: str, is_own: bool
+) -> None:
+    limits = hf.App("memory:")
+
+    @limits.workflow
+    async def flow() -> bool:
+        limit = hf.timeout(block)
+        try:
+            async with limit:
+                await hf.promise(timeout=promise)
+        except hf.TimedOut:
+            return limit.expired
+        raise AssertionError("nobody settles it")
+
+    with World(limits):
+        assert limits.start(flow).result() is is_own
 
 
 def test_somebody_who_only_settles_the_request_is_heard_by_the_next_worker() -> None:
@@ -416,7 +458,7 @@ def test_somebody_who_only_settles_the_request_is_heard_by_the_next_worker() -> 
         handle = app.start(trip, 10, id="x")
         world.elapse("1m")
         world.run(world.node.request([ask(PromiseSettle(cancel_id("x"), "resolved"))]))
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
 
 

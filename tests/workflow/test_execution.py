@@ -30,7 +30,7 @@ from holdfast.runtime import (
     within,
 )
 from holdfast.workflow import functions as hf
-from holdfast.workflow.errors import CallCanceled, CallTimedOut
+from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.registry import Registry
 from tests.workflow.world import Hands, World, virtual, workflow
 
@@ -1003,7 +1003,7 @@ async def test_a_promise_past_its_timeout_raises(world: World) -> None:
     async def flow() -> str:
         try:
             await hf.promise(timeout="2d")
-        except CallTimedOut:
+        except TimedOut:
             return "nobody came"
         return ""
 
@@ -1082,7 +1082,7 @@ async def test_a_cancelled_execution_stops_and_its_awaiter_is_told(world: World)
         await hf.cancel(called.id)  # type: ignore[attr-defined]
         try:
             await called
-        except CallCanceled:
+        except ExecutionCancelled:
             return "cancelled"
         return "?"
 

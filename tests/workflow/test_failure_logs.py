@@ -117,7 +117,7 @@ def test_a_cancelled_execution_is_no_failure(logged: Records) -> None:
         handle = app.start(flow)
         world.elapse(10)
         handle.cancel()
-        with pytest.raises(hf.errors.CallCanceled):
+        with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
     assert [record.getMessage() for record in logged if record.levelno >= logging.WARNING] == []
 

@@ -247,7 +247,7 @@ async def waits_for_nobody() -> None:
 def test_an_execution_that_timed_out_is_not_taken_for_one_that_goes_on() -> None:
     own = hf.App("memory:")
     own.workflow(name="waits_for_nobody")(waits_for_nobody.function)
-    with pytest.raises(hf.errors.CallTimedOut):
+    with pytest.raises(hf.TimedOut):
         own.start("waits_for_nobody").result(timeout=60)
     own.close()
 

@@ -29,8 +29,9 @@ from holdfast.protocol.requests import (
     PromiseSettle,
     RequestData,
 )
+from holdfast.runtime.errors import TimedOut
 from holdfast.workflow.cancellation import cancel_requests
-from holdfast.workflow.errors import CallCanceled, CallTimedOut
+from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.same_call import check_same_call, is_same_value
 
 _short: Final = Repr()
@@ -134,8 +135,8 @@ class ExecutionClient:
         if promise.state == "rejected":
             raise self._payloads.decode_error(promise.value, self._errors)
         if promise.state == "rejected_canceled":
-            raise CallCanceled(f"{promise.id} was cancelled")
-        raise CallTimedOut(f"{promise.id} timed out")
+            raise ExecutionCancelled(f"{promise.id} was cancelled")
+        raise TimedOut(f"{promise.id} timed out. [{TimedOut.code}]")
 
     async def cancel(self, promise_id: str, *, now: bool) -> None:
         root = await self._ask(PromiseGet(promise_id))

@@ -21,10 +21,13 @@ class FiberInterrupted(Exception):
 
 
 class TimedOut(TimeoutError):
-    """The time given to a `timeout` block or a `within` operation passed before it ended.
+    """A time limit passed: that of a `timeout` block, of `within`, or of an execution or promise that was awaited.
 
-    What else runs out of time (an attempt of a step, a promise that is awaited) derives from this.
+    `Timeout.expired` says whether it was the block's own. An attempt of a step that takes too long raises
+    `StepTimedOut`, which derives from this.
     """
+
+    code = "HF5103"
 
 
 class Deadlock(Exception):

@@ -69,7 +69,8 @@ class Timeout:
                 self._owner.close_block(self._block)
         if error is self._expiry:
             raise TimedOut(
-                f"The block did not end within {self._seconds} seconds: it waited for {self._waited_for}."
+                f"The block did not end within {self._seconds} seconds: it waited for {self._waited_for}. "
+                f"[{TimedOut.code}]"
             ) from None
 
     def _fire(self, future: Future[Any], /) -> bool:

@@ -1,7 +1,6 @@
 """The errors of executions: what a workflow, its caller or its operator may meet."""
 
 from holdfast.payloads.errors import WorkerError
-from holdfast.runtime.errors import TimedOut
 
 
 class ReplayMismatch(WorkerError):
@@ -14,16 +13,14 @@ class ReplayMismatch(WorkerError):
     )
 
 
-class CallCanceled(WorkerError):
-    """The promise that was awaited has been cancelled."""
+class ExecutionCancelled(WorkerError):
+    """The execution or promise that was awaited has been cancelled.
+
+    Not a `Cancelled`: that is what the cancelled code itself sees. A parent that awaits a cancelled child fails
+    with this, unless it catches it; it does not end as cancelled.
+    """
 
     code = "HF5102"
-
-
-class CallTimedOut(WorkerError, TimedOut):
-    """The promise that was awaited passed its deadline."""
-
-    code = "HF5103"
 
 
 class UnknownWorkflow(WorkerError):

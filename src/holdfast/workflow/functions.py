@@ -64,7 +64,7 @@ def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, 
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
     The future's `id` is what to hand out; `tags` are yours, to search for it. Past the timeout, awaiting it
-    raises `CallTimedOut`.
+    raises `TimedOut`.
     """
     limit = None if timeout is None else duration_s(timeout)
     return current_scheduler().issue(Await(limit, check_user_tags(tags), Any if returns is None else returns))

@@ -19,10 +19,11 @@ from holdfast.payloads.signature import signature_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import CreateAction, PromiseCreate, RequestData, SettleAction
+from holdfast.runtime.errors import TimedOut
 from holdfast.runtime.slot import current_fiber
 from holdfast.steps.retry import Retry
 from holdfast.steps.step_run import Mode
-from holdfast.workflow.errors import CallCanceled, CallTimedOut
+from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.journal import PLACE
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class DurableOperation:
         if record.state == "rejected":
             raise recorder.decode_error(record.value)
         if record.state == "rejected_canceled":
-            raise CallCanceled(f"{promise_id} ({self.label}) was cancelled")
-        raise CallTimedOut(f"{promise_id} ({self.label}) timed out")
+            raise ExecutionCancelled(f"{promise_id} ({self.label}) was cancelled")
+        raise TimedOut(f"{promise_id} ({self.label}) timed out. [{TimedOut.code}]")
 
     def recorded_arguments(self, record: Promise, payloads: Payloads) -> Arguments | str | None:
         """What it was given then, where more than a fingerprint of that is kept."""
