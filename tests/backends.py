@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.engine import Rules
 from holdfast.node import Node
 from holdfast.node.group import CommitContext, run_group
-from holdfast.node.post_office import PostOffice
+from holdfast.node.message_router import MessageRouter
 from holdfast.node.rpc import answer, answer_all, reply_to
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import DebugReset, Request
@@ -121,7 +121,7 @@ class DirectBackend:
             case _:
                 raise ValueError(f"there is no store {name!r}; there are {BACKENDS}")
         self._store.open()
-        self._office = PostOffice()
+        self._office = MessageRouter()
         self._office.pause()
 
     def handle_within(self, scope: str, body: Body) -> Any:

@@ -35,7 +35,7 @@ def test_no_module_has_a_vague_name() -> None:
 
 def test_requests_are_built_in_one_place() -> None:
     """With `ask`. What is read from the wire, and the engine's own sweep, are nothing that is asked."""
-    allowed = {"client/asking.py", "protocol/wire.py", "engine/sweep.py"}
+    allowed = {"client/caller.py", "protocol/wire.py", "engine/sweep.py"}
     found = {
         path.relative_to(ROOT / "src/holdfast").as_posix()
         for path in SOURCES

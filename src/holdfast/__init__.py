@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from holdfast.jobs.info import (
         TaskInfo as TaskInfo,
+        TaskStatus as TaskStatus,
     )
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
     from holdfast.jobs.send_request import (
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     )
     from holdfast.jobs.sending import (
         BackgroundTask as BackgroundTask,
-    )
-    from holdfast.jobs.status import (
-        TaskStatus as TaskStatus,
     )
     from holdfast.payloads.durations import (
         Duration as Duration,
@@ -125,11 +123,10 @@ _homes = {
     "holdfast.app": ("App Handle Workflow"),
     "holdfast.host.errors": ("AlreadySettled WouldBlock"),
     "holdfast.jobs.handle": ("TaskHandle"),
-    "holdfast.jobs.info": ("TaskInfo"),
+    "holdfast.jobs.info": ("TaskInfo TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
     "holdfast.jobs.send_request": ("SendError"),
     "holdfast.jobs.sending": ("BackgroundTask"),
-    "holdfast.jobs.status": ("TaskStatus"),
     "holdfast.payloads.durations": ("Duration"),
     "holdfast.payloads.errors": ("RemoteError"),
     "holdfast.payloads.payloads": ("Codec"),

@@ -7,7 +7,7 @@ what happens in which state of the app, by who asks. Nothing of that is part of 
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, Self, TypeVar, overload
 from holdfast.client.tls import find_certificate
 from holdfast.host.bridge import AppBridge
 from holdfast.host.execution_client import Start
-from holdfast.host.handle import Handle as Handle
+from holdfast.host.handle import Body, Handle as Handle, Workflow as Workflow
 from holdfast.host.session import Session
 from holdfast.host.settings import (
     SessionSettings,
@@ -23,15 +23,13 @@ from holdfast.host.settings import (
     default_concurrency,
     default_lease_s,
 )
-from holdfast.host.startable import Workflow as Workflow
 from holdfast.jobs.declaring import Declaring
 from holdfast.jobs.errors import PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
-from holdfast.payloads.user_ids import check_id
-from holdfast.payloads.user_tags import check_user_tags
+from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import DuplicateWorkflow
 from holdfast.workflow.registry import Registry, WorkflowDefinition, check_workflow, workflow_options
@@ -74,17 +72,9 @@ class App(Declaring):
         super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.providers = Providers()
-        self.settings = declare_settings(
-            url=url,
-            group=group,
-            worker=worker,
-            concurrency=concurrency,
-            lease=lease,
-            token=token,
-            certificate=find_certificate(client_cert, client_key),
-            codec=codec,
-            retention=retention,
-        )
+        certificate = find_certificate(client_cert, client_key)
+        given = {"group": group, "concurrency": concurrency, "lease": lease, "retention": retention}
+        self.settings = declare_settings(url, worker, token, certificate, codec, **given)
         self._bridge = AppBridge(
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
@@ -176,37 +166,15 @@ class App(Declaring):
     # With an id or tags the arguments are not checked: a ParamSpec leaves no room for keywords of our own.
     @overload
     def start(
-        self, workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+        self, workflow: WorkflowDefinition[P, Body[T]], /, *args: Any, id: str, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self, workflow: WorkflowDefinition[P, Generator[Any, Any, T]], /, *args: Any, id: str, **kwargs: Any
+        self, workflow: WorkflowDefinition[P, Body[T]], /, *args: Any, tags: Tags, **kwargs: Any
     ) -> Handle[T]: ...
     @overload
     def start(
-        self,
-        workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]],
-        /,
-        *args: Any,
-        tags: Tags,
-        **kwargs: Any,
-    ) -> Handle[T]: ...
-    @overload
-    def start(
-        self,
-        workflow: WorkflowDefinition[P, Generator[Any, Any, T]],
-        /,
-        *args: Any,
-        tags: Tags,
-        **kwargs: Any,
-    ) -> Handle[T]: ...
-    @overload
-    def start(
-        self, workflow: WorkflowDefinition[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Handle[T]: ...
-    @overload
-    def start(
-        self, workflow: WorkflowDefinition[P, Generator[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, workflow: WorkflowDefinition[P, Body[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[T]: ...
     @overload
     def start(self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any) -> Handle[Any]: ...
@@ -271,17 +239,17 @@ class App(Declaring):
         The first outcome stands. Settling it again with the same value is fine; with another one it raises
         `AlreadySettled`, which says what stands. Executions and tasks are refused: cancel them instead.
         """
-        return self._bridge.do(f"the resolving of {check_id(promise_id)}", self._resolve(promise_id, value))
+        return self._settle("resolving", promise_id, value)
 
     def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
         """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
-        return self._bridge.do(f"the rejecting of {check_id(promise_id)}", self._reject(promise_id, error))
+        return self._settle("rejecting", promise_id, error, is_error=True)
 
-    async def _resolve(self, promise_id: str, value: Any) -> None:
-        await self.session.executions.settle(promise_id, value)
+    def _settle(self, what: str, promise_id: str, outcome: Any, *, is_error: bool = False) -> Awaitable[None]:
+        async def settle() -> None:
+            await self.session.executions.settle(promise_id, outcome, is_error=is_error)
 
-    async def _reject(self, promise_id: str, error: Exception) -> None:
-        await self.session.executions.settle_error(promise_id, error)
+        return self._bridge.do(f"the {what} of {check_id(promise_id)}", settle())
 
     def _id_of(self, name: str, given: Any) -> str:
         """Without one, a fresh one: those that grow with time stay together in every index."""
@@ -346,5 +314,5 @@ def _is_durable(function: Callable[..., Any]) -> bool:
 
 
 def bridge_of(app: App) -> AppBridge:
-    """For holdfast.testing, which lends an app a session of its own."""
+    """For holdfast.testing, which gives an app a session of its own."""
     return app._bridge  # pyright: ignore[reportPrivateUsage]

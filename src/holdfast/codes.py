@@ -10,7 +10,7 @@ from holdfast.jobs.codes import (
     RetrievalCode as RetrievalCode,
     SendCode as SendCode,
 )
-from holdfast.jobs.status import (
+from holdfast.jobs.info import (
     TASK_TERMINAL_STATES as TASK_TERMINAL_STATES,
 )
 

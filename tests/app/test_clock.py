@@ -94,11 +94,11 @@ def test_the_first_delay_is_reckoned_by_the_clock_of_the_node(url: str, wrong_s:
         pytest.skip("an embedded node that is told a later time believes it")
     program = """
 sent = errand.schedule(60, 1).ok_value
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.protocol.requests import PromiseGet
 from holdfast.app import bridge_of
 async def look():
-    [reply] = await app.session.task_client.client.request([ask(PromiseGet(sent.id))])
+    [reply] = await app.session.task_client.caller.client.request([ask(PromiseGet(sent.id))])
     return reply.data.promise
 promise = bridge_of(app).block(look())
 print(int(promise.tags["resonate:delay"]) - promise.created_at)

@@ -104,11 +104,11 @@ def test_what_an_operator_changed_is_left_alone_by_later_declarations(app: hf.Ap
 
 def hf_set(app: hf.App, queue: str, concurrency: int) -> None:
     from holdfast.app import bridge_of
-    from holdfast.client.asking import ask
+    from holdfast.client.caller import ask
     from holdfast.protocol.requests import QueueSet
 
     async def change() -> Any:
-        return await app.session.task_client.client.request([ask(QueueSet(queue, concurrency))])
+        return await app.session.task_client.caller.client.request([ask(QueueSet(queue, concurrency))])
 
     assert bridge_of(app).block(change())[0].status == 200
 

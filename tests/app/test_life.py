@@ -225,15 +225,15 @@ def test_of_blocks_within_each_other_the_outer_one_closes(tmp_path: Path, sessio
     assert not sessions
 
 
-async def test_a_thread_may_borrow_what_is_open_on_a_loop_and_not_close_it(tmp_path: Path) -> None:
+async def test_a_thread_may_use_what_is_open_on_a_loop_and_not_close_it(tmp_path: Path) -> None:
     app = make_app(tmp_path)
 
-    def borrow() -> str:
+    def use() -> str:
         with app:
             return str(app.start("greet").result(LONG_S))
 
     async with app:
-        assert await asyncio.to_thread(borrow) == "hello"
+        assert await asyncio.to_thread(use) == "hello"
         with pytest.raises(hf.errors.AlreadyOpen):
             await asyncio.to_thread(app.close)
         assert await app.start("greet") == "hello"
@@ -247,7 +247,7 @@ def test_a_thread_that_waits_for_a_result_is_told_when_the_app_is_closed(tmp_pat
     handle = app.start("waits", id="w")
     thread, found = in_thread(handle.result)
     task_thread, task_found = in_thread(lambda: app.task_handle("w").get())
-    until(lambda: len(app.session.executions._waiting) == 2)  # pyright: ignore[reportPrivateUsage]
+    until(lambda: len(app.session.executions.waiting) == 2)  # pyright: ignore[reportPrivateUsage]
     app.close()
     thread.join(LONG_S)
     task_thread.join(LONG_S)
@@ -270,7 +270,7 @@ async def test_a_task_and_a_thread_that_wait_are_told_when_the_block_is_left(tmp
         handle = app.start("waits", id="w")
         waiting = asyncio.ensure_future(handle)
         in_a_thread = asyncio.ensure_future(asyncio.to_thread(app.handle("w").result))
-        while len(app.session.executions._waiting) < 2:  # pyright: ignore[reportPrivateUsage]  # noqa: ASYNC110
+        while len(app.session.executions.waiting) < 2:  # pyright: ignore[reportPrivateUsage]  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     for each in (waiting, in_a_thread):
         with pytest.raises(hf.errors.ClosedTooSoon, match="HF5202"):

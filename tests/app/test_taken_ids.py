@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import PromiseCreate
 from tests.processes import holdfast
@@ -138,7 +138,7 @@ async def test_what_an_official_sdk_started_is_found_by_the_same_call(tmp_path: 
     async with shop(tmp_path) as app:
         param = Value(None, app.payloads.encode({"version": 1, "args": [100], "func": "pay"}).data)
         creation = PromiseCreate("sdk", 2**53 - 1, param, {"resonate:target": "poll://any@default"})
-        [reply] = await app.session.task_client.client.request([ask(creation)])
+        [reply] = await app.session.task_client.caller.client.request([ask(creation)])
         assert reply.status == 200
         pay = app.registry.find("pay", 1)
         async with asyncio.timeout(60):

@@ -21,7 +21,7 @@ from holdfast.client.errors import (
     Unreachable,
 )
 from holdfast.client.http import HttpClient
-from holdfast.client.lane import waiting_requests_max
+from holdfast.client.sender import waiting_requests_max
 from holdfast.protocol.limits import batch_envelopes_max, batch_schedules_max
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, PromiseReply, TaskReply

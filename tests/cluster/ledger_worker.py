@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from holdfast import App, current, run
 from holdfast.node import Node
-from holdfast.node.post_office import Mailbox
+from holdfast.node.message_router import Mailbox
 from holdfast.protocol.records import TaskRef, Value
 from holdfast.protocol.requests import (
     PromiseCreate,

@@ -21,7 +21,7 @@ from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
 from holdfast.host import slots
 from holdfast.node import Node, cluster
-from holdfast.node.post_office import Mailbox
+from holdfast.node.message_router import Mailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import Task

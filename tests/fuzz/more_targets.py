@@ -18,7 +18,7 @@ from holdfast.client.wire import decode_message
 from holdfast.jobs.outcome import read_result, store_error
 from holdfast.jobs.result import TaskError, TaskResult
 from holdfast.node import cluster
-from holdfast.node.post_office import PostOffice
+from holdfast.node.message_router import MessageRouter
 from holdfast.payloads import error_values
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import UndecodablePayload
@@ -92,8 +92,8 @@ class _Home:
     """A node that serves one worker and knows no promise."""
 
     def __init__(self) -> None:
-        self.office = PostOffice()
-        self.office.connect("g", "me")
+        self.router = MessageRouter()
+        self.router.connect("g", "me")
 
     def note_due(self, instant: int) -> None:
         pass

@@ -16,7 +16,7 @@ from tests.workflow.world import Hands, World, virtual
 def serve_tasks(hands: Hands, app: hf.App, grace_s: float = 60.0) -> None:
     """From now on this worker runs the background tasks of an app too."""
     runner = JobRunner(hands.world.payloads, app.tasks, hands.runner, pid=hands.name, grace_s=grace_s)
-    hands.worker.hear_in("queue.default")
+    hands.worker.listen_in("queue.default")
     hands.worker.serve(SlotGroup(["queue.default"], 10), runner)
 
 

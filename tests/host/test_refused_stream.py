@@ -39,7 +39,7 @@ async def test_a_worker_whose_stream_was_refused_is_not_deaf_for_ever() -> None:
     changed = Settings(port=settings.port, store="memory:", tokens=("the-new-secret",))
     async with running(changed) as server:
         # The worker has found nothing to do and waits to be told.
-        await until(lambda: server.node.stats.commits > 0 and server.node.office.mailbox_count > 0)
+        await until(lambda: server.node.stats.commits > 0 and server.node.router.mailbox_count > 0)
         async with asyncio.timeout(60):
             assert await app.start(greet) == "hello"
         await app.__aexit__(None, None, None)
@@ -56,7 +56,7 @@ async def test_one_refusal_of_the_stream_of_task_messages_does_not_end_listening
         return "hello"
 
     def is_heard(server: Any) -> bool:
-        return bool(server.node.office.mailbox_count >= 2)  # for workflows, and for the queue
+        return bool(server.node.router.mailbox_count >= 2)  # for workflows, and for the queue
 
     async with running(settings) as server:
         await app.__aenter__()

@@ -207,10 +207,12 @@ def test_declaring_again_changes_nothing_and_another_way_replaces_it(tmp_path: P
         def beat() -> None: ...
 
         async def look() -> Any:
-            from holdfast.client.asking import ask
+            from holdfast.client.caller import ask
             from holdfast.protocol.requests import ScheduleGet
 
-            [reply] = await bridge_of(app).task_client.client.request([ask(ScheduleGet("beat-schedule"))])
+            [reply] = await bridge_of(app).task_client.caller.client.request(
+                [ask(ScheduleGet("beat-schedule"))]
+            )
             return reply.data
 
         with app:

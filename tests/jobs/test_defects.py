@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.jobs.status import TaskStatus
+from holdfast.jobs.info import TaskStatus
 from tests.jobs import yard
 from tests.jobs.yard import Ledger, Line, Worker
 from tests.processes import Server, eventually, holdfast

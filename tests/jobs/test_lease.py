@@ -8,9 +8,9 @@ import holdfast as hf
 from holdfast.host.host import Host
 from holdfast.host.slots import SlotGroup
 from holdfast.jobs.options import SendOptions
-from holdfast.jobs.registry import AnyTask
 from holdfast.jobs.runner import JobRunner
 from holdfast.jobs.send_request import SendRequest, make_orders
+from holdfast.jobs.task import AnyTask
 from holdfast.runtime.step import step_signal
 from holdfast.steps.runner import StepRunner
 from tests.workflow.world import Wire, World, virtual

@@ -7,7 +7,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.jobs.codes import RESERVED, as_code
-from holdfast.jobs.outcome import AnyResult, judge, judge_error, read_result
+from holdfast.jobs.outcome import AnyResult, conclude, conclude_error, read_result
 from holdfast.jobs.result import NotDone, Ok
 from holdfast.jobs.task import ExceptionCodes, TaskDefinition, TaskOptions
 from holdfast.payloads.payloads import Payloads
@@ -52,7 +52,7 @@ def round_trip(
 ) -> Any:
     made = task(function, **options)
     stored_outcome = (
-        judge(made, returned, PAYLOADS) if raised is None else judge_error(made, raised, PAYLOADS)
+        conclude(made, returned, PAYLOADS) if raised is None else conclude_error(made, raised, PAYLOADS)
     )
     state: Any = "resolved" if stored_outcome.code is None else "rejected"
     promise = Promise("p", state, Value(), stored_outcome.value, {}, 1, 1)
@@ -171,7 +171,7 @@ def test_a_plain_error_counts_as_the_promised_one_where_it_fits() -> None:
 
 
 def test_an_error_whose_class_has_become_another_keeps_its_code_and_its_data() -> None:
-    stored_outcome = judge(task(pay), hf.TaskResult(err=Reason("DECLINED", "no", Receipt(3))), PAYLOADS)
+    stored_outcome = conclude(task(pay), hf.TaskResult(err=Reason("DECLINED", "no", Receipt(3))), PAYLOADS)
     promise = Promise("p", "rejected", Value(), stored_outcome.value, {}, 1, 1)
     found = read_result(promise, None, Strict, PAYLOADS, {}).err_value
     assert found == hf.TaskError("DECLINED", "no", {"number": 3})

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 import holdfast as hf
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.node import Node
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import TaskClaim, TaskFail

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.errors import Refused, RequestTimedOut, Unreachable
 from holdfast.client.interface import MessageStream

@@ -14,7 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.app import bridge_of
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.jobs.send_request import SendRequest
 from holdfast.node import Node
 from holdfast.node.callers_transaction import request_inside

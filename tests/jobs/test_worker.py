@@ -18,8 +18,8 @@ from holdfast.client.errors import OutcomeUnknown
 from holdfast.client.interface import Client
 from holdfast.host.host import Host
 from holdfast.host.slots import SlotGroup, TaskSettings
+from holdfast.jobs.info import TaskStatus
 from holdfast.jobs.runner import JobRunner
-from holdfast.jobs.status import TaskStatus
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.steps.runner import StepRunner
@@ -508,7 +508,7 @@ async def test_tasks_of_a_claim_whose_reply_was_lost_are_given_back_and_run_with
         return number
 
     async with app:
-        line = Losing(app.session.task_client.client)
+        line = Losing(app.session.task_client.caller.client)
         handles = [each.ok_value for each in await work.send_many_async([(n,) for n in range(3)])]
         worker = Host(line, pid="w1", lease_s=600, now=app.session.now)
         runner = JobRunner(app.payloads, app.tasks, StepRunner(), pid="w1")

@@ -305,7 +305,7 @@ NODE = (
         "node",
         "self._office.deliver(self._empty())",
         "self._empty()",
-        "tests/node/test_post_office.py",
+        "tests/node/test_message_router.py",
     ),
 )
 

@@ -15,13 +15,16 @@ from holdfast.node import Node, budget, queue
 from holdfast.protocol import limits
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
+    PromiseRegisterCallback,
     PromiseSearch,
     QueueGet,
     QueuePause,
     QueueSearch,
     QueueSet,
+    RegisterAction,
     Request,
     TaskClaim,
+    TaskSuspend,
 )
 from holdfast.store.interface import Find
 from holdfast.store.memory import MemoryStore
@@ -96,7 +99,7 @@ async def test_whoever_only_writes_is_in_the_next_commit_whatever_waits_in_front
     futures = await all_at_once(node, store, *heavy, [create("bystander")])
     await futures[-1]
     assert len(store.groups) == 1
-    assert sum(future.done() for future in futures) <= 1 + queue.line_max["claim"]
+    assert sum(future.done() for future in futures) <= 1 + queue.flow_requests_max["claim"]
     replies = [reply for future in futures for reply in await future]
     assert len(replies) == 601, "all are answered in the end"
     await node.stop()
@@ -246,6 +249,24 @@ async def test_a_commit_takes_few_requests_that_name_very_many_records() -> None
         await futures[-1]
         assert sum(future.done() for future in futures[:-1]) < 6
         assert {reply.status for replies in await asyncio.gather(*futures) for reply in replies} == {200}
+
+
+@pytest.mark.parametrize("kind", ["heartbeat", "suspend"])
+async def test_requests_that_name_very_many_records_do_not_load_them_all_at_once(kind: str) -> None:
+    """A group loads what it names before any step is counted, so few such requests go together."""
+    waiting = queue.RequestQueue()
+    for number in range(10):
+        names = [f"t{number}.{each}" for each in range(3_000)]
+        if kind == "heartbeat":
+            request = heartbeat("p", *((name, 1) for name in names))
+        else:
+            actions = [
+                RegisterAction("promise.register_callback", PromiseRegisterCallback(name, "t"))
+                for name in names
+            ]
+            request = ask(TaskSuspend("t", 1, actions))
+        waiting.put(queue.Submission([request], asyncio.get_running_loop().create_future()))
+    assert [len(waiting.take_group()) for _ in range(4)] == [3, 3, 3, 1]
 
 
 async def test_of_an_array_of_large_heartbeats_the_first_are_carried_out() -> None:

@@ -196,7 +196,7 @@ async def test_a_node_that_holds_too_many_messages_takes_no_request_until_they_a
     store.gate.set()
     await node.request([create("p"), listen("p", "poll://uni@g/w")])
     await node.request([settle("p", "x" * 18_000)])
-    assert node.office.held_bytes > 18_000
+    assert node.router.held_bytes > 18_000
     store.gate.clear()
     first = asyncio.ensure_future(node.request([create("first")]))
     await asyncio.sleep(0)
@@ -316,7 +316,7 @@ async def test_a_node_whose_messages_cannot_be_delivered_goes_on_and_stops(
     store = GatedStore()
     node = await opened(store)
     store.gate.set()
-    monkeypatch.setattr(node.office, "deliver", fail)
+    monkeypatch.setattr(node.router, "deliver", fail)
     for name in ("a", "b"):
         [reply] = await node.request([create(name, target="poll://any@g")])
         assert reply.status == 200

@@ -22,6 +22,7 @@ import pytest
 
 from holdfast.payloads.errors import BadArguments, UndecodablePayload, UnencodablePayload
 from holdfast.payloads.payloads import Chain, Payloads
+from holdfast.payloads.signature import signature_of
 from holdfast.protocol.records import Value
 from holdfast.runtime import Operation, named
 
@@ -324,9 +325,9 @@ class Shop:
 def test_methods_and_callable_objects_have_signatures() -> None:
     assert arguments_of(Shop().sell, ORDER) == ((ORDER,), {})
     assert arguments_of(Shop(), ORDER) == ((ORDER,), {})
-    assert payloads.return_type(Shop().sell) is Decimal
-    assert payloads.return_type(Shop()) is UUID
-    assert payloads.return_type(Shop.sell) is Decimal
+    assert signature_of(Shop().sell).returns is Decimal
+    assert signature_of(Shop()).returns is UUID
+    assert signature_of(Shop.sell).returns is Decimal
 
 
 async def fetch() -> Order:
@@ -350,7 +351,7 @@ def fetch_operation() -> Operation[Order]:
     [fetch, fetch_later, fetch_in_generator, fetch_operation, partial(fetch), named("x", fetch), Order],
 )
 def test_the_type_of_a_functions_value_is_read_from_its_annotation(function: Callable[..., Any]) -> None:
-    assert payloads.return_type(function) is Order
+    assert signature_of(function).returns is Order
 
 
 def untyped(a: Any, b: Any = 1) -> Any: ...
@@ -370,7 +371,7 @@ def returns_none() -> None: ...
 
 @pytest.mark.parametrize("function", [untyped, ghostly, returns_none, len, print, lambda: 1])
 def test_what_no_annotation_tells_is_any(function: Callable[..., Any]) -> None:
-    assert payloads.return_type(function) is Any
+    assert signature_of(function).returns is Any
 
 
 def test_an_annotation_that_cannot_be_evaluated_does_not_spoil_the_others() -> None:

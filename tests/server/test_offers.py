@@ -48,7 +48,7 @@ async def test_each_task_of_a_backlog_is_offered_once_and_none_of_its_promises_i
     store = CountingStore()
     async with Node(store) as node:
         await node.request([create(name, target="poll://any@g") for name in names])
-        node.office.clear()
+        node.router.clear()
         store.promises_read = store.tasks_read = 0
         assert sorted(await offered_to_one_worker(node, "g")) == names
         assert store.promises_read == 0
@@ -61,7 +61,7 @@ async def test_a_backlog_of_many_priorities_is_offered_best_first() -> None:
         for number, request in enumerate(tagged):
             request.data.tags["holdfast:priority"] = str(number % 3)  # type: ignore[attr-defined]
         await node.request([ask(request.data) for request in tagged])
-        node.office.clear()
+        node.router.clear()
         found = await offered_to_one_worker(node, "g")
         assert sorted(found) == [f"t{number:03}" for number in range(250)]
         priorities = [int(name[1:]) % 3 for name in found]

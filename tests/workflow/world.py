@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.interface import MessageStream
-from holdfast.client.settlements import Settlements
+from holdfast.client.listening import Settlements
 from holdfast.host.host import Host
 from holdfast.host.slots import workflow_slots
 from holdfast.node import Node
@@ -112,7 +112,7 @@ class Hands:
         )
         self.workflows = WorkflowRunner(self._surroundings(), registry, warm_max=warm_max)
         self.dead = False
-        self.worker.hear_in(group)
+        self.worker.listen_in(group)
         self.worker.serve(workflow_slots(group, concurrency), self.workflows)
 
     def _surroundings(self) -> WorkerContext:

@@ -1,4 +1,4 @@
-"""`holdfast dev`: `holdfast serve` with nothing to keep and everything to see."""
+"""`holdfast dev`: `holdfast serve` with an in-memory store and verbose logs."""
 
 import argparse
 from typing import Final

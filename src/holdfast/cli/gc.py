@@ -1,4 +1,4 @@
-"""`holdfast gc`: forgets executions that ended long ago, through a server or on a store itself.
+"""`holdfast gc`: deletes executions that ended long ago, through a server or directly on a store.
 
 One short transaction after the other, so that nobody waits for it. It may be interrupted anywhere and run
 again: whole executions are gone, or will be the next time.

@@ -23,14 +23,12 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.session import CliSession
 from holdfast.client import expect
-from holdfast.jobs.attempt_result import AttemptResult
 from holdfast.jobs.options import SendOptions
-from holdfast.jobs.outcome import store_error
+from holdfast.jobs.outcome import AttemptResult, store_error
 from holdfast.jobs.policy import rule_of
-from holdfast.jobs.registry import AnyTask
 from holdfast.jobs.result import TaskError
 from holdfast.jobs.send_request import SendError, again, fresh_end, make_orders, new_id
-from holdfast.jobs.task import TaskDefinition, TaskOptions
+from holdfast.jobs.task import AnyTask, TaskDefinition, TaskOptions
 from holdfast.jobs.telling import write_trouble
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags

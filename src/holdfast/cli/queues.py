@@ -5,7 +5,7 @@ import argparse
 from holdfast.cli.options import add_queue_limits
 from holdfast.cli.output import print_block, print_json, print_table
 from holdfast.cli.session import CliSession, add_command
-from holdfast.jobs.queues import parse_rate
+from holdfast.jobs.registry import parse_rate
 from holdfast.protocol.jobs import QueueView, Rate
 from holdfast.protocol.replies import QueueReply, QueuesReply
 from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet

@@ -1,4 +1,4 @@
-"""A command's conversation with a node: connects, asks, hands back data, and leaves.
+"""The connection of one command to a node: connects, asks, returns data, disconnects.
 
 The node is a server's; or, if `-S` names a store, one that lives for as long as the command does.
 """

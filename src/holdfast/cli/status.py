@@ -1,4 +1,4 @@
-"""`holdfast status`: is a node well, who is connected, and what waits."""
+"""`holdfast status`: is a node healthy, which workers are connected, how much work is waiting."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""What one line of a tree tells: the state, what was called, how long it took, and what is amiss with it."""
+"""One line of `holdfast tree`: the state, what was called, how long it took, what is wrong with it."""
 
 from typing import Any, Final, cast
 

@@ -1,4 +1,4 @@
-"""Asking a node, and asking again when it is busy: one rule for every caller.
+"""Asking a node: requests, replies, and asking again when it is busy. One rule for every caller.
 
 A node answers 429 when it has no room, and 503 when it stops, when its store fails, or when the answers
 before this one have taken all the room. Then:
@@ -11,14 +11,17 @@ before this one have taken all the room. Then:
 """
 
 import asyncio
+import itertools
+import os
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from holdfast.client.asking import ask, expect
+from holdfast.client.errors import BadReply, Refused
 from holdfast.client.interface import Client
+from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.limits import batch_envelopes_max
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import RequestData
+from holdfast.protocol.requests import KINDS, Request, RequestData
 
 Data = TypeVar("Data")
 
@@ -43,7 +46,7 @@ class Caller:
     `together_max`: at most so many in one commit. `check` is called before each try, and may raise to end it.
     """
 
-    __slots__ = ("_check", "_client", "_together_max", "_tries_max")
+    __slots__ = ("_check", "_together_max", "_tries_max", "client")
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Caller:
         together_max: int = batch_envelopes_max,
         check: Callable[[], None] | None = None,
     ) -> None:
-        self._client = client
+        self.client = client
         self._tries_max = tries_max
         self._together_max = together_max
         self._check = check
@@ -76,7 +79,7 @@ class Caller:
             if self._check is not None:
                 self._check()
             some = requests[len(replies) : len(replies) + self._together_max]
-            answered = await self._client.request(some)
+            answered = await self.client.request(some)
             taken = next((n for n, reply in enumerate(answered) if is_busy(reply)), len(answered))
             replies += answered[:taken]
             if taken == len(answered):
@@ -88,3 +91,37 @@ class Caller:
                 return replies + [answered[taken]] * (len(requests) - len(replies))
             await asyncio.sleep(rest_s(tries))
         return replies
+
+
+# The first name of each kind is today's; the aliases of older dialects follow it.
+_kind_of: Final[dict[type[RequestData], str]] = {data: kind for kind, data in reversed(KINDS.items())}
+_counter: Final = itertools.count(1)
+
+
+class _Process:
+    """This one: a child of os.fork() has ids of its own."""
+
+    def __init__(self) -> None:
+        self.draw()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.draw)
+
+    def draw(self) -> None:
+        self.id = os.urandom(8).hex()
+
+
+_process: Final = _Process()
+
+
+def ask(data: RequestData) -> Request:
+    """A request with a correlation id that no other request has, so that repeating it is recognisable."""
+    return Request(_kind_of[type(data)], f"{_process.id}-{next(_counter)}", CURRENT_VERSION, "A", data)
+
+
+def expect(reply: Reply, shape: type[Data]) -> Data:
+    """The data of a successful reply; `Refused` when it is none."""
+    if isinstance(reply.data, shape) and reply.status < 400:
+        return reply.data
+    if isinstance(reply.data, str):
+        raise Refused(reply.status, reply.data, reply.code)
+    raise BadReply(f"The reply is a {type(reply.data).__name__} where {shape.__name__} was expected")

@@ -36,7 +36,7 @@ class Response(Struct, frozen=True):
 
 
 class Link(Protocol):
-    """What a lane and a stream ask of a connection. A simulated network has its own."""
+    """What a sender and a stream ask of a connection. A simulated network has its own."""
 
     @property
     def is_usable(self) -> bool: ...

@@ -8,7 +8,7 @@ from typing import Self
 from holdfast.client.errors import ClientClosed
 from holdfast.client.interface import MessageStream
 from holdfast.node import Node
-from holdfast.node.post_office import Mailbox
+from holdfast.node.message_router import Mailbox
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply

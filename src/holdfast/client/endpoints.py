@@ -1,4 +1,4 @@
-"""Where the nodes are, which one to talk to next, and how long to rest before trying again."""
+"""The addresses of the nodes, which one to use next, and how long to wait before trying again."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,6 +1,6 @@
 """A node behind HTTP.
 
-Two lanes, each an ordered queue with a connection of its own. Everything that changes or reads an execution
+Two senders, each an ordered queue with a connection of its own. Everything that changes or reads an execution
 takes the first, so the order in which requests are issued is the order in which they are applied. The second
 is for what has no place in that order and must neither wait behind it nor hold it up: heartbeats, because a
 lease is at stake, and searches, because they may be long.
@@ -17,8 +17,8 @@ from holdfast.client.connection import Connection, Opener
 from holdfast.client.endpoints import check_token, parse_endpoint
 from holdfast.client.errors import ClientClosed, InvalidUrl
 from holdfast.client.interface import MessageStream
-from holdfast.client.lane import ClientConfig, Lane
 from holdfast.client.overlap import Overlap
+from holdfast.client.sender import ClientConfig, Sender
 from holdfast.client.stream import HttpMessageStream
 from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.records import Millis
@@ -66,8 +66,8 @@ class HttpClient:
             self._clock,
             overlap,
         )
-        self._lane = Lane(self._endpoints, self._config)
-        self._side_lane = Lane(self._endpoints, self._config)
+        self._sender = Sender(self._endpoints, self._config)
+        self._side_sender = Sender(self._endpoints, self._config)
         self._streams: dict[HttpMessageStream, None] = {}
         self._closed = False
 
@@ -83,7 +83,7 @@ class HttpClient:
         if not requests:
             return []
         aside = all(request.kind in side_kinds for request in requests)
-        return await (self._side_lane if aside else self._lane).request(requests)
+        return await (self._side_sender if aside else self._sender).request(requests)
 
     def now(self) -> Millis:
         """The node's clock, as its answers tell it. This machine's own may be wrong, and may be set."""
@@ -108,7 +108,7 @@ class HttpClient:
 
     async def close(self) -> None:
         self._closed = True
-        await self._lane.close()
-        await self._side_lane.close()
+        await self._sender.close()
+        await self._side_sender.close()
         for stream in [*self._streams]:
             await stream.close()

@@ -1,24 +1,29 @@
-"""Hearing the messages of a group for as long as a session lives.
+"""Receives the messages of a group for as long as a session lives, and tells waiters which promises settled.
 
-A node may refuse a stream for a while: tokens are changed, a limit is reached, a proxy stands in between. Who
-is refused today may be let in tomorrow, so a refusal is logged and the stream is asked for again, after ever
-longer rests.
+A node may refuse a stream for a while: tokens are changed, a limit is reached, a proxy is in between. Who is
+refused today may be admitted tomorrow, so a refusal is logged and the stream is opened again, after ever
+longer waits.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.client.interface import Client
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.messages import Message
+from holdfast.protocol.records import Promise
 from holdfast.protocol.text import printable
 
 log = logging.getLogger("holdfast.client")
 
 refused_rest_s: Final = 2.0
 refused_rest_s_max: Final = 30.0
+
+looked_at_max: Final = 500  # in one transaction
+Hear = Callable[[Promise], None]
+Find = Callable[[Sequence[str]], Awaitable[list[Promise]]]
 
 
 async def listen(client: Client, group: str, member: str, hear: Callable[[Message], None]) -> None:
@@ -46,3 +51,36 @@ async def listen(client: Client, group: str, member: str, hear: Callable[[Messag
             )
         await asyncio.sleep(rest_s)
         rest_s = min(2 * rest_s, refused_rest_s_max)
+
+
+class Settlements:
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Hear]] = {}
+
+    def hear(self, promise_id: str, hear: Hear) -> Callable[[], None]:
+        """Call `hear` once with the settled promise. Returns a way to withdraw."""
+        self._waiting.setdefault(promise_id, []).append(hear)
+        return lambda: self._withdraw(promise_id, hear)
+
+    def tell(self, promise: Promise) -> None:
+        for hear in self._waiting.pop(promise.id, []):
+            hear(promise)
+
+    async def look(self, find: Find) -> None:
+        """Messages may have been missed: tell of what has settled without one."""
+        awaited = self.awaited
+        for start in range(0, len(awaited), looked_at_max):
+            for promise in await find(awaited[start : start + looked_at_max]):
+                if promise.state != "pending":
+                    self.tell(promise)
+
+    @property
+    def awaited(self) -> list[str]:
+        return [*self._waiting]
+
+    def _withdraw(self, promise_id: str, hear: Hear) -> None:
+        waiting = self._waiting.get(promise_id, [])
+        if hear in waiting:
+            waiting.remove(hear)
+        if not waiting:
+            self._waiting.pop(promise_id, None)

@@ -1,4 +1,4 @@
-"""When it pays to send a second array behind the first.
+"""When to send a second array of requests before the first one is answered.
 
 Every array costs the node a commit. Two instead of one are worth that if this process has work to do
 meanwhile: while the node is busy with one half of the executions, it goes on with the other. If it mostly

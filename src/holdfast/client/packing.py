@@ -1,4 +1,4 @@
-"""How much of what waits goes out in one array.
+"""How many of the waiting requests go into one array.
 
 1. Requests that were issued together, a submission, go out together: one array, one commit. Only one that is
    larger than `submission_bytes_max` goes in several, each sent when the one before it was answered, and

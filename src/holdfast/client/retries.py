@@ -1,4 +1,4 @@
-"""Which requests are sent a second time when the first one's fate is unknown: see `protocol/repeatable.py`.
+"""Which requests are sent again when it is unknown whether they were carried out (`protocol/repeatable.py`).
 
 What never left this process may always be sent again, and so may what the node refused with 429, or with 503
 because it was stopping: then nothing was changed. A page of a proxy (502, 503, 504) tells nothing: some

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.client.connection import Broken, Link
 from holdfast.client.endpoints import Endpoint, Route
 from holdfast.client.errors import Refused
-from holdfast.client.lane import ClientConfig
+from holdfast.client.sender import ClientConfig
 from holdfast.client.wire import decode_message
 from holdfast.protocol.messages import Message
 from holdfast.protocol.text import printable

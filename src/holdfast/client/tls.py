@@ -1,4 +1,4 @@
-"""Who a client says it is, where a server asks for certificates.
+"""Client certificates, for servers that ask for them.
 
 The server's own certificate is checked in any case: against the authorities that this machine trusts, or
 those in the file that SSL_CERT_FILE names.

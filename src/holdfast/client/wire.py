@@ -1,4 +1,4 @@
-"""Requests out as JSON, replies and messages in: the mirror image of `protocol.wire`.
+"""Encodes requests as JSON, decodes replies and messages: the counterpart of `protocol.wire`.
 
 A reply's data is decoded by the kind of the request it answers, so that callers get the same structs from
 a node far away as from one in their own process. A refusal's code is a field of the head. Older servers
@@ -21,7 +21,7 @@ from holdfast.protocol.replies import Envelope, FenceReply, Reply, ReplyHead
 from holdfast.protocol.requests import Request, RequestData
 
 
-class _ReplyHead(Struct, frozen=True, omit_defaults=True):
+class _RequestHead(Struct, frozen=True, omit_defaults=True):
     corr_id: str = field(name="corrId")
     version: str
     auth: str | None = None
@@ -30,7 +30,7 @@ class _ReplyHead(Struct, frozen=True, omit_defaults=True):
 
 class _Request(Struct, frozen=True):
     kind: str
-    head: _ReplyHead
+    head: _RequestHead
     data: RequestData
 
 
@@ -64,48 +64,32 @@ class _Message(Struct, frozen=True):
     data: _Data
 
 
-_shapes: Final[dict[str, Any]] = {
-    "promise.get": replies.PromiseReply,
-    "promise.create": replies.PromiseReply,
-    "promise.settle": replies.PromiseReply,
-    "promise.register_callback": replies.PromiseReply,
-    "promise.register": replies.PromiseReply,
-    "promise.register_listener": replies.PromiseReply,
-    "promise.subscribe": replies.PromiseReply,
-    "promise.search": replies.PromisesReply,
-    "task.get": replies.TaskReply,
-    "task.create": replies.TaskCreateReply,
-    "task.acquire": replies.AcquireReply,
-    "task.claim": replies.ClaimReply,
-    "task.start": replies.TaskReply,
-    "task.fail": replies.TaskReply,
-    "task.cancel": replies.TaskReply,
-    "task.release": replies.Empty,
-    "task.fulfill": replies.PromiseReply,
-    "task.suspend": replies.Empty,
-    "task.fence": _Fence,
-    "task.heartbeat": replies.HeartbeatReply,
-    "task.halt": replies.Empty,
-    "task.continue": replies.Empty,
-    "task.search": replies.TasksReply,
-    "schedule.get": replies.ScheduleReply,
-    "schedule.create": replies.ScheduleReply,
-    "schedule.delete": replies.Empty,
-    "schedule.search": replies.SchedulesReply,
-    "queue.get": replies.QueueReply,
-    "queue.set": replies.QueueReply,
-    "queue.pause": replies.QueueReply,
-    "queue.search": replies.QueuesReply,
-    "debug.start": replies.Empty,
-    "debug.stop": replies.Empty,
-    "debug.reset": replies.Empty,
-    "debug.snap": replies.SnapReply,
-    "debug.tick": list[Any],
+_kinds: Final[dict[Any, str]] = {
+    replies.PromiseReply: "promise.get promise.create promise.settle promise.register_callback "
+    "promise.register promise.register_listener promise.subscribe task.fulfill",
+    replies.PromisesReply: "promise.search",
+    replies.TaskReply: "task.get task.start task.fail task.cancel",
+    replies.TaskCreateReply: "task.create",
+    replies.AcquireReply: "task.acquire",
+    replies.ClaimReply: "task.claim",
+    replies.HeartbeatReply: "task.heartbeat",
+    replies.TasksReply: "task.search",
+    replies.ScheduleReply: "schedule.get schedule.create",
+    replies.SchedulesReply: "schedule.search",
+    replies.QueueReply: "queue.get queue.set queue.pause",
+    replies.QueuesReply: "queue.search",
+    replies.SnapReply: "debug.snap",
+    replies.Empty: "task.release task.suspend task.halt task.continue schedule.delete debug.start debug.stop "
+    "debug.reset",
+    _Fence: "task.fence",
+    list[Any]: "debug.tick",
 }
 
 _code_at_end: Final = re.compile(r"\[(HF\d{4})\]$")
 _encoder: Final = msgspec.json.Encoder()
-_decoders: Final = {kind: msgspec.json.Decoder(shape) for kind, shape in _shapes.items()}
+_decoders: Final = {
+    kind: msgspec.json.Decoder(shape) for shape, kinds in _kinds.items() for kind in kinds.split()
+}
 _preload_decoder: Final = msgspec.json.Decoder(replies.PreloadReply)
 _replies_decoder: Final = msgspec.json.Decoder(list[_Reply])
 _reply_decoder: Final = msgspec.json.Decoder(_Reply)
@@ -114,7 +98,7 @@ _message_decoder: Final = msgspec.json.Decoder(_Message)
 
 
 def encode_request(request: Request) -> bytes:
-    head = _ReplyHead(request.corr_id, request.version, request.auth, request.debug_time)
+    head = _RequestHead(request.corr_id, request.version, request.auth, request.debug_time)
     return _encoder.encode(_Request(request.kind, head, request.data))
 
 

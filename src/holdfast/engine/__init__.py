@@ -1,4 +1,4 @@
-"""The law: one transition function per request. No I/O, no clock, no randomness."""
+"""The rules: one transition function per request. No I/O, no clock, no randomness."""
 
 from holdfast.engine.claims import ClaimPlan
 from holdfast.engine.dispatch import apply, footprint

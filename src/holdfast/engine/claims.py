@@ -1,4 +1,4 @@
-"""Which tasks a claim is given: the best ones that the limits of their queues let through.
+"""Which tasks a claim gets: the first ones that the limits of their queues allow.
 
 A queue without limits costs nothing here: one scan, and all that it finds. For a queue with limits the store
 has locked its record and counted what is held, so that what is decided here still holds at the commit. A scan

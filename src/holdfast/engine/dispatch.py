@@ -1,4 +1,4 @@
-"""The law's front door: one transition function for every request.
+"""Dispatches each request to its transition function, and says which records it needs.
 
 `apply` is pure: the request, the working set and the instant decide everything. It raises `Missing` when
 the working set lacks a record; then nothing has changed, and it can be called again. `footprint` guesses

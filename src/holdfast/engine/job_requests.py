@@ -1,4 +1,4 @@
-"""task.fail and task.cancel: what is asked of plain background tasks alone."""
+"""task.fail and task.cancel: requests for background tasks only."""
 
 from holdfast.engine import jobs
 from holdfast.engine.tasks import find_task, held_task

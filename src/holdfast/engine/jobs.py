@@ -1,4 +1,4 @@
-"""The moves of a job: expire, go back, fail, lapse, make room for another with the same unique key.
+"""Transitions of a job: expire, release, fail, lapse, make room for another with the same unique key.
 
 Every end goes through `settle`, like that of any promise; what the end means for the job is in job_state.
 """
@@ -7,18 +7,12 @@ from msgspec.structs import replace
 
 from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict, with_attempt
 from holdfast.engine.transitions import offer, offer_now, settle
-from holdfast.engine.view import is_open, lapse
+from holdfast.engine.view import is_open, lapse, promise_of
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.errors import KeyTaken, TaskRunning
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import TASK_CANCELLED, TASK_EXPIRED, WORKER_CRASHED, OnUnique
 from holdfast.protocol.records import NOTHING, Millis, Promise, Task, Value
-
-
-def promise_of(task: Task, ws: WorkingSet) -> Promise:
-    promise = ws.promise(task.id)
-    assert promise is not None, f"task {task.id!r} has no promise"
-    return promise
 
 
 def expire(

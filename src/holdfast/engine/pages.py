@@ -7,7 +7,16 @@ always fits.
 from typing import Final
 
 from holdfast.engine.needed import Footprint
-from holdfast.engine.scans import PromiseScan, QueueScan, ScheduleScan, SearchScan, TaskScan
+from holdfast.engine.scans import (
+    ClaimScan,
+    LeaseScan,
+    PromiseScan,
+    QueueScan,
+    Scan,
+    ScheduleScan,
+    SearchScan,
+    TaskScan,
+)
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
 from holdfast.protocol.sizes import fitting, queue_bytes, schedule_bytes, whole_promise_bytes
@@ -60,3 +69,14 @@ class PageReading:
             case PromiseScan() | TaskScan():
                 promise = ws.promise(record_id)
                 return 0 if promise is None else whole_promise_bytes(promise)
+
+
+def found_footprint(scan: Scan, found: set[str]) -> Footprint:
+    """What to load of the records that a scan found which is no search."""
+    match scan:
+        case LeaseScan():
+            return Footprint(promises=found)
+        case ClaimScan():  # for a queue that was set or resumed: offers to be repeated
+            return Footprint(task_views=found)
+        case _:
+            raise AssertionError("no request asks for that here")

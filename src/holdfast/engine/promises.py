@@ -1,4 +1,4 @@
-"""promise.*: a value that will exist is created, settled, waited for, found."""
+"""promise.*: a promise is created, settled, awaited, found."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""queue.*: the limits of a queue are set, it is paused, it is looked at.
+"""queue.*: set the limits of a queue, pause it, read it.
 
 Before these requests are applied, `ws.counts` holds how many tasks wait in each queue and are held.
 """

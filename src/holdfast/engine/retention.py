@@ -1,4 +1,4 @@
-"""Which executions are over and may be forgotten: whole trees, or nothing.
+"""Which executions are over and may be deleted: whole trees, or nothing.
 
 The tree of an execution is every promise below its root id (`root`, `root:1`, `root.a:2`), every promise
 whose origin it is, and so on from the roots of those. A running execution may ask again for anything in its

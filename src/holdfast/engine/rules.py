@@ -1,4 +1,4 @@
-"""The few numbers of the law that an operator may choose."""
+"""The few numbers of the rules that an operator may choose."""
 
 from msgspec import Struct
 

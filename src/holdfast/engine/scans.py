@@ -1,4 +1,4 @@
-"""Questions that name no ids: searches, claims, everything one process holds.
+"""Queries that name no ids: searches, claims, everything one process holds.
 
 A scan says which records it wants in terms that any store can evaluate; the rule behind it, that a
 promise past its deadline is settled, is spelt out here and nowhere else. A store answers with ids in
@@ -257,7 +257,8 @@ def class_of(data: RequestData) -> LimitedClass | None:
 
 
 def share_of(data: RequestData) -> int:
-    """As how many such requests it counts: one that names many records as many."""
+    """As how many requests it counts when a group is formed. A group loads all that its requests name, before
+    the commit's budget counts any step; so one that names many records counts as many."""
     if isinstance(data, TaskHeartbeat):
         return 1 + len(data.tasks) // _records_of_one
     return 1 + len(data.actions) // _records_of_one if isinstance(data, TaskSuspend) else 1

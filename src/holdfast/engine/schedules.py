@@ -1,4 +1,4 @@
-"""schedule.*: promises that are created again and again, and the firing itself."""
+"""schedule.*: promises that are created repeatedly, and how a schedule fires."""
 
 from msgspec.structs import replace
 

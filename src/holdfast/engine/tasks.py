@@ -1,4 +1,4 @@
-"""task.*: the responsibility for a value is claimed, kept, given back, suspended, discharged.
+"""task.*: a task is claimed, kept, released, suspended, fulfilled.
 
 The guard of every mutating request: the task is acquired, its promise is still open, and the caller
 presents the current version. Anything else is 409, and means: stop.
@@ -10,8 +10,6 @@ from msgspec.structs import replace
 
 from holdfast.engine import jobs
 from holdfast.engine.job_state import is_expired
-from holdfast.engine.jobs import promise_of
-from holdfast.engine.preload import Room, preload
 from holdfast.engine.promises import (
     check_creation,
     check_creation_key,
@@ -24,7 +22,15 @@ from holdfast.engine.promises import (
 from holdfast.engine.queues import check_gate, find_obstacle
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import before_deadline, grant, offer, settle
-from holdfast.engine.view import is_open, see_promise, view_promise, view_task
+from holdfast.engine.view import (
+    Room,
+    is_open,
+    preload,
+    promise_of,
+    see_promise,
+    view_promise,
+    view_task,
+)
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
 from holdfast.protocol.errors import (

@@ -1,4 +1,4 @@
-"""The moves that more than one request makes: settle, wake, offer, grant, finish.
+"""Transitions that more than one request makes: settle, wake, offer, grant, finish.
 
 The settlement chain of `settle`: the promise's own task is finished, every awaiter is woken or has a
 resume noted, every listener is told, in that order. An awaiter past its own deadline is never woken.

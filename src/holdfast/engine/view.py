@@ -1,14 +1,26 @@
-"""How records look at an instant: a promise past its deadline is settled, whatever is stored.
+"""What a reader sees of the records at an instant: promises, tasks, and the preload of a claim.
 
-So is that of a job whose `good_until` has passed before it started.
+A promise past its deadline is settled, whatever is stored. So is that of a job whose `good_until` has passed
+before it started.
+
+A preload is the other promises of the claim's branch, which its worker is about to ask for. An answer has
+room for so many bytes of them, and so has a commit. Where they do not fit, the answer has a cursor: the id
+after which `promise.search` goes on. A promise that is not preloaded may be there all the same.
 """
 
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import expired_promise, is_expired, view_job
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Halted, Millis, Promise, Task, TaskView
+from holdfast.protocol.sizes import fitting, whole_promise_bytes
+
+
+def promise_of(task: Task, ws: WorkingSet) -> Promise:
+    promise = ws.promise(task.id)
+    assert promise is not None, f"task {task.id!r} has no promise"
+    return promise
 
 
 def is_live(promise: Promise, now: Millis) -> bool:
@@ -80,3 +92,40 @@ def _halted(task: Task) -> Halted | None:
     if task.state != "halted" or task.corr_id is None or task.acquired_at is None:
         return None
     return Halted(task.acquired_at, task.error or "", task.corr_id)
+
+
+class Room:
+    """The bytes that are left for preloads in one answer."""
+
+    def __init__(self) -> None:
+        self._left = limits.preload_bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        return self._left <= 0
+
+    def take(self, promises: list[Promise]) -> tuple[list[Promise], str | None]:
+        """The first of them, as many as fit; and the cursor, if that is not all."""
+        sizes = [*map(whole_promise_bytes, promises)]
+        count = fitting(sizes, self._left)
+        if count == len(promises):
+            self._left -= sum(sizes)
+            return promises, None
+        self._left = 0
+        return promises[:count], promises[count - 1].id if count else ""
+
+
+def preload(
+    promise: Promise, ws: WorkingSet, now: Millis, room: Room | None = None
+) -> tuple[list[Promise], str | None]:
+    """A job is not replayed, so it needs nothing."""
+    branch = promise.tags.get(tags.BRANCH)
+    if branch is None or tags.JOB in promise.tags:
+        return [], None
+    room = room or Room()
+    if room.is_full or not ws.has_room_for_answers:
+        return [], ""
+    members, end = ws.branch(branch)
+    shown, cursor = room.take([see_promise(other, ws, now) for other in members if other.id != promise.id])
+    ws.note_answer(sum(map(whole_promise_bytes, shown)))
+    return shown, end if cursor is None else cursor

@@ -1,4 +1,4 @@
-"""The records that a group of requests touches, and what becomes of them.
+"""The records that a group of requests reads and changes.
 
 A store fills a working set before requests are applied and writes what they changed afterwards. Nothing
 here knows a rule about promises.

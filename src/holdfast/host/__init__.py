@@ -1,1 +1,1 @@
-"""One process at work: connection, streams, claims, heartbeat, outbox, stopping, and the bridges to it."""
+"""One process at work: connection, streams, claims, heartbeat, outbox, shutdown, and the bridge to it."""

@@ -19,7 +19,7 @@ thread. An app is closed, opening, open or closing. What happens to whoever asks
 And what becomes of an app that is opened or closed:
 
     by                  closed       opening, closing   open [5]              open in `with`   in `async with`
-    `with app`          opens        waits              takes it over         counts           borrows it
+    `with app`          opens        waits              takes it over         counts           uses it
     `async with app`    opens here   waits              closes it, and opens  AlreadyOpen      AlreadyOpen
     `close()`           nothing      waits              closes                closes           AlreadyOpen
 
@@ -38,18 +38,16 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from holdfast.host import process_end
-from holdfast.host.closing import close_all
-from holdfast.host.crossing import Crossing
 from holdfast.host.errors import AlreadyOpen, ClosedTooSoon, WouldBlock
 from holdfast.host.process_end import check_not_inherited
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings, settings_here
-from holdfast.host.tracked_calls import Done, TrackedCalls
+from holdfast.host.tracked_calls import Crossing, Done, TrackedCalls
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.send_request import ClockReading, SendRequest, fresh_end
-from holdfast.jobs.task_app import Sent
-from holdfast.jobs.task_client import TaskClient
+from holdfast.jobs.task_client import Sent, TaskClient
 from holdfast.node.clock import ticks, wall_clock
+from holdfast.node.end_tasks import close_all
 from holdfast.payloads.payloads import Payloads
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import NoAsyncioHere
@@ -60,7 +58,7 @@ State = Literal["closed", "opening", "open", "closing"]
 
 
 class AppBridge:
-    """What tasks (jobs/task_app.py) and handles need of their app."""
+    """What tasks (jobs/task_client.py) and handles need of their app."""
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class AppBridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._entered = 0  # `with app` blocks that are not left yet
-        self._lent: Callable[..., Any] | None = None  # holdfast.testing drives the loop
+        self._drive: Callable[..., Any] | None = None  # holdfast.testing drives the loop
         self._crossing = Crossing()
 
     # --- what the session offers -----------------------------------------------------------------------
@@ -137,11 +135,11 @@ class AppBridge:
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Wait for work of the session from a thread that runs no event loop."""
         self._check_workflow(work)
-        if _has_running_loop() and (self._lent is None or self._is_own_loop()):
+        if _has_running_loop() and (self._drive is None or self._is_own_loop()):
             work.close()
             raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
-        if self._lent is not None:  # a world of tests, which has a hint of its own for those on another loop
-            result: T = self._lent(work, timeout_s)
+        if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
+            result: T = self._drive(work, timeout_s)
             return result
         future = self._submit(work)
         concurrent.futures.wait([future], timeout_s)
@@ -301,7 +299,7 @@ class AppBridge:
             is_in_loop = _has_running_loop()
             if not is_in_loop:
                 self._await_change()
-            if self._state == "closed" or self._lent is not None:
+            if self._state == "closed" or self._drive is not None:
                 return
             if is_in_loop:
                 raise WouldBlock("close() waits, and it was called on an event loop, which would stop")
@@ -351,14 +349,14 @@ class AppBridge:
 
     # --- life ------------------------------------------------------------------------------------------
 
-    def lend(
+    def use_session(
         self, session: Session | None, loop: asyncio.AbstractEventLoop | None, run: Callable[..., Any] | None
     ) -> None:
         """For holdfast.testing: work with this session, on a loop that `run` drives; None gives it back."""
         with self._changed:
             if session is not None and self._state != "closed":
                 raise RuntimeError("The app is open already: a test world needs it closed.")
-            self._session, self._loop, self._lent = session, loop, run
+            self._session, self._loop, self._drive = session, loop, run
             self._accepts = session is not None
             self._become("closed" if session is None else "open")
 

@@ -13,8 +13,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from holdfast.client.caller import Caller
-from holdfast.client.interface import Client
-from holdfast.client.settlements import Settlements
+from holdfast.client.listening import Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import Signature
@@ -54,34 +53,21 @@ class Start(Struct, frozen=True):
         return Any if self.signature is None else self.signature.returns
 
 
-class ExecutionClient:
-    def __init__(
-        self,
-        client: Client,
-        payloads: Payloads,
-        known_errors: Mapping[str, type[Exception]],
-        inbox: Settlements,
-        *,
-        address: str,
-        group: str,
-        now: Callable[[], int],
-        learn_clock: Callable[[str], Awaitable[None]],
-        listen_again_s: float,
-    ) -> None:
-        self._caller = Caller(client)  # everything asked here may be repeated
-        self._payloads = payloads
-        self._errors = known_errors
-        self._inbox = inbox
-        self._address = address
-        self._group = group
-        self._now = now
-        self._learn_clock = learn_clock
-        self._listen_again_s = listen_again_s
-        self._waiting: dict[asyncio.Future[Promise], str] = {}
+class ExecutionClient(Struct, frozen=True, kw_only=True):
+    caller: Caller  # everything asked here may be repeated
+    payloads: Payloads
+    known_errors: Mapping[str, type[Exception]]
+    inbox: Settlements
+    address: str
+    group: str
+    now: Callable[[], int]
+    learn_clock: Callable[[str], Awaitable[None]]
+    listen_again_s: float
+    waiting: dict[asyncio.Future[Promise], str] = {}  # who waits for a result, and for which
 
     def stop_waiting(self) -> None:
         """It is closed: nobody is going to tell those who wait for a result what becomes of it."""
-        for settled, promise_id in self._waiting.items():
+        for settled, promise_id in self.waiting.items():
             if not settled.done():
                 settled.set_exception(ClosedTooSoon(f"The app was closed before {promise_id} was over"))
 
@@ -93,15 +79,15 @@ class ExecutionClient:
             tags.BRANCH: asked.id,
             tags.PARENT: asked.id,
             tags.SCOPE: "global",
-            tags.TARGET: f"poll://any@{asked.group or self._group}",
+            tags.TARGET: f"poll://any@{asked.group or self.group}",
         }
         timeout_at = limits.instant_ms_max
         if asked.timeout_s is not None:
-            await self._learn_clock(asked.id)
-            timeout_at = self._now() + round(asked.timeout_s * 1000)
+            await self.learn_clock(asked.id)
+            timeout_at = self.now() + round(asked.timeout_s * 1000)
         creation = PromiseCreate(asked.id, timeout_at, asked.param, entries)
         promise = await self._ask(creation)
-        check_same_call(asked.param, promise, self._payloads, asked.signature, asked.supplied)
+        check_same_call(asked.param, promise, self.payloads, asked.signature, asked.supplied)
         return promise
 
     async def result(self, promise_id: str, returns: Any) -> Any:
@@ -115,63 +101,58 @@ class ExecutionClient:
             if not settled.done():
                 settled.set_result(promise)
 
-        withdraw = self._inbox.hear(promise_id, hear)
-        self._waiting[settled] = promise_id
+        withdraw = self.inbox.hear(promise_id, hear)
+        self.waiting[settled] = promise_id
         try:
             while not settled.done():
-                listen = PromiseRegisterListener(promise_id, self._address)
+                listen = PromiseRegisterListener(promise_id, self.address)
                 promise = await self._ask(listen)
                 if promise.state != "pending":
                     hear(promise)
-                await asyncio.wait([settled], timeout=self._listen_again_s)
+                await asyncio.wait([settled], timeout=self.listen_again_s)
             return settled.result()
         finally:
-            self._waiting.pop(settled, None)
+            self.waiting.pop(settled, None)
             withdraw()
 
     def _outcome(self, promise: Promise, returns: Any) -> Any:
         if promise.state == "resolved":
-            return self._payloads.decode(promise.value, returns)
+            return self.payloads.decode(promise.value, returns)
         if promise.state == "rejected":
-            raise self._payloads.decode_error(promise.value, self._errors)
+            raise self.payloads.decode_error(promise.value, self.known_errors)
         if promise.state == "rejected_canceled":
             raise ExecutionCancelled(f"{promise.id} was cancelled")
         raise TimedOut(f"{promise.id} timed out. [{TimedOut.code}]")
 
     async def cancel(self, promise_id: str, *, now: bool) -> None:
         root = await self._ask(PromiseGet(promise_id))
-        await self._caller.ask_all(cancel_requests(root, now=now), PromiseReply)
+        await self.caller.ask_all(cancel_requests(root, now=now), PromiseReply)
 
-    async def settle(self, promise_id: str, value: Any) -> None:
-        """Settle a promise that a workflow waits for."""
-        await self._settle(promise_id, "resolved", self._payloads.encode(value))
-
-    async def settle_error(self, promise_id: str, error: Exception) -> None:
-        await self._settle(promise_id, "rejected", self._payloads.encode_error(error))
-
-    async def _settle(self, promise_id: str, state: Literal["resolved", "rejected"], value: Value) -> None:
-        """Its tags never change, so they can be looked at first."""
+    async def settle(self, promise_id: str, outcome: Any, *, is_error: bool = False) -> None:
+        """Settle a promise that a workflow waits for. Its tags never change: they can be looked at first."""
+        state: Literal["resolved", "rejected"] = "rejected" if is_error else "resolved"
+        value = self.payloads.encode_error(outcome) if is_error else self.payloads.encode(outcome)
         promise = await self._ask(PromiseGet(promise_id))
         if tags.TARGET in promise.tags:
             what = "a background task" if tags.JOB in promise.tags else "an execution"
             raise NotAnOpenPromise(f"{promise_id!r} is {what}, and is not settled from outside")
         promise = await self._ask(PromiseSettle(promise_id, state, value))
-        if promise.state != state or not is_same_value(value, promise.value, self._payloads):
+        if promise.state != state or not is_same_value(value, promise.value, self.payloads):
             raise self._settled_otherwise(promise)
 
     def _settled_otherwise(self, promise: Promise) -> AlreadySettled:
         value: Any = None
         try:
             if promise.state == "rejected":
-                value = self._payloads.decode_error(promise.value, self._errors)
+                value = self.payloads.decode_error(promise.value, self.known_errors)
             else:
-                value = self._payloads.decode(promise.value)
+                value = self.payloads.decode(promise.value)
         except HoldfastError as error:  # who settled it may have another codec
             value = error
         ended = {"rejected_canceled": "cancelled", "rejected_timedout": "timed out"}
-        shown = "" if self._payloads.is_coded or promise.state in ended else f" with {_short.repr(value)}"
+        shown = "" if self.payloads.is_coded or promise.state in ended else f" with {_short.repr(value)}"
         how = ended.get(promise.state, promise.state)
         return AlreadySettled(f"{promise.id!r} is {how} already{shown}", promise.state, value)
 
     async def _ask(self, data: RequestData) -> Promise:
-        return (await self._caller.ask(data, PromiseReply)).promise
+        return (await self.caller.ask(data, PromiseReply)).promise

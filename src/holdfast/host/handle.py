@@ -1,33 +1,30 @@
-"""The handle of an execution: what `app.start` gives."""
+"""A workflow that can be started, and the handle of one execution: what `@app.workflow` and `start` give.
 
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Generic, Protocol, Self, TypeVar
+Options are separate from arguments, so that a type checker sees both: `checkout.with_options(id="order-17")`
+is the same workflow, and `start` takes the arguments of its function and nothing else.
+"""
 
-from holdfast.host.session import Session
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from holdfast.host.bridge import AppBridge
 from holdfast.host.tracked_calls import TrackedCall
 from holdfast.payloads.durations import Duration, duration_s
+from holdfast.workflow.registry import WorkflowDefinition
 
 T = TypeVar("T")
 
-
-class Bridge(Protocol):
-    """What a handle needs of its app."""
-
-    @property
-    def session(self) -> Session: ...
-
-    def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T: ...
-
-    def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]: ...
-
-    def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]: ...
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+# What the function of a workflow gives when it is called: an `async def`, or a generator function.
+Body = Coroutine[Any, Any, T] | Generator[Any, Any, T]
 
 
 class Handle(Generic[T]):
     """One execution, from outside. `result()` waits in a script, `await handle` in asyncio."""
 
     def __init__(
-        self, app: "Bridge", promise_id: str, returns: Any, created: TrackedCall | None = None
+        self, app: AppBridge, promise_id: str, returns: Any, created: TrackedCall | None = None
     ) -> None:
         self.id = promise_id
         self._app = app
@@ -80,3 +77,24 @@ class Handle(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<handle of {self.id}>"
+
+
+Begin = Callable[["Workflow[..., Any]", tuple[Any, ...], dict[str, Any]], Handle[Any]]
+
+
+class Workflow(WorkflowDefinition[P, T_co]):
+    """A function that survives. Called directly inside another workflow it runs there, as part of it."""
+
+    def __init__(self, begin: Begin, function: Callable[P, T_co], name: str, *options: Any) -> None:
+        super().__init__(function, name, *options)
+        self._begin = begin
+
+    def start(self: "Workflow[P, Body[T]]", *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
+        """Start an execution from outside, or find the one that has this id; in a workflow it is `hf.start`
+        or `hf.call`. In a script it is durable when this returns, in asyncio after `await handle.started()`.
+
+        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
+
+        >>> handle = checkout.with_options(id="order-17", tags={"customer": "4"}).start(card, cents)
+        """
+        return self._begin(self, args, kwargs)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.client.interface import Client
 from holdfast.host.runners import Run
 from holdfast.protocol import limits
@@ -40,10 +40,10 @@ class Heartbeat:
         self._client = client
         self.pid = pid
         self._lease_ms = lease_ms
+        self._half_s = lease_ms / 2000
         self._held = held
         self._lose = lose
         self._doubt = doubt
-        self._half_s = lease_ms / 2000
         self._holding = asyncio.Event()
         self._due = asyncio.Event()
         self._loop = asyncio.get_running_loop()

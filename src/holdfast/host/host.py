@@ -1,4 +1,4 @@
-"""A host: one process at work. It claims tasks, has them run, tells what became of them, and stops in order.
+"""A host: one process at work. It claims tasks, has them run, sends their final requests, and stops in order.
 
     message streams --> slot groups --> outbox: claims, final requests --> node
                             |                |
@@ -27,20 +27,19 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
+from holdfast.client.caller import ask, expect
 from holdfast.client.interface import Client
-from holdfast.client.listening import listen
-from holdfast.client.settlements import Find, Settlements, looked_at_max
+from holdfast.client.listening import Find, Settlements, listen, looked_at_max
 from holdfast.host.heartbeat import Heartbeat
 from holdfast.host.outbox import Outbox
 from holdfast.host.runners import Runner
 from holdfast.host.slots import ClaimIntent, Held, SlotGroup
-from holdfast.host.strays import find_strays
 from holdfast.node.end_tasks import end_tasks
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import Promise, TaskView
-from holdfast.protocol.replies import AcquireReply, ClaimReply, Reply
-from holdfast.protocol.requests import RequestData, TaskRelease, TaskStart
+from holdfast.protocol.replies import AcquireReply, ClaimReply, Reply, TasksReply
+from holdfast.protocol.requests import RequestData, TaskRelease, TaskSearch, TaskStart
 
 log = logging.getLogger("holdfast.worker")
 
@@ -106,7 +105,7 @@ class Host:
         self._poll(slots)
         self._outbox.nudge()
 
-    def hear_in(self, group: str) -> None:
+    def listen_in(self, group: str) -> None:
         """Hear the messages for this process in a group, until the client is closed."""
         if group not in self._streams:
             hearing = listen(self._client, group, self._pid, self.hear)
@@ -345,16 +344,30 @@ class Host:
         try:
             while not self._stopping:
                 await self._outbox.drain()  # nothing that is on its way is a stray
-                groups = [group for slots in self._served for group in slots.groups]
-                strays = await find_strays(self._client, groups, self._pid, self._holds)
-                for task in strays or ():
-                    self._outbox.put(TaskRelease(task.id, task.version), _ignore)
-                if strays is not None:
+                try:
+                    for task in await self._find_strays():
+                        self._outbox.put(TaskRelease(task.id, task.version), _ignore)
                     return
-                await asyncio.sleep(rest_s)
+                except Exception:
+                    log.warning("the node could not be asked what we hold", exc_info=True)
+                    await asyncio.sleep(rest_s)
         finally:
             self._looking = None
             self._outbox.nudge()
+
+    async def _find_strays(self) -> list[TaskView]:
+        strays: list[TaskView] = []
+        for group in (group for slots in self._served for group in slots.groups):
+            cursor: str | None = None
+            while True:
+                search = TaskSearch(state="acquired", group=group, pid=self._pid, cursor=cursor)
+                [reply] = await self._client.request([ask(search)])
+                page = expect(reply, TasksReply)
+                strays += [task for task in page.tasks if not self._holds(task)]
+                cursor = page.cursor
+                if cursor is None:
+                    break
+        return strays
 
     def _holds(self, task: TaskView) -> bool:
         held = self._held.get(task.id)

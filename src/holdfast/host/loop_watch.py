@@ -1,9 +1,10 @@
-"""Watches the event loop from a thread of its own: who blocks it loses no lease, and is named in the log.
+"""Watches the event loop from another thread: if something blocks it, leases are kept and the log names it.
 
 An `async def` that calls `time.sleep` stops everything on its loop, heartbeats too. Then this thread sends
-them, in its own way to the node, for as long as the loop stands still.
+them, for as long as the loop is blocked. A store in this process is asked directly (its node is on the
+blocked loop); PostgreSQL and a server over a connection that is opened for it, on another loop.
 
-1. The loop stands still when it has not answered in so many looks of this thread. Looks are counted, not the
+1. The loop is blocked when it has not answered in so many polls of this thread. Polls are counted, not the
    time between them: a process that was stopped as a whole has blocked nothing.
 2. What is over by our own clock is not kept: the loop finds that out when it goes on.
 3. Beside what is known to be held, everything is kept that the node holds for this process: the answer to a
@@ -15,13 +16,20 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from holdfast.client.tls import client_context
+from holdfast.engine import Rules
 from holdfast.host.heartbeat import Heartbeat
+from holdfast.host.settings import SessionSettings
+from holdfast.node import Node
+from holdfast.node.group import CommitContext, run_group
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+from holdfast.store.urls import file_of, open_store
 
 log = logging.getLogger("holdfast.worker")
 
@@ -30,6 +38,8 @@ looks_per_lease: Final = 8
 told_after_s: Final = 1.0
 
 Send = Callable[[Sequence[Request]], Sequence[Reply]]
+
+attempt_s: Final = 5.0
 
 
 class LoopWatch:
@@ -126,3 +136,37 @@ def _is_loop(file: str) -> bool:
 
 _package: Final = str(Path(__file__).parents[1])
 _asyncio: Final = str(Path(asyncio.__file__).parent)
+
+
+def watch_loop(settings: SessionSettings, node: Node | None) -> LoopWatch:
+    """A watch over the loop that runs here. It has begun, and is to be stopped."""
+    is_here = settings.url.startswith("memory:") or file_of(settings.url) is not None
+    send = node.request_apart if node is not None and is_here else partial(_ask_apart, settings)
+    watch = LoopWatch(send, settings.lease_s)
+    watch.start()
+    return watch
+
+
+def _ask_apart(settings: SessionSettings, requests: Sequence[Request]) -> list[Reply]:
+    is_far = settings.url.startswith(("http://", "https://"))
+    return asyncio.run(_ask_server(settings, requests) if is_far else _ask_store(settings, requests))
+
+
+async def _ask_server(settings: SessionSettings, requests: Sequence[Request]) -> list[Reply]:
+    from holdfast.client.http import HttpClient
+
+    limit_s = min(attempt_s, settings.lease_s / 2)
+    tls = client_context(settings.certificate)
+    urls = settings.url.split(",")
+    async with HttpClient(urls, token=settings.token, tls=tls, limit_s=limit_s, attempt_s=limit_s) as client:
+        return await client.request(requests)
+
+
+async def _ask_store(settings: SessionSettings, requests: Sequence[Request]) -> list[Reply]:
+    store = open_store(settings.url)
+    reading = await store.open()
+    try:
+        moment = CommitContext(reading, Rules(), debug=False)
+        return (await store.transact(lambda: run_group(requests, moment))).replies
+    finally:
+        await store.close()

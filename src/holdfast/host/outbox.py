@@ -1,4 +1,4 @@
-"""What a worker tells its node, many requests in one array: one commit for all that ended meanwhile.
+"""Requests of a worker that leave together, in one array: one commit for all that ended meanwhile.
 
 1. What is put in one turn of the loop, or while as many arrays as allowed are under way, leaves together.
 2. Just before an array leaves, `compose` may add to it. So a claim is written last, when it is known how many
@@ -14,8 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.client.asking import ask
-from holdfast.client.caller import busy_rest_s, is_busy, rest_s
+from holdfast.client.caller import ask, busy_rest_s, is_busy, rest_s
 from holdfast.client.errors import ClientClosed
 from holdfast.client.interface import Client
 from holdfast.node.end_tasks import end_tasks

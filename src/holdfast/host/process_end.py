@@ -1,4 +1,4 @@
-"""What becomes of open apps at the end of the interpreter, and in a child that os.fork() makes.
+"""What happens to open apps at the end of the interpreter, and in a child that os.fork() makes.
 
 1. At the end, every app that lives in a background thread is closed, whatever the others do. Only those are
    kept alive for it: an app that was closed is nobody's business.

@@ -1,4 +1,4 @@
-"""What a host asks of whoever runs its claims: run this one, and give me the final request.
+"""The interface between a host and a runner: run this claim, and give me the final request.
 
 A host has one runner for workflows (`workflow/runner.py`) and one for background tasks (`jobs/runner.py`). It
 knows of a claim's work only what is written here.

@@ -9,21 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isinf
 from random import Random
-from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.asking import ask
+from holdfast.client.caller import Caller, ask, busy_tries_max
 from holdfast.client.interface import Client
-from holdfast.client.settlements import Settlements
+from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
-from holdfast.host.closing import Part, close_all
-from holdfast.host.direct_requests import watch_loop
 from holdfast.host.execution_client import ExecutionClient
 from holdfast.host.host import Host
-from holdfast.host.loop_watch import LoopWatch
+from holdfast.host.loop_watch import LoopWatch, watch_loop
 from holdfast.host.settings import SessionSettings, app_location
 from holdfast.host.slots import workflow_slots
 from holdfast.host.task_service import TaskService
@@ -31,19 +28,16 @@ from holdfast.jobs.errors import BadOption
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.runner import JobRunner
 from holdfast.jobs.send_request import SendRequest, corrected, fresh_end
-from holdfast.jobs.storing import Declarations
-from holdfast.jobs.task_app import Sent
-from holdfast.jobs.task_client import TaskClient, answer
+from holdfast.jobs.task_client import Sent, TaskClient, answer
 from holdfast.node import Node
 from holdfast.node.callers_transaction import request_inside, request_inside_async
 from holdfast.node.clock import Clock, ticks, wall_clock
+from holdfast.node.end_tasks import Part, close_all
 from holdfast.node.group import CommitOutcome
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import NoStoreHere
 from holdfast.payloads.payloads import Payloads
-from holdfast.protocol.requests import (
-    PromiseGet,
-)
+from holdfast.protocol.requests import PromiseGet
 from holdfast.steps.child import AppLocation
 from holdfast.steps.providers import Key, Provided, Providers
 from holdfast.steps.runner import StepRunner
@@ -63,8 +57,6 @@ log = logging.getLogger("holdfast.app")
 
 listen_again_s: Final = 30.0  # a lost message costs at most this
 ask_again_s: Final = 0.5  # in a child on SQLite, where the parent's node has no way to tell
-_short: Final = Repr()
-_short.maxstring = _short.maxother = 100
 
 
 class Seams(Struct, frozen=True):
@@ -122,10 +114,10 @@ class Session:
         self.now = self._seams.now or clock
         self.fresh = self._seams.fresh
         self.executions = ExecutionClient(
-            self._client,
-            self._payloads,
-            self._errors,
-            self._inbox,
+            caller=Caller(self._client),
+            payloads=self._payloads,
+            known_errors=self._errors,
+            inbox=self._inbox,
             address=self._address,
             group=self._settings.group,
             now=self.now,
@@ -133,7 +125,7 @@ class Session:
             listen_again_s=self._listen_again_s,
         )
         self.task_client = TaskClient(
-            self._client,
+            Caller(self._client, tries_max=busy_tries_max),
             self._payloads,
             self._tasks,
             self._errors,
@@ -156,7 +148,7 @@ class Session:
             if self._settings.worker:
                 await self._provided.open()
                 await self._start_workers()
-            self._host.hear_in(self._hears_in)
+            self._host.listen_in(self._hears_in)
         except GeneratorExit:  # the loop itself is gone
             raise
         except BaseException:
@@ -173,13 +165,18 @@ class Session:
 
     async def _start_workers(self) -> None:
         settings = self._settings
-        declarations = Declarations(
-            self._tasks, self._client, self._payloads, settings.group, self._providers, set()
-        )
         self._service = TaskService(
-            self._host, self._tasks, declarations, settings.tasks, self._make_job_runner, self._seams.chance
+            self._host,
+            self._client,
+            self._tasks,
+            self._payloads,
+            self._providers,
+            settings.group,
+            settings.tasks,
+            self._make_job_runner,
+            self._seams.chance,
         )
-        is_declared = await self._service.declare()
+        is_stored = await self._service.declare()
         self._workflows = WorkflowRunner(self.worker_context(), self._registry, grace_s=settings.grace_s)
         self._host.serve(workflow_slots(settings.group, settings.concurrency), self._workflows)
         if self._seams.client is None:
@@ -187,7 +184,7 @@ class Session:
             self._watch.add(self._host.heartbeat)
         if self._node is not None:
             self._node.watch_foreign_writes(partial(self._host.look, self._node.find_promises))
-        self._service.start(is_declared=is_declared)
+        self._service.start(is_stored=is_stored)
 
     def _make_job_runner(self) -> JobRunner:
         settings = self._settings.tasks

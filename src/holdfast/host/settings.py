@@ -1,4 +1,4 @@
-"""The settings of a session: what an app is given, the console may change, and a child process is told.
+"""The settings of a session: from the App's arguments, the command line, or the parent of a child process.
 
 A function in a process of its own may send and start, with the app that its module declares. There the app
 does not become a second worker, which would claim what it cannot finish: it asks the node that the parent
@@ -91,21 +91,16 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def declare_settings(
-    *,
     url: str | None,
-    group: str,
     worker: bool,
-    concurrency: int,
-    lease: Duration,
     token: str | None,
     certificate: Certificate,
     codec: Codec | None,
-    retention: Duration | None,
+    **given: Any,
 ) -> SessionSettings:
-    """As an App is given them; what is not comes from the environment."""
+    """As an App is given them; what is not comes from the environment. `given` has those of `_readers`."""
     named_url = url or os.environ.get("HOLDFAST_URL")
     url = named_url or default_url
-    given = {"concurrency": concurrency, "lease": lease, "group": group, "retention": retention}
     read = read_options("an App", given, _readers)
     concurrency = read.get("concurrency", default_concurrency)
     return SessionSettings(

@@ -1,21 +1,33 @@
-"""What was asked for in asyncio and is on its way, whether anybody awaits it or not.
+"""Calls in progress on the event loop of a session: started in asyncio, or handed over by other threads.
 
-1. It is held until it has ended: a loop alone would let it be forgotten half-way.
-2. Who stops waiting for it does not call it off.
-3. Closing waits for it. What fails while nobody waits is told in the log: nothing is dropped without a word.
+`TrackedCalls` are those that were started in asyncio, on the session's own loop:
+
+1. A call is held until it has ended: a loop alone would let it be garbage collected half-way.
+2. Who stops waiting for it does not cancel it.
+3. Closing waits for it. What fails while nobody awaits it is logged.
+
+`Crossing` has those that other threads hand over, and wait for:
+
+4. Whoever stops waiting cancels the call: what nobody waits for is not waited for by us either.
+5. Closing waits for it a while and cancels the rest. Whoever waits then gets ClosedTooSoon.
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 from collections.abc import Coroutine, Generator
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from holdfast.host.errors import ClosedTooSoon
 from holdfast.payloads.error_values import text_of
 from holdfast.protocol.text import printable
 
 log = logging.getLogger("holdfast.app")
+
+T = TypeVar("T")
 
 
 class TrackedCall:
@@ -90,3 +102,68 @@ class Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
+
+
+class Crossing:
+    """All of it that is under way on one loop."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_over = False
+
+    def hand_over(
+        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop
+    ) -> "concurrent.futures.Future[T]":
+        """On any thread."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        loop.call_soon_threadsafe(self._begin, work, future)
+        return future
+
+    async def finish(self, within_s: float) -> None:
+        """Nothing more is handed over. Wait for what was, and after that time call it off."""
+        await asyncio.sleep(0)  # what was handed over before has begun by then
+        if self._tasks:
+            await asyncio.wait([*self._tasks], timeout=within_s)
+        self._is_over = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait([*self._tasks])
+
+    def _begin(self, work: Coroutine[Any, Any, T], future: "concurrent.futures.Future[T]") -> None:
+        """On the loop."""
+        if future.cancelled():
+            work.close()
+            return
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        future.add_done_callback(partial(_call_off, task, asyncio.get_running_loop()))
+        task.add_done_callback(partial(self._end, work, future))
+
+    def _end(
+        self,
+        work: Coroutine[Any, Any, T],
+        future: "concurrent.futures.Future[T]",
+        task: "asyncio.Task[T]",
+    ) -> None:
+        self._tasks.discard(task)
+        work.close()  # one that was cancelled may not even have begun
+        with suppress(concurrent.futures.InvalidStateError):  # nobody waits any more
+            if task.cancelled():
+                if self._is_over:
+                    future.set_exception(ClosedTooSoon("The app was closed before this was answered"))
+                else:
+                    future.cancel()
+                    future.set_running_or_notify_cancel()
+            elif (error := task.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(task.result())
+
+
+def _call_off(
+    task: "asyncio.Task[Any]", loop: asyncio.AbstractEventLoop, future: "concurrent.futures.Future[Any]"
+) -> None:
+    if future.cancelled() and not task.done():
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(task.cancel)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from holdfast.jobs.errors import TasksError
 from holdfast.jobs.outcome import stored_fields
-from holdfast.jobs.registry import AnyTask, TaskRegistry
-from holdfast.jobs.task import DEFAULT_QUEUE
+from holdfast.jobs.registry import TaskRegistry
+from holdfast.jobs.task import DEFAULT_QUEUE, AnyTask
 from holdfast.payloads.errors import WorkerError
 from holdfast.payloads.findings import Finding, finding, place_of
 from holdfast.payloads.jsonable import find_foreign_class

@@ -1,4 +1,4 @@
-"""Both sides of a task in a process of its own. What crosses is the call as stored, and the conclusion.
+"""Both sides of a task in a child process. The stored call goes there, the attempt's result comes back.
 
 The child finds the task by the module and name of its function, types the arguments, runs it and judges the
 result there, where the classes of its exceptions are. The codec stays with the parent.
@@ -12,9 +12,8 @@ from typing import Any, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.jobs.attempt_result import AttemptResult, conclude_error, perform
-from holdfast.jobs.registry import AnyTask
-from holdfast.jobs.task import TaskDefinition
+from holdfast.jobs.outcome import AttemptResult, conclude_error, perform
+from holdfast.jobs.task import AnyTask, TaskDefinition
 from holdfast.payloads.errors import BadArguments, StepNotImportable
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall

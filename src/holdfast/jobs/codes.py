@@ -1,4 +1,4 @@
-"""The codes that Holdfast itself gives to what became of a task. All of them are reserved.
+"""The error codes that Holdfast itself gives to tasks. All of them are reserved.
 
 They are strings, so `error.error_code == "TASK_EXPIRED"` holds; a code of your own is any other text in
 capitals with underscores. `retry_for` of a policy may name both kinds.

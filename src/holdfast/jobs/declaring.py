@@ -1,4 +1,4 @@
-"""How an app declares tasks, queues and schedules. `App` is one of these."""
+"""How an app declares tasks, queues and schedules. `App` derives from this."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
 from holdfast.jobs.codes import check_code
 from holdfast.jobs.errors import BadOption, TasksError
 from holdfast.jobs.findings import named_options, note, read_options
-from holdfast.jobs.handle import TaskHandle
+from holdfast.jobs.handle import TaskHandle, TaskQueue
 from holdfast.jobs.options import check_priority, check_queue_name, time_limit_s
 from holdfast.jobs.policy import rule_of
-from holdfast.jobs.queue_control import TaskQueue
-from holdfast.jobs.queues import declare_queue
-from holdfast.jobs.registry import TaskRegistry
+from holdfast.jobs.registry import TaskRegistry, declare_queue
 from holdfast.jobs.result import TaskError, TaskResult
 from holdfast.jobs.schedules import declare_recurrence
 from holdfast.jobs.sending import BackgroundTask, Prepared, SendResult, send_all, send_all_async
 from holdfast.jobs.task import DEFAULT_QUEUE, MODES, ExceptionCodes, Mode, TaskOptions
-from holdfast.jobs.task_app import TaskApp
+from holdfast.jobs.task_client import TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Codec, Payloads
 from holdfast.protocol.jobs import RetryRule
@@ -157,7 +155,9 @@ class Declaring:
         same `limit_key` (`per_key`), and how many begin in any stretch of time (`rate="10/s"`,
         `per_key_rate`).
         """
-        limits = declare_queue(name, priority, concurrency, per_key, rate, per_key_rate)
+        given = {**locals()}
+        given.pop("self")
+        limits = declare_queue(given)
         try:
             self.tasks.add_queue(limits)
         except TasksError as error:
@@ -185,20 +185,12 @@ class Declaring:
         long expires.
         """
 
+        given = {**locals()}
+        given.pop("self")
+
         def declare(work: W) -> W:
             try:
-                recurrence = declare_recurrence(
-                    work,
-                    cron=cron,
-                    every=every,
-                    timezone=timezone,
-                    overlap=overlap,
-                    catch_up=catch_up,
-                    good_for=good_for,
-                    id=id,
-                    args=tuple(args),
-                    kwargs=dict(kwargs or {}),
-                )
+                recurrence = declare_recurrence(work, given)
                 if recurrence is not None:
                     self.tasks.add_recurrence(recurrence)
             except TasksError as error:

@@ -1,4 +1,4 @@
-"""Options of declarations, read so that everything that is wrong is found at once (payloads/findings.py)."""
+"""Reads the options of declarations, so that all mistakes are found at once (payloads/findings.py)."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping

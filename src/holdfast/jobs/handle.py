@@ -1,4 +1,4 @@
-"""One task, from outside: wait for it, look at it, cancel it, run it again."""
+"""Handles of a task (wait for it, read it, cancel it, run it again) and of a queue (pause, resume, read)."""
 
 from collections.abc import Generator
 from typing import Any, Generic, TypeVar, cast
@@ -6,10 +6,12 @@ from typing import Any, Generic, TypeVar, cast
 from holdfast.jobs.codes import RESERVED, RetrievalCode
 from holdfast.jobs.info import TaskInfo
 from holdfast.jobs.options import millis
+from holdfast.jobs.registry import QueueLimits
 from holdfast.jobs.result import Err, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest
-from holdfast.jobs.task_app import Sent, TaskApp
+from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
+from holdfast.protocol.jobs import QueueView
 
 T = TypeVar("T")
 E = TypeVar("E", bound=TaskError)
@@ -94,3 +96,44 @@ def adopt(
 
 def _seconds(timeout: Duration | None) -> float | None:
     return None if timeout is None else millis("timeout", timeout) / 1000
+
+
+class TaskQueue:
+    """One queue, from outside."""
+
+    def __init__(self, task_app: TaskApp, limits: QueueLimits) -> None:
+        self._task_app = task_app
+        self.limits = limits
+
+    @property
+    def name(self) -> str:
+        return self.limits.name
+
+    def pause(self) -> None:
+        """Hand out nothing more; what runs goes on, and what is sent waits. Deadlines still pass."""
+        self._task_app.block(self._set(paused=True))
+
+    def resume(self) -> None:
+        self._task_app.block(self._set(paused=False))
+
+    async def pause_async(self) -> None:
+        await self._task_app.bridge(self._set(paused=True))
+
+    async def resume_async(self) -> None:
+        await self._task_app.bridge(self._set(paused=False))
+
+    def info(self) -> QueueView:
+        """Its limits as they are stored, and how many tasks wait and run."""
+        return self._task_app.block(self._get())
+
+    async def info_async(self) -> QueueView:
+        return await self._task_app.bridge(self._get())
+
+    async def _set(self, *, paused: bool) -> None:
+        await self._task_app.task_client.pause(self.name, paused=paused)
+
+    async def _get(self) -> QueueView:
+        return (await self._task_app.task_client.queue(self.name)).queue
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name}>"

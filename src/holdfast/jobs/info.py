@@ -1,17 +1,39 @@
-"""What is known about a task: its state, every instant of its life, its attempts."""
+"""What is known about a task: its status, every instant of its life, its attempts."""
 
 from datetime import UTC, datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.jobs.codes import as_code
-from holdfast.jobs.status import TaskStatus
 from holdfast.jobs.telling import AttemptTrouble, last_trouble, read_trouble
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.jobs import Attempt, JobView
 from holdfast.protocol.records import Millis, Promise, TaskView
+
+
+class TaskStatus(StrEnum):
+    """The seven states. `TaskStatus.FAILED.is_terminal` is True."""
+
+    PENDING = "PENDING"
+    CLAIMED = "CLAIMED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing will change any more."""
+        return self in TASK_TERMINAL_STATES
+
+
+TASK_TERMINAL_STATES: Final = frozenset(
+    {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.EXPIRED}
+)
 
 
 class AttemptInfo(Struct, frozen=True):

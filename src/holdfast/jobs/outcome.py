@@ -1,12 +1,18 @@
-"""Outcomes as they are stored: what a function returned or raised, and what a promise says became of it.
+"""Results of attempts: from what a function returned or raised to what is stored, and back.
 
-A success is the value itself, as its annotation says. A failure is an object in the manner of every error
-here (`__type`, `message`), with `code`, `data` and the exception beside it; the code is a header too, so that
-the engine can read it. What the engine decides on its own (expired, cancelled, crashed) has no data.
+A success is stored as the value itself, as its annotation says. A failure is stored as every error here is
+(`__type`, `message`), with `code`, `data` and the exception beside it; the code is a header too, so that the
+engine can read it. What the engine decides on its own (expired, cancelled, crashed) has no data.
+
+1. A raised `RetryAfter` chooses the delay of the next attempt, `GiveUp` that there is none. So may any error,
+   by `retry_after` and `retryable`. Whether there is a next attempt at all is for the retry policy to decide.
+2. What the function did not do itself (it ran out of time, its process died) has a code of ours.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import isawaitable
 from types import NoneType
 from typing import Any, Final, cast
 
@@ -17,27 +23,40 @@ from msgspec.structs import replace
 from holdfast.jobs.codes import ContractCode, OperationalCode, OutcomeCode, RetrievalCode, as_code
 from holdfast.jobs.errors import BadCode
 from holdfast.jobs.result import TaskError, TaskResult
-from holdfast.jobs.task import TaskDefinition
+from holdfast.jobs.task import AnyTask
 from holdfast.payloads import error_values
-from holdfast.payloads.errors import PayloadTooLarge, UndecodablePayload, UnencodablePayload
+from holdfast.payloads.errors import (
+    BadArguments,
+    PayloadTooLarge,
+    StepExited,
+    StepNotImportable,
+    StepProcessDied,
+    StepTimedOut,
+    UndecodablePayload,
+    UnencodablePayload,
+    WorkerError,
+)
 from holdfast.payloads.payloads import Payloads, dump, load
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol import limits
+from holdfast.protocol.records import NOTHING, Promise, Value
+from holdfast.steps.errors import BadProvider, NotProvided
+from holdfast.steps.retry import GiveUp, attribute_of, chosen_by
 
 CODE: Final = "holdfast-code"
 WORKER: Final = "holdfast-worker"
 
-AnyTask = TaskDefinition[..., Any, Any, Any]
 AnyResult = TaskResult[Any, TaskError]
 
 
-class StoredOutcome(Struct, frozen=True):
-    """What an attempt came to, ready to be stored. `code` is None for a success; what a failure says stands
-    beside it, for people."""
+class AttemptResult(Struct, frozen=True):
+    """What an attempt came to, ready to be stored. `code` is None for a success."""
 
-    value: Value
+    value: Value = NOTHING
     code: str | None = None
-    message: str | None = None
+    message: str | None = None  # of a failure, for people; so is `trace`
     trace: str | None = None
+    delay_ms: int | None = None  # until the next attempt, if the function chose it
+    is_final: bool = False  # no retry shall follow
 
 
 class _Stored(Struct, frozen=True):
@@ -48,12 +67,12 @@ class _Stored(Struct, frozen=True):
     exception: Any = None
 
 
-def judge(task: AnyTask, returned: Any, payloads: Payloads) -> StoredOutcome:
+def conclude(task: AnyTask, returned: Any, payloads: Payloads) -> AttemptResult:
     """What the function returned: a TaskResult, or a plain value that counts as ok."""
     if isinstance(returned, TaskResult):
         result = cast(AnyResult, returned)
         if result.is_err:
-            return _judge_err(task, result.err_value, payloads)
+            return _conclude_err(task, result.err_value, payloads)
         returned = result.ok_value
     elif task.gives_result:
         what = f"{task.name} is annotated to return a TaskResult and returned {type(returned).__name__}"
@@ -61,7 +80,7 @@ def judge(task: AnyTask, returned: Any, payloads: Payloads) -> StoredOutcome:
     try:
         if returned is None and task.returns is not NoneType:
             load(b"null", task.returns)
-        return StoredOutcome(payloads.round_trip(returned, task.returns)[0])
+        return AttemptResult(payloads.round_trip(returned, task.returns)[0])
     except UndecodablePayload as error:
         code: str = ContractCode.RETURN_TYPE_MISMATCH
         return store_error(TaskError(code, f"{task.name} returned something else: {error.what}"), payloads)
@@ -69,7 +88,7 @@ def judge(task: AnyTask, returned: Any, payloads: Payloads) -> StoredOutcome:
         return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, error.what), payloads)
 
 
-def _judge_err(task: AnyTask, error: TaskError, payloads: Payloads) -> StoredOutcome:
+def _conclude_err(task: AnyTask, error: TaskError, payloads: Payloads) -> AttemptResult:
     """An error that the function returned is one of the class that it promises."""
     if task.error_type is not TaskError:
         try:
@@ -83,19 +102,73 @@ def _judge_err(task: AnyTask, error: TaskError, payloads: Payloads) -> StoredOut
     return store_error(error, payloads)
 
 
-def judge_error(task: AnyTask, error: BaseException, payloads: Payloads) -> StoredOutcome:
-    """What it raised, under the code that the task or the app gives to such an exception."""
-    return store_error(TaskError(task.code_of(error), error_values.text_of(error), None, error), payloads)
+def conclude_error(
+    task: AnyTask, error: BaseException, payloads: Payloads, attempt: int | None = None
+) -> AttemptResult:
+    """It raised, or was stopped, or could not be called."""
+    code = _our_code(error)
+    if isinstance(error, StepTimedOut) and attempt is not None:  # what it says counts the attempts of a step
+        what = f"Attempt {attempt} of the task {task.name} took longer than {task.time_limit_s:g} s"
+        return store_error(TaskError(OperationalCode.TIME_LIMIT_EXCEEDED, what), payloads)
+    if code is not None:
+        return store_error(TaskError(code, error_values.text_of(error)), payloads)
+    if isinstance(error, StepExited) and error.__cause__ is not None:
+        error = error.__cause__
+    raised = TaskError(task.code_of(error), error_values.text_of(error), None, error)
+    return replace(store_error(raised, payloads), delay_ms=_chosen_delay_ms(error), is_final=_gives_up(error))
 
 
-def store_error(error: TaskError, payloads: Payloads) -> StoredOutcome:
+def perform(task: AnyTask, call: Callable[[], Any], payloads: Payloads) -> AttemptResult:
+    """Call it here and now, in a process that has nothing else to do."""
+    try:
+        returned = call()
+        if isawaitable(returned):
+            returned = asyncio.run(_awaited(returned))
+    except BaseException as error:
+        return conclude_error(task, error, payloads)
+    return conclude(task, returned, payloads)
+
+
+async def _awaited(returned: Any) -> Any:
+    return await returned
+
+
+def _our_code(error: BaseException) -> str | None:
+    """The code of what the function itself did not raise."""
+    match error:
+        case StepTimedOut():
+            return OperationalCode.TIME_LIMIT_EXCEEDED
+        case StepProcessDied():
+            return OperationalCode.WORKER_CRASHED
+        case StepNotImportable() | NotProvided() | BadProvider():
+            return OperationalCode.WORKER_RESOLUTION_ERROR
+        case BadArguments():
+            return ContractCode.ARGUMENT_TYPE_MISMATCH
+        case _:
+            return None
+
+
+def _gives_up(error: BaseException) -> bool:
+    if isinstance(error, WorkerError):
+        return False  # `retryable` of these is about steps
+    return isinstance(error, GiveUp) or attribute_of(error, "retryable") is False
+
+
+def _chosen_delay_ms(error: BaseException) -> int | None:
+    chosen_s = chosen_by(error)
+    if chosen_s is None:
+        return None
+    return min(max(round(chosen_s * 1000), limits.job_retry_ms_min), limits.job_retry_ms_max)
+
+
+def store_error(error: TaskError, payloads: Payloads) -> AttemptResult:
     stored = _described(error)
     if error.exception is not None:
         stored["exception"] = error_values.describe(error.exception)
     try:
         value = payloads.encode(stored, {CODE: stored["code"]})
         trace = stored.get("exception", {}).get("traceback")
-        return StoredOutcome(value, stored["code"], stored["message"], trace)
+        return AttemptResult(value, stored["code"], stored["message"], trace)
     except PayloadTooLarge:
         text = f"{(error.message or '')[:1_000]} ... (its data and traceback are too large to be stored)"
         return store_error(TaskError(error.error_code, text), payloads)

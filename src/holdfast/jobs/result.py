@@ -1,4 +1,4 @@
-"""What became of a task: a value or an error, never both. And the same for what the queue itself answers.
+"""The result of a task: a value or an error, never both. And `Ok` or `Err`: was the task sent?
 
 A task function returns `TaskResult(ok=...)` or `TaskResult(err=TaskError(...))`; a plain value counts as ok,
 a raised exception as an error whose code is looked up (task.py). `Ok` and `Err` are about the

@@ -1,35 +1,93 @@
-"""Runs the background tasks that a host claims: finds the function, has it performed, words the result.
+"""Runs the background tasks that a host claims: finds the function, performs it, builds the final request.
 
-1. A result that comes too late is dropped, whoever it comes from, and a line is logged.
-2. What cannot be run here (an unknown name, another codec) is given back; the engine lets it rest longer and
-   longer, and no attempt is counted.
+1. Async functions are tasks of the loop, plain ones run in threads, `mode="process"` in a child process,
+   which also builds the result: only that crosses.
+2. Past its time limit an attempt is stopped as far as that is possible (a task is cancelled, a child killed,
+   a thread gets its signal and is left to itself) and fails with TIME_LIMIT_EXCEEDED. A child that dies
+   fails its attempt with WORKER_CRASHED at once.
+3. Once a run is lost (lease lost, task cancelled), its result is dropped. So is one that comes too late, and
+   a line is logged.
+4. What cannot be run here (an unknown name, another codec) is given back. The engine waits longer each time
+   before it offers it again, and no attempt is counted.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
+from typing import Final, Literal
 
+from holdfast.jobs import child
+from holdfast.jobs.codes import OperationalCode
 from holdfast.jobs.errors import TaskLost
-from holdfast.jobs.job_run import (
-    JobRun,
-    final_request,
-    final_request_without_value,
-    refuse_arguments,
-    resolve,
-    unstorable,
-)
+from holdfast.jobs.outcome import CODE, AttemptResult, conclude, conclude_error, store_error
 from holdfast.jobs.registry import TaskRegistry
-from holdfast.jobs.telling import tell_failed
+from holdfast.jobs.result import TaskError
+from holdfast.jobs.task import AnyTask
+from holdfast.jobs.telling import tell_failed, write_trouble
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.signature import StoredCall
+from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, Reply
-from holdfast.protocol.requests import RequestData, TaskRelease
+from holdfast.protocol.requests import (
+    PromiseSettle,
+    RequestData,
+    SettleAction,
+    TaskFail,
+    TaskFulfill,
+    TaskRelease,
+)
+from holdfast.runtime.signals import Signal
+from holdfast.runtime.step import Step
+from holdfast.steps.info import ExecutionInfo, never_ms, of_step
 from holdfast.steps.providers import Provided, Providers
+from holdfast.steps.retry import NEVER
 from holdfast.steps.runner import StepRunner
-from holdfast.steps.step_run import StepOutcome
+from holdfast.steps.step_run import StepCall, StepOutcome
 
 log = logging.getLogger("holdfast.tasks")
+
+_nobody: Final = Signal()  # above the signals of all attempts; it is never set
+
+Ended = Callable[[RequestData | None], None]
+
+
+class JobRun:
+    """One attempt at a task that this process holds."""
+
+    __slots__ = (
+        "attempt",
+        "attempt_result",
+        "call",
+        "id",
+        "is_lost",
+        "is_refused",
+        "lease_ends_s",
+        "step",
+        "task",
+        "timeout_at",
+        "version",
+    )
+
+    def __init__(self, claim: AcquireReply, task: AnyTask, call: StoredCall, lease_ends_s: float) -> None:
+        self.id = claim.task.id
+        self.version = claim.task.version
+        self.attempt = claim.task.retries + 1
+        self.task = task
+        self.call = call
+        self.lease_ends_s = lease_ends_s
+        self.timeout_at = claim.promise.timeout_at
+        self.step: Step | None = None
+        self.is_lost = False
+        self.is_refused = False  # the node did not take its result; it was told so instead
+        self.attempt_result: AttemptResult | None = None  # what its final request says
+
+    @property
+    def info(self) -> ExecutionInfo:
+        deadline = datetime.fromtimestamp(self.timeout_at / 1000, UTC) if self.timeout_at < never_ms else None
+        return ExecutionInfo(self.id, self.task.name, self.attempt, deadline, self.version)
 
 
 class JobRunner:
@@ -59,34 +117,52 @@ class JobRunner:
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> JobRun | TaskRelease:
         try:
-            return resolve(claim, self._registry, self._payloads, lease_ends_s)
+            call = self._payloads.decode_call(claim.promise.param)
+            return JobRun(claim, self._registry.find(call.function), call, lease_ends_s)
         except Exception as error:
             fields = {"execution": claim.task.id, "worker": self._pid}
             log.warning("a task cannot be run here: %s", error, extra=fields)
             return TaskRelease(claim.task.id, claim.task.version)
 
-    def begin(self, run: JobRun, ended: Callable[[RequestData | None], None]) -> None:
+    def begin(self, run: JobRun, ended: Ended) -> None:
         if self._loop.time() >= run.lease_ends_s:  # this process was frozen in between
             ended(TaskRelease(run.id, run.version))
             return
         try:
-            run.begin(self._steps, self._payloads, self._provided, partial(self._ended, run, ended))
-        except Exception as error:
-            ended(self._worded(run, partial(refuse_arguments, run, error, self._payloads)))
+            run.step = self._step_of(run)
+            limits = StepCall(run.step, NEVER, run.task.time_limit_s, run.task.mode)
+            self._steps.start(limits, partial(self._ended, run, ended))
+        except Exception as error:  # its arguments do not fit, say
+            ended(self._final(run, partial(conclude_error, run.task, error, self._payloads)))
+
+    def _step_of(self, run: JobRun) -> Step:
+        """The call to be performed. Raises when the function cannot be called."""
+        task, provided = run.task, self._provided
+        supplied = provided.supplied_to(task.function, task.mode)
+        if task.mode == "process":
+            step = Step(task.name, child.order(task, run.call), (), {}, _nobody)
+        else:
+            args, kwargs = self._payloads.bind_arguments(task.function, run.call, supplied)
+            kwargs |= provided.fill(task.function) if supplied else {}
+            step = Step(task.name, task.function, args, kwargs, _nobody)
+        step.context.run(of_step.set, run.info)
+        return step
 
     def doubt(self, run: JobRun) -> None:
         """Nothing wakes a background task: it waits for nothing."""
 
     def lose(self, run: JobRun, why: str, *, is_stopping: bool) -> None:
         log.warning("a task was stopped: %s", why, extra=self._fields(run))
-        run.lose(TaskLost(f"The task {run.id} was stopped here: {why}"))
+        run.is_lost = True
+        if run.step is not None:
+            run.step.call_off(TaskLost(f"The task {run.id} was stopped here: {why}"))
 
     def answered(self, run: JobRun, reply: Reply, sent: int) -> RequestData | None:
         if run.attempt_result is None:  # it was given back
             return None
         if reply.status in (400, 413) and not run.is_refused:
             run.is_refused = True
-            return self._worded(run, partial(unstorable, run, str(reply.data), self._payloads))
+            return self._final(run, partial(self._unstorable, run, str(reply.data)))
         if reply.status >= 400:
             what = "a late result was dropped" if sent == 1 else "a result was told twice or too late"
             log.warning("%s: %s", what, reply.data, extra=self._fields(run))
@@ -97,18 +173,46 @@ class JobRunner:
     async def close(self, wait_s: float) -> None:
         await self._steps.close()
 
-    def _ended(self, run: JobRun, ended: Callable[[RequestData | None], None], outcome: StepOutcome) -> None:
+    # --- final requests --------------------------------------------------------------------------------
+
+    def _ended(self, run: JobRun, ended: Ended, outcome: StepOutcome) -> None:
         if run.is_lost or isinstance(outcome.error, StepCalledOff):
             ended(None)
         else:
-            ended(self._worded(run, partial(final_request, run, outcome, self._payloads)))
+            ended(self._final(run, partial(self._result_of, run, outcome)))
 
-    def _worded(self, run: JobRun, word: Callable[[], RequestData]) -> RequestData:
+    def _result_of(self, run: JobRun, outcome: StepOutcome) -> AttemptResult:
+        if outcome.error is not None:
+            return conclude_error(run.task, outcome.error, self._payloads, run.attempt)
+        if run.task.mode == "process":
+            return child.with_codec(outcome.value, self._payloads)
+        return conclude(run.task, outcome.value, self._payloads)
+
+    def _unstorable(self, run: JobRun, why: str) -> AttemptResult:
+        what = f"The result of {run.task.name} cannot be stored: {why}"[:1_000]
+        return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, what), self._payloads)
+
+    def _final(self, run: JobRun, conclude: Callable[[], AttemptResult]) -> RequestData:
+        """The final request of a run. There is always one: without it, the task would run for ever."""
         try:
-            return word()
-        except Exception:  # the user's codec, say. Unless something is told, the task runs for ever
+            result = conclude()
+            try:
+                return self._request(run, result)
+            except ValueError as refusal:  # it is larger than the protocol allows
+                return self._request(run, self._unstorable(run, str(refusal)))
+        except Exception:  # the user's codec, say
             log.exception("what became of a task could not be stored", extra=self._fields(run))
-            return final_request_without_value(run)
+            code = OperationalCode.UNHANDLED_EXCEPTION
+            run.attempt_result = AttemptResult(code=code)
+            return TaskFail(run.id, run.version, code, Value({CODE: code}))
+
+    def _request(self, run: JobRun, result: AttemptResult) -> RequestData:
+        run.attempt_result = result
+        if result.code is not None and not result.is_final:
+            error = write_trouble(result, self._payloads)
+            return TaskFail(run.id, run.version, result.code, result.value, result.delay_ms, error)
+        state: Literal["resolved", "rejected"] = "resolved" if result.code is None else "rejected"
+        return TaskFulfill(run.id, run.version, SettleAction(PromiseSettle(run.id, state, result.value)))
 
     def _fields(self, run: JobRun) -> dict[str, object]:
         """What a line of the log says beside its message."""

@@ -1,4 +1,4 @@
-"""Tasks and workflows that recur, as an app declares them.
+"""Recurring tasks and workflows, as an app declares them.
 
 A declaration is stored when a worker of the app starts. One that is there already, and the same, is left
 alone; one that changed is replaced, in one commit. Everything about a task travels with each run: its retry
@@ -10,7 +10,7 @@ policy, its queue, its priority.
 3. What is no longer declared goes on until somebody deletes it: `holdfast schedules delete ID`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -81,48 +81,26 @@ def is_same(wanted: ScheduleCreate, stored: Schedule) -> bool:
     )
 
 
-def declare_recurrence(
-    work: Any,
-    *,
-    cron: str | None,
-    every: Duration | None,
-    timezone: str | None,
-    overlap: Any,
-    catch_up: Any,
-    good_for: Duration | None,
-    id: str | None,  # noqa: A002
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Recurrence | None:
-    """Raises BadOption for what makes no sense; None if that was noted and there is nothing to go by."""
+def declare_recurrence(work: Any, given: Mapping[str, Any]) -> Recurrence | None:
+    """Read the options of `app.schedule`. Raises BadOption for what makes no sense; None if that was noted
+    and there is nothing to go by.
+    """
     if not isinstance(work, TaskDefinition | WorkflowDefinition):
         raise BadOption("@app.schedule goes above @app.task or @app.workflow")
-    if (cron is None) == (every is None):
+    every = given["every"]
+    if (given["cron"] is None) == (every is None):
         raise BadOption("A schedule has either cron= or every=")
-    given: dict[str, Any] = {
-        "cron": cron,
-        "every": every,
-        "timezone": (timezone, every),
-        "overlap": overlap,
-        "catch_up": catch_up,
-        "good_for": (good_for, work),
+    wanted = {
+        name: given[name] for name in ("cron", "every", "overlap", "catch_up") if given[name] is not None
     }
-    wanted = {name: value for name, value in given.items() if value is not None}
+    wanted |= {"timezone": (given["timezone"], every), "good_for_ms": (given["good_for"], work)}
     read = read_options("a schedule", wanted, _readers, work.function)
-    expression = read.get("cron", read.get("every"))
-    if expression is None:
+    read["cron"] = read.get("cron", read.pop("every", None))
+    if read["cron"] is None:
         return None
-    return Recurrence(
-        id=id or f"{work.name.translate(str.maketrans(':.', '__'))}-schedule",
-        work=cast(Any, work),
-        cron=expression,
-        timezone=read.get("timezone"),
-        overlap=read.get("overlap"),
-        catch_up=read.get("catch_up"),
-        good_for_ms=read.get("good_for"),
-        args=args,
-        kwargs=kwargs,
-    )
+    own_id = f"{work.name.translate(str.maketrans(':.', '__'))}-schedule"
+    args, kwargs = tuple(given["args"]), dict(given["kwargs"] or {})
+    return Recurrence(id=given["id"] or own_id, work=cast(Any, work), args=args, kwargs=kwargs, **read)
 
 
 def _cron(cron: str) -> str:
@@ -181,5 +159,5 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "timezone": _timezone,
     "overlap": _overlap,
     "catch_up": _catch_up,
-    "good_for": _good_for,
+    "good_for_ms": _good_for,
 }

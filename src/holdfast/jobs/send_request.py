@@ -1,4 +1,4 @@
-"""An order: one send, checked and encoded, before it leaves the process.
+"""One send, checked and encoded, before it leaves the process.
 
 1. Arguments are read back as the function's annotations say, so that a wrong one is found here and not by a
    worker later.
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from holdfast.jobs.codes import SendCode
 from holdfast.jobs.options import SendOptions
-from holdfast.jobs.task import TaskDefinition
+from holdfast.jobs.task import AnyTask
 from holdfast.payloads.errors import WorkerError
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits, tags
@@ -28,8 +28,6 @@ from holdfast.protocol.jobs import JobSpec, queue_group
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate
 from holdfast.steps.providers import Providers
-
-AnyTask = TaskDefinition[..., Any, Any, Any]
 
 _counter: Final = itertools.count()
 _flat: Final = str.maketrans(":.", "__")

@@ -20,7 +20,7 @@ from holdfast.jobs.outcome import read_result
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest, job_tags, make_orders
 from holdfast.jobs.task import TaskDefinition, TaskOptions
-from holdfast.jobs.task_app import Sent, TaskApp
+from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
 from holdfast.workflow.operations import Call, JobCall

@@ -111,3 +111,6 @@ class TaskDefinition(Generic[P, R, T, E]):
 
     def __repr__(self) -> str:
         return f"<task {self.name} of queue {self.queue}>"
+
+
+AnyTask = TaskDefinition[..., Any, Any, Any]

@@ -1,4 +1,4 @@
-"""The desk: where an open app asks its node about tasks. Everything here runs on the session's loop.
+"""What an open app asks its node about tasks. Everything here runs on the session's loop.
 
 1. `send` never raises because of the node or the way to it: each order gets an Ok or an Err.
 2. Sending is repeated when the node says that it has no room, or cannot tell: an order has an id, so the
@@ -8,22 +8,20 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.client.asking import expect
-from holdfast.client.caller import Caller, busy_tries_max, is_busy
+from holdfast.client.caller import Caller, expect, is_busy
 from holdfast.client.errors import Refused
-from holdfast.client.interface import Client
 from holdfast.jobs.codes import RetrievalCode, SendCode
 from holdfast.jobs.errors import CannotCancel, CannotRerun, TaskNotFound
 from holdfast.jobs.info import TaskInfo, read_info
 from holdfast.jobs.outcome import AnyResult, failure, read_result
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError
-from holdfast.jobs.send_request import SendError, SendRequest, again
+from holdfast.jobs.send_request import ClockReading, SendError, SendRequest, again
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.errors import HoldfastError, KeyTaken, TaskRunning
@@ -34,42 +32,43 @@ from holdfast.protocol.requests import (
     PromiseGet,
     QueueGet,
     QueuePause,
-    RequestData,
     TaskCancel,
     TaskGet,
 )
+from holdfast.steps.providers import Providers
 
-Data = TypeVar("Data")
+Sent = Ok[Promise] | Err[SendError]
 
 orders_per_request_max: Final = 1_000
 forbidden_statuses: Final = (401, 403)
 look_s_max: Final = 10.0
 
+Result = TypeVar("Result")
+
 
 class TaskClient(Struct, frozen=True):
-    client: Client
+    caller: Caller  # asks a busy node a few times
     payloads: Payloads
     registry: TaskRegistry
     known_errors: Mapping[str, type[Exception]]
     now: Callable[[], int]
     fresh: Callable[[], str]  # the end of an id that nobody chose
     settled: Callable[[str], Awaitable[Promise]]  # wait for a promise
-    correct: Callable[
-        [Sequence[SendRequest]], Awaitable[Sequence[SendRequest]]
-    ]  # instants, by the node's clock
+    # Instants, by the node's clock.
+    correct: Callable[[Sequence[SendRequest]], Awaitable[Sequence[SendRequest]]]
 
     # --- sending ---------------------------------------------------------------------------------------
 
-    async def send(self, orders: Sequence[SendRequest]) -> "list[Ok[Promise] | Err[SendError]]":
-        found: list[Ok[Promise] | Err[SendError]] = []
+    async def send(self, orders: Sequence[SendRequest]) -> list[Sent]:
+        found: list[Sent] = []
         for start in range(0, len(orders), orders_per_request_max):
             found += await self._send_together(orders[start : start + orders_per_request_max])
         return found
 
-    async def _send_together(self, orders: Sequence[SendRequest]) -> "list[Ok[Promise] | Err[SendError]]":
+    async def _send_together(self, orders: Sequence[SendRequest]) -> list[Sent]:
         try:
             orders = await self.correct(orders)
-            replies = await self._caller.replies([order.creation for order in orders])
+            replies = await self.caller.replies([order.creation for order in orders])
         except HoldfastError as error:
             return [NotDone(_failed(order, str(error))) for order in orders]
         return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
@@ -93,7 +92,9 @@ class TaskClient(Struct, frozen=True):
     async def _settled(self, task_id: str, timeout_s: float | None) -> Promise | None:
         """The timeout holds also when the node does not answer; just to look takes as long as an answer."""
         if timeout_s == 0:
-            return (await asyncio.wait_for(self._ask(PromiseGet(task_id), PromiseReply), look_s_max)).promise
+            return (
+                await asyncio.wait_for(self.caller.ask(PromiseGet(task_id), PromiseReply), look_s_max)
+            ).promise
         async with asyncio.timeout(timeout_s):
             return await self.settled(task_id)
 
@@ -105,7 +106,7 @@ class TaskClient(Struct, frozen=True):
         return read_result(promise, task.returns, task.error_type, self.payloads, self.known_errors)
 
     async def info(self, task_id: str) -> TaskInfo:
-        replies = await self._caller.replies([TaskGet(task_id), PromiseGet(task_id)])
+        replies = await self.caller.replies([TaskGet(task_id), PromiseGet(task_id)])
         if replies[0].status == 404:
             raise TaskNotFound(f"There is no task {task_id!r}")
         view = expect(replies[0], TaskReply).task
@@ -118,36 +119,28 @@ class TaskClient(Struct, frozen=True):
 
     async def cancel(self, task_id: str, *, force: bool) -> None:
         try:
-            await self._ask(TaskCancel(task_id, force), TaskReply)
+            await self.caller.ask(TaskCancel(task_id, force), TaskReply)
         except Refused as error:
             if error.status == 404:
                 raise TaskNotFound(f"There is no task {task_id!r}") from None
             raise CannotCancel(error.what) from None
 
-    async def rerun(self, task_id: str) -> "Ok[Promise] | Err[SendError]":
+    async def rerun(self, task_id: str) -> Sent:
         info = await self.info(task_id)
         if not info.status.is_terminal or info.completed_at is not None:
             raise CannotRerun(f"{task_id} is {info.status}")
-        promise = (await self._ask(PromiseGet(task_id), PromiseReply)).promise
+        promise = (await self.caller.ask(PromiseGet(task_id), PromiseReply)).promise
         [sent] = await self.send([SendRequest(again(promise, self.now(), self.fresh()), None)])
         return sent
 
     async def pause(self, queue: str, *, paused: bool) -> None:
-        await self._ask(QueuePause(queue, paused), QueueReply)
+        await self.caller.ask(QueuePause(queue, paused), QueueReply)
 
     async def queue(self, name: str) -> QueueReply:
-        return await self._ask(QueueGet(name), QueueReply)
-
-    async def _ask(self, data: RequestData, shape: type[Data]) -> Data:
-        return await self._caller.ask(data, shape)
-
-    @property
-    def _caller(self) -> Caller:
-        """A node that is busy is asked again, a few times."""
-        return Caller(self.client, tries_max=busy_tries_max)
+        return await self.caller.ask(QueueGet(name), QueueReply)
 
 
-def answer(order: SendRequest, reply: Reply) -> "Ok[Promise] | Err[SendError]":
+def answer(order: SendRequest, reply: Reply) -> Sent:
     """What the node's reply means for whoever sent the order."""
     creation: PromiseCreate = order.creation
     if isinstance(reply.data, PromiseReply):
@@ -168,3 +161,30 @@ def answer(order: SendRequest, reply: Reply) -> "Ok[Promise] | Err[SendError]":
 
 def _failed(order: SendRequest, sentence: str) -> SendError:
     return SendError(SendCode.ENQUEUE_FAILED, sentence, order.creation.id, retryable=True)
+
+
+class TaskApp(Protocol):
+    payloads: Payloads
+    tasks: TaskRegistry
+    providers: Providers
+
+    @property
+    def task_client(self) -> TaskClient:
+        """Of the open session: for work that runs there."""
+        ...
+
+    def read_clock(self) -> ClockReading: ...
+
+    def fresh(self) -> str:
+        """The end of an id that nobody else has."""
+        ...
+
+    def block(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result: ...
+
+    def bridge(self, work: Coroutine[Any, Any, Result]) -> Awaitable[Result]: ...
+
+    def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
+        """Send as part of the caller's own transaction."""
+        ...
+
+    async def send_inside_async(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]: ...

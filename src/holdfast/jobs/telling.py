@@ -1,4 +1,4 @@
-"""What a worker says of attempts that failed: to the node, which keeps a little of each, and to the log.
+"""What is kept and logged of failed attempts: a little in the task's record, one line in the log.
 
 1. Of each attempt that another one follows, the message and the end of its traceback are kept in the task's
    record, through the app's codec like everything else. That of the last one is the value of its promise.
@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from holdfast.jobs.attempt_result import AttemptResult
+from holdfast.jobs.outcome import AttemptResult
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits
 from holdfast.protocol.records import Promise, Value

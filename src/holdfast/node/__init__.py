@@ -1,4 +1,4 @@
-"""The heart: groups requests into commits, drives timers, hands out messages."""
+"""The node: groups requests into commits, runs timers, delivers messages."""
 
 from holdfast.node.node import Node
 

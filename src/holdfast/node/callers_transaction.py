@@ -1,4 +1,4 @@
-"""Requests inside the caller's own transaction: what a node would do with them, done on his connection.
+"""Requests inside the caller's own transaction: a node's work, done on the caller's connection.
 
 The same work as a node's (node/group.py) on the same steps (store/), so the same rules hold. What a node does
 after a commit cannot be done here, because the commit is the caller's: on PostgreSQL the nodes are told by a
@@ -35,9 +35,9 @@ def request_inside(
         )
     from holdfast.store import postgres_caller, postgres_drivers
 
-    lent = postgres_drivers.borrow_sync(connection)
-    if lent is None:
-        if postgres_drivers.borrow(connection):
+    adapted = postgres_drivers.adapt_sync(connection)
+    if adapted is None:
+        if postgres_drivers.adapt(connection):
             raise CannotJoin("The connection must be awaited: use `await send_async(...)` with it")
         raise CannotJoin(_not_a_connection(connection))
 
@@ -46,7 +46,7 @@ def request_inside(
             check_place(place)
 
     work = postgres_caller.run_as_guest(
-        lent, lambda floor: _work(requests, max(floor, reading)), _calls, check_now
+        adapted, lambda floor: _work(requests, max(floor, reading)), _calls, check_now
     )
     return postgres_drivers.run_now(work)
 
@@ -61,11 +61,11 @@ async def request_inside_async(
     """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers
 
-    lent = postgres_drivers.borrow(connection)
-    if lent is None:
+    adapted = postgres_drivers.adapt(connection)
+    if adapted is None:
         return request_inside(connection, requests, reading, check_place)
     return await postgres_caller.run_as_guest(
-        lent, lambda floor: _work(requests, max(floor, reading)), _calls, check_place_async
+        adapted, lambda floor: _work(requests, max(floor, reading)), _calls, check_place_async
     )
 
 

@@ -1,4 +1,4 @@
-"""Many nodes on one store: who must be told what, and what covers for a call that is lost.
+"""Many nodes on one store: which node must be notified of what, and what happens if a notification is lost.
 
 1. A message that nobody here can take is announced to all nodes; each hands it to a worker of its own, if
    it has one. An execute may so reach several workers: one of them gets the task, the others are refused.
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.node.end_tasks import end_tasks
-from holdfast.node.post_office import PostOffice
+from holdfast.node.message_router import MessageRouter
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.messages import Execute, Message, Unblock
@@ -59,7 +59,7 @@ class NodeCall(Struct, array_like=True):
 class ClusterNode(Protocol):
     """What the cluster needs of its node."""
 
-    office: PostOffice
+    router: MessageRouter
 
     def note_due(self, instant: Millis) -> None: ...
 
@@ -90,12 +90,12 @@ class Cluster:
 
     async def start(self) -> None:
         await self._bus.start(self._hear, self._look_now.set)
-        self._node.office.elsewhere = self.announce
+        self._node.router.elsewhere = self.announce
         self._spawn(self._speak())
         self._spawn(self._keep_looking())
 
     async def stop(self) -> None:
-        self._node.office.elsewhere = None
+        self._node.router.elsewhere = None
         await end_tasks(self._tasks)
         await self._bus.stop()
 
@@ -116,9 +116,9 @@ class Cluster:
         """Tell the others what nobody here can take; answers with what shall wait here all the same."""
         for message in messages:
             self._put(_item(message))
-        office = self._node.office
+        router = self._node.router
         return [
-            message for message in messages if isinstance(message, Unblock) or office.serves(message.address)
+            message for message in messages if isinstance(message, Unblock) or router.serves(message.address)
         ]
 
     def announce_due(self, instant: Millis) -> None:
@@ -156,24 +156,24 @@ class Cluster:
         if call.sender == self.name:
             self._echo.set()
             return
-        office = self._node.office
+        router = self._node.router
         if call.due is not None:
             self._node.note_due(call.due)
         if call.executes:
             self._take(call.executes)
-        wanted = [settled for settled in call.settled if office.serves(settled.address)]
+        wanted = [settled for settled in call.settled if router.serves(settled.address)]
         if wanted:
             self._spawn(self._unblock(wanted))
         for group in call.groups:
-            for message in office.waiting_for(group):
+            for message in router.waiting_for(group):
                 if isinstance(message, Unblock):
                     self._put(Settled(message.address, message.promise.id, message.dialect))
 
     def _take(self, messages: Sequence[Message]) -> None:
-        office = self._node.office
-        for message in office.hand_over(messages):
-            if office.serves(message.address):  # they are busy, and take it when they have room
-                office.hold(message)
+        router = self._node.router
+        for message in router.hand_over(messages):
+            if router.serves(message.address):  # they are busy, and take it when they have room
+                router.hold(message)
 
     async def _unblock(self, wanted: list[Settled]) -> None:
         found = await self._node.find_promises([settled.promise_id for settled in wanted])
@@ -212,9 +212,9 @@ class Cluster:
         return event.is_set()
 
     async def _look_for_offers(self) -> None:
-        office = self._node.office
-        for group in office.groups:
-            if office.has_room(group):
+        router = self._node.router
+        for group in router.groups:
+            if router.has_room(group):
                 self._take(await self._node.offers(group, offers_max))
 
 

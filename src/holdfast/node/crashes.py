@@ -1,4 +1,4 @@
-"""What a node logs of background tasks whose worker fell silent: once each, by the node whose sweep found it.
+"""What a node logs about tasks whose worker stopped answering: once each, by the node that found it.
 
 WARNING if it will be tried again, ERROR if not. When many go down at once, the first few are told of, and how
 many there are.

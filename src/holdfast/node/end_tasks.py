@@ -1,8 +1,12 @@
-"""Cancelling tasks of the event loop, and waiting until they are over: one way for every layer."""
+"""Ending what runs: tasks of the event loop, and things with several parts. One way for every layer."""
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
+
+log = logging.getLogger("holdfast.app")
+Part = Callable[[], Awaitable[None]]
 
 
 async def end_tasks(tasks: "Iterable[asyncio.Task[Any] | None]") -> None:
@@ -12,3 +16,19 @@ async def end_tasks(tasks: "Iterable[asyncio.Task[Any] | None]") -> None:
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+
+
+async def close_all(*parts: Part) -> None:
+    """One after the other, to the end. What fails first is raised then; the rest is told in the log."""
+    failures: list[BaseException] = []
+    for part in parts:
+        try:
+            await part()
+        except GeneratorExit:  # the loop itself is gone: nothing can be awaited any more
+            raise
+        except BaseException as error:
+            failures.append(error)
+    for more in failures[1:]:
+        log.error("closing failed in another place too: %r", more, exc_info=more)
+    if failures:
+        raise failures[0]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, Protocol, runtime_checkable
 
 from holdfast.node.end_tasks import end_tasks
-from holdfast.node.post_office import PostOffice
+from holdfast.node.message_router import MessageRouter
 from holdfast.protocol.messages import Execute
 
 log = logging.getLogger("holdfast.node")
@@ -28,7 +28,7 @@ offers_max: Final = 100
 
 
 class WatcherNode(Protocol):
-    office: PostOffice
+    router: MessageRouter
 
     def want_sweep(self) -> None: ...
 
@@ -84,12 +84,12 @@ class ForeignWriteWatcher:
     async def _look(self) -> None:
         began_s = self._loop.time()
         self._node.want_sweep()
-        office = self._node.office
-        for group in office.groups:
-            if office.has_room(group):
-                left = office.hand_over(await self._node.offers(group, offers_max))
+        router = self._node.router
+        for group in router.groups:
+            if router.has_room(group):
+                left = router.hand_over(await self._node.offers(group, offers_max))
                 for message in left:
-                    office.hold(message)
+                    router.hold(message)
         for look in self.watchers:
             await look()
         self._rest_s = max(lively_s, (self._loop.time() - began_s) / share)

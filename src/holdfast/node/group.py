@@ -20,7 +20,6 @@ from holdfast.engine import (
     Footprint,
     Missing,
     Rules,
-    Scan,
     WorkingSet,
     apply,
     earliest_due,
@@ -28,19 +27,25 @@ from holdfast.engine import (
     scan_of,
     sweep_requests,
 )
+from holdfast.engine.pages import found_footprint
 from holdfast.engine.scans import (
-    ClaimScan,
-    LeaseScan,
     PromiseScan,
     QueueScan,
     ScheduleScan,
     TaskScan,
     class_of,
 )
-from holdfast.node.budget import ArrayBudget, Budget, claim_steps, commit_steps_max, record_steps
+from holdfast.node.budget import (
+    ArrayBudget,
+    Budget,
+    QueueCounts,
+    claim_steps,
+    commit_steps_max,
+    read_page,
+    record_steps,
+)
 from holdfast.node.crashes import Crash, find_crashes
 from holdfast.node.queue import Submission
-from holdfast.node.searching import QueueCounts, read_page
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
@@ -277,7 +282,7 @@ class _Commit:
         elif scan is not None:
             yield from self.save()
             ws.found = yield Find(scan)
-            yield Load(ws, _found_footprint(scan, set(ws.found)))
+            yield Load(ws, found_footprint(scan, set(ws.found)))
         if isinstance(request.data, TaskClaim):
             yield from self._plan_claim(request.data, request.scope, now)
         elif isinstance(request.data, queue_kinds):
@@ -408,13 +413,3 @@ class _Commit:
                 replies = yield from self.sweep(Due(**only, next_at=None), time)
                 healthy = healthy and all(reply.status == 200 for reply in replies)
         return healthy
-
-
-def _found_footprint(scan: Scan, found: set[str]) -> Footprint:
-    match scan:
-        case LeaseScan():
-            return Footprint(promises=found)
-        case ClaimScan():  # here, offers to be repeated
-            return Footprint(task_views=found)
-        case _:
-            raise AssertionError("no request asks for that here")

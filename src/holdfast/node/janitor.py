@@ -1,4 +1,4 @@
-"""Forgets what ended long ago, for as long as a node runs: one pass after the other, with rests in between.
+"""Deletes old executions for as long as a node runs: one pass after another, with pauses in between.
 
 It gives way: after each short transaction it rests several times as long as that took. Several nodes on one
 store may all do it; what one has forgotten the others do not find.

@@ -20,15 +20,14 @@ from typing import Final, Self
 
 from holdfast.engine import Rules
 from holdfast.engine.scans import ClaimPlace
-from holdfast.node.alarm import Alarm
-from holdfast.node.clock import Clock, SteadyClock, far_clock, wall_clock
+from holdfast.node.clock import Alarm, Clock, SteadyClock, far_clock, wall_clock
 from holdfast.node.cluster import Cluster
 from holdfast.node.crashes import tell_crashes
 from holdfast.node.foreign_writes import ForeignWriteWatcher, Watched
 from holdfast.node.group import CommitContext, CommitOutcome, Stopwatch, run_group, run_sweep
 from holdfast.node.janitor import Janitor
+from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacity
 from holdfast.node.patience import Patience
-from holdfast.node.post_office import Mailbox, PostOffice, mailbox_capacity
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
 from holdfast.node.retention import RetentionProgress, collect_page
@@ -67,7 +66,7 @@ class Node:
         stopwatch: Stopwatch = perf_counter,
         timer_sleep_s_max: float = timer_sleep_s_max,
     ) -> None:
-        self.office = PostOffice()
+        self.router = MessageRouter()
         self.stats = NodeStats()
         self._store = store
         self._rules = rules or Rules()
@@ -141,7 +140,7 @@ class Node:
         """Receive the messages for a worker of a group, from now on and what waited for it."""
         if self._cluster is not None:
             self._cluster.announce_worker(group)
-        return self.office.connect(group, member, capacity)
+        return self.router.connect(group, member, capacity)
 
     def expect_foreign_write(self, due: Millis | None) -> None:
         """Somebody else is about to commit to our store what will be due at an instant."""
@@ -244,7 +243,7 @@ class Node:
         queued = self._queue.request_count
         if queued + len(submission.requests) > queue_requests_max:
             return Overloaded(f"{queued} requests are waiting, the most is {queue_requests_max}")
-        return self._queue.refuse_bytes(submission, self.office.held_bytes)
+        return self._queue.refuse_bytes(submission, self.router.held_bytes)
 
     # --- commits -------------------------------------------------------------------------------------
 
@@ -285,7 +284,7 @@ class Node:
 
     @property
     def _office_asleep(self) -> bool:
-        return self._debug and self.office.is_paused
+        return self._debug and self.router.is_paused
 
     def _take_group(self) -> list[Submission]:
         if self._lanes == 1:
@@ -368,7 +367,7 @@ class Node:
     def _context(self, requests: Sequence[Request]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
         now = self._clock.now()
-        waiting = self.office.waiting if looks else ()
+        waiting = self.router.waiting if looks else ()
         left_out = self._unreadable.left_out(now)
         return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch)
 
@@ -376,7 +375,7 @@ class Node:
         self._unreadable.note(outcome.unread, outcome.now)
         if outcome.messages:
             try:
-                self.office.deliver(outcome.messages)
+                self.router.deliver(outcome.messages)
             except Exception:  # they are invitations; what is next must not wait for them
                 log.exception("messages could not be delivered")
         if outcome.next_due is not None and self._alarm.is_sooner(outcome.next_due):
@@ -389,12 +388,12 @@ class Node:
         for request in requests:
             match request.data:
                 case DebugStart():
-                    self.office.pause()
+                    self.router.pause()
                 case DebugStop():
-                    self.office.resume()
+                    self.router.resume()
                     self.want_sweep()
                 case DebugReset():
-                    self.office.clear()
+                    self.router.clear()
                 case _:
                     pass
 

@@ -1,4 +1,4 @@
-"""When another group is begun beside those under way, where a store takes several at once.
+"""When another group is started beside those in progress, where a store takes several at once.
 
 A few large groups cost less than many small ones. So another is begun only when many requests wait, or when
 they have waited for a while. That the while is over is a flag, set by the timer itself: to compare the

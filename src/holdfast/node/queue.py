@@ -3,7 +3,7 @@
 Where a store takes one group at a time, a group is whatever waits. Where it takes several, a group leaves
 out what meets a group that is under way (the same root id): it would only wait there, holding its locks.
 Whoever came first on a root id is carried out first. Of what searches and claims a group has only so many,
-and of each line of them fewer: the others keep their place, and whoever waits behind them passes.
+and of each flow of them fewer: the others keep their place, and whoever waits behind them passes.
 
 What waits, and what is being committed, is bounded by requests and by bytes.
 """
@@ -29,17 +29,17 @@ group_weight_max: Final = 2_097_152
 # Of the requests that look through records or load some which they do not name. What they really take is
 # counted as the group is carried out (budget.py).
 group_limited_max: Final = 384
-line_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256}
+flow_requests_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256}
 look_ahead_max: Final = 20_000
 
 # Who waits for whom among those: the same caller's, of the same class.
-Line = tuple[str | None, LimitedClass]
+Flow = tuple[str | None, LimitedClass]
 
 
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_roots", "bytes", "future", "limited", "line", "requests", "weight")
+    __slots__ = ("_roots", "bytes", "flow", "future", "limited", "requests", "weight")
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
@@ -49,7 +49,7 @@ class Submission:
         limited = [request.data for request in requests if class_of(request.data) is not None]
         self.limited = sum([share_of(data) for data in limited])
         kind = class_of(limited[0]) if limited else None
-        self.line: Line | None = None if kind is None else (requests[0].scope, kind)
+        self.flow: Flow | None = None if kind is None else (requests[0].scope, kind)
         self._roots: set[str] | None = None
 
     @property
@@ -72,7 +72,7 @@ class _Group:
         self.requests = 0
         self._weight = 0
         self._limited = 0
-        self._lines: dict[Line, int] = {}
+        self._flows: dict[Flow, int] = {}
 
     def has_room(self, submission: Submission) -> bool:
         return not self.submissions or (
@@ -84,19 +84,19 @@ class _Group:
         self.submissions.append(submission)
         self.requests += len(submission.requests)
         self._weight += submission.weight
-        if submission.line is not None:
+        if submission.flow is not None:
             self._limited += submission.limited
-            self._lines[submission.line] = self._lines.get(submission.line, 0) + submission.limited
+            self._flows[submission.flow] = self._flows.get(submission.flow, 0) + submission.limited
 
     def admits(self, submission: Submission) -> bool:
-        """The first of a line always, unless the lines are very many."""
-        line = submission.line
-        if line is None or not self._limited:
+        """The first of a flow always, unless the flows are very many."""
+        flow = submission.flow
+        if flow is None or not self._limited:
             return True
         if self._limited + submission.limited > group_limited_max:
             return False
-        of_line = self._lines.get(line, 0)
-        return not of_line or of_line + submission.limited <= line_max[line[1]]
+        of_flow = self._flows.get(flow, 0)
+        return not of_flow or of_flow + submission.limited <= flow_requests_max[flow[1]]
 
 
 class RequestQueue:

@@ -1,4 +1,4 @@
-"""What may be asked of a node besides requests: offers to repeat, its backlog, its pulse. Changes nothing.
+"""Reads of a node besides requests: tasks to offer again, its backlog, its health. Changes nothing.
 
 Like a commit these are generators of store steps, so they run on every store and never beside a half-written
 transaction.

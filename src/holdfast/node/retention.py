@@ -1,4 +1,4 @@
-"""Forgets executions that ended long ago, a little at a time, so that nobody waits for it.
+"""Deletes executions that ended long ago, a few at a time, so that nobody waits for it.
 
 One pass walks all promises in the order of their ids, a page to a transaction. The rule itself is in
 `engine.retention`.

@@ -1,4 +1,4 @@
-"""Bytes in, bytes out: the protocol's front, without a transport."""
+"""Bytes in, bytes out: the protocol without a transport."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What the node could not read lately.
+"""Which records the node could not read lately.
 
 It is told at most once a minute for each record, however often somebody asks for it, and a sweep leaves out
 for as long whatever needs it: what is due besides goes on, and the node does not spin.

@@ -1,4 +1,4 @@
-"""Errors as data: how a failure crosses the durable boundary and becomes an exception again.
+"""Errors as data: how an exception is stored and becomes an exception again.
 
 The form is the official SDKs' `{"__type": "error", "message"}` with more beside it: `name` and `type` of the
 class, `args` and `state` (its attributes) where JSON carries them without loss, `traceback` as text, the

@@ -1,4 +1,4 @@
-"""Every error the hands raise about payloads, steps and their options, side by side.
+"""Every error about payloads, steps and their options, side by side.
 
 Each has a stable code (docs/errors.md), a sentence that says what happened and one that says what to do.
 `retryable` is what a retry policy is told: doing the same again would fail the same way, or not.

@@ -1,4 +1,4 @@
-"""Sentences about a payload that does not fit: what was expected, what came, and where.
+"""Messages about a payload that does not fit: what was expected, what came, and where.
 
 "Expected int, got str ('12')", "Expected int, got str ('12') at items[0].price".
 """

@@ -1,4 +1,4 @@
-"""What is wrong with an app, as a list: for `holdfast check`, which wants to tell everything at once.
+"""Mistakes in an app, as a list: for `holdfast check`, which reports all of them at once.
 
 Normally a bad declaration raises. While somebody collects, it is written down with its place instead, and the
 declaration is left out or made harmless, so that the rest of the module can be read too.

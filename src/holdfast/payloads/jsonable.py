@@ -1,4 +1,4 @@
-"""What JSON can carry beyond msgspec's own list, and finding what it cannot.
+"""What JSON can carry beyond msgspec's own types, and finding what it cannot.
 
 pydantic models are recognised by what they can do, so pydantic is no dependency. The searches are slow
 paths: they run when something already failed, or when a payload holds a null that may have been a NaN.

@@ -119,13 +119,6 @@ class Payloads:
         """
         return signature_of(function).bind(call, self._load, supplied)
 
-    def signature(self, function: Callable[..., Any]) -> Signature:
-        return signature_of(function)
-
-    def return_type(self, function: Callable[..., Any]) -> Any:
-        """What the annotation of `function` says its value is, or Any. See signature.py."""
-        return signature_of(function).returns
-
     @property
     def is_coded(self) -> bool:
         """Is what is stored readable only through a codec?"""

@@ -1,4 +1,4 @@
-"""What a function takes and gives, read from its annotations once, and calls that arrive as JSON.
+"""Parameters and results of functions, read from their annotations once; and calls that arrive as JSON.
 
 The format of a call is that of the official SDKs, so that they can call us and we them: an object of
 `func`, `args` (an array), `kwargs` (an object; TypeScript has none, we leave it out when empty) and `version`

@@ -1,10 +1,10 @@
-"""Tags that people give to executions and promises to find them again: `holdfast promises search --tag`."""
+"""Ids and tags that people give to executions and promises. Tags: `holdfast promises search --tag`."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from holdfast.payloads.errors import BadTags
-from holdfast.protocol.text import check_entries
+from holdfast.payloads.errors import BadId, BadTags
+from holdfast.protocol.text import check_entries, check_text
 
 RESERVED: Final = ("resonate:", "holdfast:")
 
@@ -26,3 +26,14 @@ def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
     except ValueError as error:
         raise BadTags(f"The tags cannot be stored: {error}") from error
     return entries
+
+
+def check_id(given: Any) -> str:
+    """The id, or BadId that says what is wrong: nothing is asked of the node with it."""
+    if not isinstance(given, str):
+        raise BadId(f"The id {given!r} is not a text")
+    try:
+        check_text("it", given)
+    except ValueError as error:
+        raise BadId(f"The id {given[:40]!r} cannot be used: {error}") from None
+    return given

@@ -1,4 +1,4 @@
-"""The seam between fibers and the world: what a driver gives, what it gets.
+"""The interface between fibers and what is outside of them: what a driver provides, what it is given.
 
 The driver (a worker, a simulator, a test) owns the world: it records durable operations, performs steps,
 watches timers. It gives the scheduler a `Driver` of two functions and feeds completions back:

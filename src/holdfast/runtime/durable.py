@@ -1,4 +1,4 @@
-"""A durable future: what a fiber waits for when the world outside has to settle it."""
+"""A durable future: what a fiber waits for when something outside has to settle it."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ this body is being taken down, and `except Exception` must not mistake that for 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class Cancelled(Exception):
     """The whole execution was cancelled.
@@ -21,13 +23,13 @@ class FiberInterrupted(Exception):
 
 
 class TimedOut(TimeoutError):
-    """A time limit passed: that of a `timeout` block, of `within`, or of an execution or promise that was awaited.
+    """A time limit passed: of a `timeout` block, of `within`, or of an execution or promise that was awaited.
 
     `Timeout.expired` says whether it was the block's own. An attempt of a step that takes too long raises
     `StepTimedOut`, which derives from this.
     """
 
-    code = "HF5103"
+    code: ClassVar[str] = "HF5103"
 
 
 class Deadlock(Exception):

@@ -1,4 +1,4 @@
-"""Tasks: what a user holds of a fiber. A future, with the handle to interrupt the work behind it.
+"""Fibers as a user holds them: a future, with a way to interrupt the work behind it.
 
 Every task is a `Fiber` (fiber.py) seen through the part of it that is public: one object, not two, since
 spawning is the dearest thing a program does often.

@@ -14,9 +14,9 @@ from collections import OrderedDict, deque
 from typing import Any, Generic, TypeVar, cast
 
 from holdfast.runtime.future import Future
-from holdfast.runtime.line import Turn
 from holdfast.runtime.ownership import Owned
 from holdfast.runtime.slot import slot
+from holdfast.runtime.turn import Turn
 
 T = TypeVar("T")
 

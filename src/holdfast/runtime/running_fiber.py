@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""Fibers: one strand of cooperative execution each.
+"""Fibers as the scheduler runs them: one strand of cooperative execution each.
 
 A fiber owns a body and moves between three states. *Ready*: in the scheduler's queue, once. *Parked*:
 waiting for exactly one future, which knows it as a waiter. *Done*: it has its outcome.

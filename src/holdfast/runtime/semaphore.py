@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from holdfast.runtime.future import Future
-from holdfast.runtime.line import Turn
 from holdfast.runtime.ownership import Owned
 from holdfast.runtime.slot import slot
+from holdfast.runtime.turn import Turn
 
 
 class Semaphore(Owned):

@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""Work that was begun before the block it is given to: `shield(run(pay))`, `within(5, call(ship))`.
+"""Work that was started before the block it is given to: `shield(run(pay))`, `within(5, call(ship))`.
 
 Python evaluates the argument first, so the step is under way before the block is entered. For whoever reads
 the line it is inside the block, and so it is here: it hangs under the block's signal from then on.

@@ -1,4 +1,4 @@
-"""A world worked by hand: run workflow code in a test, without a server, a clock or a thread.
+"""Run workflow code by hand in a test, without a server, a clock or a thread.
 
 `Hand` drives one execution. Fibers ask for steps, timers and promises as always; the test decides what
 completes, when and with what, and between two such decisions nothing moves.

@@ -1,4 +1,4 @@
-"""Errors on their way into one fiber, and which of them is raised at its next wait.
+"""Errors that are to be raised in a fiber, and which of them is raised at its next wait.
 
 Two kinds are thrown at a fiber. An *interruption* concerns all of it: the execution was cancelled, or the
 task interrupted. A *block's* error concerns one block it is inside of: its time has passed, or a sibling

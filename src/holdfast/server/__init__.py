@@ -1,4 +1,4 @@
-"""The door: HTTP for workers in any language."""
+"""The HTTP server, for workers in any language."""
 
 from holdfast.server.serve import running, serve
 from holdfast.server.settings import SETTINGS, Setting, Settings, load_settings

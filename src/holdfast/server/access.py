@@ -1,4 +1,4 @@
-"""Holds a request to its caller's grant: every id, target, address and group in it.
+"""Checks a request against its caller's permissions: every id, target, address and group in it.
 
 Lineage tags count as ids, because they decide which promises are sent along with a task. What a request
 finds without naming it (the page of a search, the tasks of a claim, who holds a unique key) the engine holds

@@ -1,4 +1,4 @@
-"""The bytes of an answer, and no more of them than a server should have to keep.
+"""The bytes of responses, and how many of them a server keeps at most.
 
 1. A page of a search ends early where it becomes too large; its cursor goes on from there.
 2. Of an array, what comes after `answer_bytes_max` is left out, if its request may be repeated. All requests

@@ -1,4 +1,4 @@
-"""The door: which path is answered by what, and who is let in.
+"""The HTTP application: which handler answers a path, and who is admitted.
 
 An ASGI application with one small table of routes. Empty path segments are ignored, so a client whose base
 URL ends in a slash is understood. Every answer that is not a stream or metrics is JSON.

@@ -1,4 +1,4 @@
-"""Who a token belongs to: static tokens and JWTs, and what each may touch.
+"""Whom a token belongs to: static tokens and JWTs, and what each may access.
 
 1. Without any token or key the server is open: everybody on the machine may do everything.
 2. A static token is compared by its hash, in a time that says nothing about it.

@@ -1,4 +1,4 @@
-"""Bounds in bytes over all connections of a server: requests that come in, answers that nobody reads.
+"""Limits in bytes over all connections of a server: requests being received, responses not yet read.
 
 1. Requests that are not complete yet hold at most `bytes_max` together. Past that the largest are refused
    until an eighth is free: who sends little suffers last.

@@ -1,4 +1,4 @@
-"""`POST /collect`: what an order to forget looks like."""
+"""`POST /collect`: the request that deletes old executions."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""One client's connection: uvicorn's HTTP/1.1 protocol, made safe against clients that are slow or mean ill.
+"""One client's connection: uvicorn's HTTP/1.1 protocol, hardened against slow and malicious clients.
 
 1. The head of a request is bounded in bytes and lines, and so is the time in which a whole request must
    arrive, however it trickles in. Headers after the body (trailers) are bounded as well, and dropped.

@@ -1,4 +1,4 @@
-"""Refusals of the door itself: before, or instead of, asking the node."""
+"""Refusals of the HTTP server itself: before, or instead of, asking the node."""
 
 from holdfast.protocol.errors import HoldfastError, Refusal
 

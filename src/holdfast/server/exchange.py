@@ -1,4 +1,4 @@
-"""The parts of a connection: what all of one server share, one request, the edges of heads."""
+"""Parts of a connection: the state that all connections of a server share, one request, header parsing."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What a caller may touch: everything, or what lies under one prefix.
+"""What a caller may access: everything, or what lies under one prefix.
 
 A prefix `a` covers the id `a` and every id that continues it after a delimiter (`a:1`, `a.b`, `a-b`, `a/b`),
 not `admin`. The same rule holds for groups of workers and for everything else that a request names.

@@ -101,8 +101,8 @@ def _node(page: "_Page", node: Node) -> None:
     )
     page.one("holdfast_sweeps_total", "counter", "sweeps over what was due", stats.sweeps)
     page.one("holdfast_forgotten_total", "counter", "promises forgotten by retention", stats.forgotten)
-    page.one("holdfast_messages_waiting", "gauge", "messages that nobody can take", len(node.office.waiting))
-    page.one("holdfast_messages_dropped_total", "counter", "of those, dropped", node.office.dropped_count)
+    page.one("holdfast_messages_waiting", "gauge", "messages that nobody can take", len(node.router.waiting))
+    page.one("holdfast_messages_dropped_total", "counter", "of those, dropped", node.router.dropped_count)
 
 
 async def _backlog(page: "_Page", node: Node, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Offers again, from the store, what a group has pending: when a worker connects, and while it keeps reading.
+"""Offers a group's pending tasks again, from the store: when a worker connects, and while it keeps reading.
 
 Messages live in memory: a restart forgets them, a full waiting room drops them, a broken connection swallows
 them. The tasks behind them are in the store. So when a worker connects, the tasks that its group could
@@ -72,7 +72,7 @@ class Offers:
     def worker_read(self, group: str) -> None:
         """A worker has read all it had. Cheap when there is nothing more to offer."""
         round_ = self._rounds.get(group)
-        dropped = self._node.office.dropped_count
+        dropped = self._node.router.dropped_count
         if dropped != self._dropped_seen:
             self._dropped_seen = dropped
             for other in self._rounds.values():
@@ -84,7 +84,7 @@ class Offers:
 
     def worker_gone(self, group: str) -> None:
         round_ = self._rounds.get(group)
-        if round_ is not None and round_.task is None and not self._node.office.has_workers(group):
+        if round_ is not None and round_.task is None and not self._node.router.has_workers(group):
             del self._rounds[group]
 
     def _advance(self, group: str, round_: _Round) -> None:
@@ -114,5 +114,5 @@ class Offers:
         round_.has_more = round_.place is not None and round_.offered < offered_max
         if not round_.has_more and round_.has_lost:
             round_.begin()
-        if self._node.office.has_workers(group):
-            self._node.office.deliver(fresh)
+        if self._node.router.has_workers(group):
+            self._node.router.deliver(fresh)

@@ -1,4 +1,4 @@
-"""Who asks, as browsers tell it: against pages that call a server on the reader's own machine.
+"""Checks the origin that browsers send, against web pages that call a server on the reader's own machine.
 
 1. A request with an Origin that is not allowed is refused, whatever it asks for.
 2. On a loopback address only loopback names are accepted as Host, so that a foreign name which resolves

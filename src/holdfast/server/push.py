@@ -1,4 +1,4 @@
-"""Posts messages to HTTP addresses, without letting their authors send this server where it must not go.
+"""Posts messages to HTTP addresses, and refuses addresses that this server must not call.
 
 1. Nothing is posted to a host that is not in `push_hosts`, nor to a port that is not in `push_ports`.
 2. A name is resolved once; every address it has must be public (unless `push_private`); the connection goes

@@ -1,4 +1,4 @@
-"""A bound on what one caller may ask in a second: a bucket for each token, or each address without one.
+"""A rate limit per caller: one token bucket for each token, or for each address without one.
 
 1. A bucket holds one second's worth, so a caller that was quiet may ask that much at once.
 2. Buckets are bounded in number: the one that was used longest ago goes first, and comes back full.

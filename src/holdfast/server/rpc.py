@@ -1,4 +1,4 @@
-"""`POST /`: envelopes in, envelopes out.
+"""`POST /`: request envelopes in, reply envelopes out.
 
 1. Kinds and heads are read before anything is refused, so that a refusal, too, repeats the kind and the
    correlation id that the client waits for.

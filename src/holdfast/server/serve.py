@@ -1,4 +1,4 @@
-"""Runs a server: a node, the app around it, a socket, and an orderly end.
+"""Runs a server: a node, the HTTP application, a socket, and a graceful shutdown.
 
 Stopping: no new connections; every stream is ended, so that workers reconnect; what was accepted is
 finished and answered; then the node and its store are closed. All within a time limit.
@@ -127,7 +127,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
         await node.start()
         app = ServerApp(node, settings, authenticator, url)
         pusher = Pusher(settings, app.metrics, url)
-        node.office.set_push(pusher.push)
+        node.router.set_push(pusher.push)
         server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s)
         app.connection_count = lambda: len(server.server_state.connections)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -140,7 +140,7 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
                 server.ask_to_stop()
             await serving
             started.cancel()
-            node.office.set_push(None)
+            node.router.set_push(None)
             await pusher.stop()
             await _stop_node(node, settings.stop_timeout_s)
     finally:

@@ -1,4 +1,4 @@
-"""One server per SQLite file: a second one would not hear of the messages that the first one's commits cause.
+"""One server per SQLite file: a second one would not get the messages that the first one's commits cause.
 
 The lock is on a file beside the database. The system lets go of it when the process ends, however it ends, so
 nothing has to be cleaned up; the empty file stays. What is no server (an app of its own, `holdfast gc`) does

@@ -1,6 +1,6 @@
 """`GET /poll/{group}/{id}`: a worker's messages as server-sent events.
 
-1. A message leaves its mailbox only to be written; what could not be written goes back to the post office.
+1. A message leaves its mailbox only to be written; what could not be written goes back to the message router.
 2. A worker that does not read is dropped after a while; what it had not read goes to others. Messages stay in
    its mailbox, where they are counted, until it has read what came before. Those that were taken out and are
    not written yet count among what it has not read (`budgets.py`).
@@ -16,8 +16,8 @@ from random import Random
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from holdfast.node.message_router import Mailbox
 from holdfast.node.node import Node
-from holdfast.node.post_office import Mailbox
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.sizes import message_bytes
 from holdfast.protocol.text import check_text
@@ -111,7 +111,7 @@ class Streams:
                 unsent = await self._write_messages(messages, send, connection)
                 if unsent:
                     mailbox.close()  # first, or they would come back to where nobody reads
-                    self._node.office.deliver(unsent)
+                    self._node.router.deliver(unsent)
                     return
                 self._offers.worker_read(mailbox.group)
         mailbox.close()

@@ -1,4 +1,4 @@
-"""Large requests wait for their turn to be decoded.
+"""Large requests are decoded one at a time.
 
 To decode one takes the loop some milliseconds, and meanwhile nobody else is served. However many have come,
 one turn of the loop decodes only so many bytes of them; small requests pass in between.

@@ -1,4 +1,4 @@
-"""The memory: load a working set, save it, find what is due. No rule about promises lives here."""
+"""Storage: load a working set, save it, find what is due. No rule about promises is here."""
 
 from holdfast.store.urls import open_store
 

@@ -1,4 +1,4 @@
-"""A store of dictionaries: the model that the others are measured against, and fast tests for users.
+"""A store in memory: the reference that the others are compared with, and fast tests for users.
 
 Nothing survives the process. A transaction that fails leaves no trace, because `Save` is its last step
 that can fail and writes only what is complete.

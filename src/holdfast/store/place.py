@@ -1,4 +1,4 @@
-"""Where an app keeps its tasks, to know whether a connection of somebody else leads there too.
+"""Where an app keeps its tasks: tells whether somebody else's connection leads to the same place.
 
 A task that is sent inside a transaction on another file, database or schema would be stored, and never found.
 Of a server it is not known where it keeps them, so nothing can be compared there.

@@ -1,4 +1,4 @@
-"""How nodes on one PostgreSQL call to each other: LISTEN and NOTIFY on a connection of its own.
+"""How nodes on one PostgreSQL notify each other: LISTEN and NOTIFY on a separate connection.
 
 A call may be lost and nobody is told; the callers cover for that. NOTIFY is never sent from a transaction
 that changes records: PostgreSQL lets one such transaction commit at a time, for the whole database.

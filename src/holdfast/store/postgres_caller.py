@@ -1,4 +1,4 @@
-"""Work of ours inside a transaction of somebody else's, on his connection to the same PostgreSQL database.
+"""Our work inside the caller's transaction, on the caller's connection to the same PostgreSQL database.
 
 1. It happens exactly if he commits. It runs under a savepoint: what fails, or must run again because others
    were faster, is undone to where we began; his own changes stay.
@@ -21,7 +21,7 @@ from holdfast.store.migrations import migrations
 from holdfast.store.postgres import drive_awaiting
 from holdfast.store.postgres_bus import CHANNEL
 from holdfast.store.postgres_connection import is_conflict
-from holdfast.store.postgres_drivers import Lent
+from holdfast.store.postgres_drivers import CallersConnection
 from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, lock_wait_ms, place_text
 from holdfast.store.postgres_transaction import RunAgain, Transaction
 
@@ -32,7 +32,7 @@ _SAY: Final = f"SELECT pg_notify(({CHANNEL}), said) FROM unnest($1::text[]) said
 
 
 async def run_as_guest(
-    connection: Lent,
+    connection: CallersConnection,
     work: Callable[[Millis], Work[Result]],
     calls: Callable[[Result], Sequence[str]],
     check_place: Callable[[str], Awaitable[None]] | None = None,
@@ -66,7 +66,7 @@ async def run_as_guest(
 
 
 async def _attempt(
-    connection: Lent, work: Callable[[Millis], Work[Result]], floor: Millis, first: set[str]
+    connection: CallersConnection, work: Callable[[Millis], Work[Result]], floor: Millis, first: set[str]
 ) -> Result:
     await connection.execute("SAVEPOINT holdfast")
     transaction = Transaction(connection, floor, _never)
@@ -82,7 +82,7 @@ async def _attempt(
     return result
 
 
-async def _check(connection: Lent) -> Millis:
+async def _check(connection: CallersConnection) -> Millis:
     if not connection.in_transaction:
         raise CannotJoin("No transaction is open on the connection: begin one first")
     if await connection.fetchval("SELECT to_regclass('schema_version')") is None:

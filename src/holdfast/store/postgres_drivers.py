@@ -1,4 +1,4 @@
-"""Other people's PostgreSQL connections, made to look alike: asyncpg's, and psycopg 3's of both kinds.
+"""Adapters for the caller's PostgreSQL connections: asyncpg's, and psycopg 3's of both kinds.
 
 A synchronous psycopg connection answers at once, so what is awaited on it never really waits: `run_now`
 drives such work without an event loop.
@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Lent(Protocol):
-    """A connection that somebody lent us, as our statements expect it."""
+class CallersConnection(Protocol):
+    """The caller's connection, with the methods that our statements use."""
 
     @property
     def in_transaction(self) -> bool:
@@ -32,7 +32,7 @@ class Lent(Protocol):
     async def rest(self, seconds: float) -> None: ...
 
 
-class LentAsyncpg:
+class AsyncpgConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.execute = connection.execute
@@ -48,7 +48,7 @@ class LentAsyncpg:
         await asyncio.sleep(seconds)
 
 
-class LentPsycopg:
+class PsycopgConnection:
     """Either kind; `waits` says whether its answers must be awaited."""
 
     def __init__(self, connection: Any, *, waits: bool) -> None:
@@ -97,16 +97,16 @@ class LentPsycopg:
             time.sleep(seconds)  # noqa: ASYNC251
 
 
-def borrow(connection: Any) -> Lent | None:
+def adapt(connection: Any) -> CallersConnection | None:
     """The connection as ours, if it must be awaited; None when it is of no kind that we know."""
     if callable(getattr(connection, "fetchval", None)) and hasattr(connection, "is_in_transaction"):
-        return LentAsyncpg(connection)
-    return LentPsycopg(connection, waits=True) if _is_psycopg(connection, "AsyncConnection") else None
+        return AsyncpgConnection(connection)
+    return PsycopgConnection(connection, waits=True) if _is_psycopg(connection, "AsyncConnection") else None
 
 
-def borrow_sync(connection: Any) -> Lent | None:
+def adapt_sync(connection: Any) -> CallersConnection | None:
     """The connection as ours, if it answers at once."""
-    return LentPsycopg(connection, waits=False) if _is_psycopg(connection, "Connection") else None
+    return PsycopgConnection(connection, waits=False) if _is_psycopg(connection, "Connection") else None
 
 
 def run_now(work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""The schema on PostgreSQL: made and changed by whichever node comes first, under a lock.
+"""Migrations on PostgreSQL: run by whichever node comes first, under a lock.
 
 1. A node that finds its schema needs no right to change it.
 2. A change only adds, or replaces an index, so a node that knows an older schema can go on working while

@@ -1,4 +1,4 @@
-"""The parts of one save on PostgreSQL: which rows go where, and how they travel.
+"""The parts of one save on PostgreSQL: which rows go into which statement.
 
 Rows travel as columns, each an array. But the rows of one save are nearly always alike in all but a few
 columns (`VARYING`): tasks of one queue, claimed by one worker, completed in one instant. Then what is alike

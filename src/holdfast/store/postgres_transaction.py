@@ -1,4 +1,4 @@
-"""The steps of a transaction on one PostgreSQL connection, and who may touch what meanwhile.
+"""The steps of a transaction on one PostgreSQL connection, and which rows it locks.
 
 The row of a promise is the lock for everything about that id: the promise, its task, its callbacks and its
 listeners. A schedule's row is its own lock. READ COMMITTED: a statement sees all that was committed before

@@ -1,4 +1,4 @@
-"""Work of ours inside a transaction of somebody else's, on his connection to the same SQLite file.
+"""Our work inside the caller's transaction, on the caller's connection to the same SQLite file.
 
 1. It happens exactly if he commits. What fails is undone to where we began; his own changes stay.
 2. The write lock is taken first, so that what is read stays true until he commits. Nobody else can write

@@ -1,4 +1,4 @@
-"""Room in the write-ahead log, made a stretch at a time.
+"""Extends SQLite's write-ahead log in large steps, so that a commit need not change the file's length.
 
 A commit that makes the log longer costs the file system a commit of its own: the new length and the new
 blocks must be on disk too. One that overwrites what the file has already costs the data alone. So as soon as

@@ -1,4 +1,4 @@
-"""A synchronous store in a thread of its own, so that the event loop never waits for a disk.
+"""A synchronous store in a separate thread, so that the event loop never waits for a disk.
 
 One hop there and one back per transaction, not per request.
 """

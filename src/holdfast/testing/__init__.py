@@ -1,4 +1,4 @@
-"""The proving ground: virtual time, workers killed at every point, whole installations from a seed.
+"""Test tools: virtual time, workers killed at every point, whole installations simulated from a seed.
 
 With pytest, the fixtures of `plugin` are there as soon as Holdfast is installed.
 """

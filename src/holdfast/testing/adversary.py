@@ -1,4 +1,4 @@
-"""Kills, freezes, restarts, cuts off and sets the clocks of simulated processes, then mends everything.
+"""Kills, freezes, restarts and disconnects simulated processes, sets their clocks, then repairs everything.
 
 1. A process dies at one of its next awaits, whichever that is, and is started again a little later.
 2. When the trouble is over everybody is alive, awake and connected. Clocks stay where they are.

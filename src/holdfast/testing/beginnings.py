@@ -1,4 +1,4 @@
-"""Who begins what in a simulation: a step of an execution, an attempt at a background task.
+"""Which steps and attempts were started in a simulation, and by which process.
 
 1. Whoever begins something holds it, as far as he can know: not one who was told that his claim is lost, and,
    where no node's clock jumps, nobody whom another has replaced.

@@ -1,4 +1,4 @@
-"""Kill the worker at every point of a workflow, and see that nothing of it can be told from outside.
+"""Kills the worker at every point of a workflow, and checks that nothing can be noticed from outside.
 
 1. A run without crashes says what is right and which durable writes there are.
 2. Then one run for each of them: killed just before it, and killed just after it (nobody heard the reply).

@@ -1,4 +1,4 @@
-"""What survives a node's death, and how long it takes to write to it.
+"""A simulated disk: what survives a node's death, and how long writing takes.
 
 1. A commit takes place at one instant, between a wait before it and a wait before its caller hears of it. A
    node that dies in the first wait has written nothing, one that dies in the second everything.

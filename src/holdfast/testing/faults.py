@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation: drawn from a seed, counted when it really happens.
+"""The faults of a simulation: drawn from a seed, counted when they really happen.
 
 A seed enables some kinds of faults and leaves others out, each at a rate of its own: a fault that always
 comes with all the others hides what it does alone.

@@ -1,4 +1,4 @@
-"""What the records of background tasks must say in the end, whatever happened to them.
+"""Checks what the records of background tasks say in the end, whatever happened to them.
 
 1. The end of a task and that of its promise are the same. Its attempts are counted, each made at a later
    version and after the one before it, and follow each other as the retry rule says.

@@ -1,4 +1,4 @@
-"""Work that nobody takes although there are hands: it must be offered again after a while.
+"""Checks that work which nobody takes, although workers are free, is offered again after a while.
 
 What waits for room in its queue waits for others, and is not counted.
 """

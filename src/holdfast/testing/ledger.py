@@ -1,4 +1,4 @@
-"""The outside's side of a durable system: a ledger that takes each effect once.
+"""An external system for tests: a ledger that takes each effect once.
 
 This is what a bank or a mail service does for its customers, so that a test can count effects.
 

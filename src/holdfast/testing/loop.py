@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps: when everybody waits, it is at once as late as the next timer.
+"""An event loop with virtual time: when everything waits, its clock jumps to the next timer.
 
 Only for code that waits on timers and futures of this loop: nothing else can wake it.
 

@@ -1,4 +1,4 @@
-"""The way between callers and nodes: what HTTP is in the world outside, with everything that happens to it.
+"""A simulated network between callers and nodes: HTTP, with all its failures.
 
 The client above it (`client/http.py`) and the server below it (`server/`) are the real ones; only the
 connection in between is ours. As with TCP, a request or its answer may never arrive, the connection may break

@@ -1,4 +1,4 @@
-"""Where a simulated process lives, dies, and is started again: a machine with a name and a clock."""
+"""Simulated machines: where a process starts, dies and is started again, with a name and a clock."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Replay an execution from its record alone, writing nothing, and say whether it still tells the truth.
+"""Replays an execution from its records, writes nothing, and checks that the code still matches.
 
 1. The record must lead the code to the recorded outcome.
 2. What was ever performed or created under an id must be what the code asks for under that id now: otherwise

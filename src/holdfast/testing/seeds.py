@@ -1,4 +1,4 @@
-"""Many simulations, one a seed: how much was tried, and how to repeat what failed.
+"""Many simulations, one per seed: how much was tried, and how to repeat what failed.
 
 A failing seed is told with the last lines of its event log. HOLDFAST_SEED=17 runs that seed alone and prints
 all of them; HOLDFAST_SEED=random draws other seeds than those of every run.

@@ -30,7 +30,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.app import App, bridge_of
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.http import HttpClient
 from holdfast.client.overlap import always
@@ -156,7 +156,7 @@ class Simulation:
         except Exception as error:
             raise self.failure(f"{type(error).__name__}: {error}") from error
         finally:
-            bridge_of(self.app).lend(None, None, None)
+            bridge_of(self.app).use_session(None, None, None)
             self.loop.set_exception_handler(_ignore)
             self.loop.bury()
             gc.enable()
@@ -332,8 +332,8 @@ class Simulation:
         )
         self.caller_session = place.session = session
         await session.open()
-        bridge_of(self.app).lend(None, None, None)
-        bridge_of(self.app).lend(session, self.loop, None)
+        bridge_of(self.app).use_session(None, None, None)
+        bridge_of(self.app).use_session(session, self.loop, None)
         place.is_ready.set()
         self.chance = Random(f"scenario {self.plan.seed}")  # noqa: S311
         await self._scenario(self)

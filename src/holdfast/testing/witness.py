@@ -1,4 +1,4 @@
-"""Remembers what nodes said, and says when they contradict themselves.
+"""Records what nodes answered, and reports contradictions.
 
 1. Two callers never see two different settled records of one promise.
 2. Whoever asks after a settled record was seen does not get a pending one.

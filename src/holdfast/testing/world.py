@@ -29,7 +29,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar
 from msgspec.structs import replace
 
 from holdfast.app import App, bridge_of
-from holdfast.client.asking import ask
+from holdfast.client.caller import ask
 from holdfast.client.embedded import EmbeddedClient
 from holdfast.host.session import Seams, Session
 from holdfast.node import Node
@@ -191,11 +191,11 @@ class World:
         )
         await self._caller.open()
         await self._hire()
-        bridge_of(self.app).lend(self._caller, self.loop, self.run)
+        bridge_of(self.app).use_session(self._caller, self.loop, self.run)
 
     async def _close(self) -> None:
         await bridge_of(self.app).tracked_calls.finish(self.app.settings.grace_s)
-        bridge_of(self.app).lend(None, None, None)
+        bridge_of(self.app).use_session(None, None, None)
         for funeral in [*self._funerals]:
             await funeral
         if self._worker is not None:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.client.interface import Client
-from holdfast.client.settlements import Settlements
+from holdfast.client.listening import Settlements
 from holdfast.payloads.payloads import Payloads
 from holdfast.runtime import Report
 from holdfast.steps.providers import Provided, Providers

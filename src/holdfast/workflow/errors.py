@@ -16,8 +16,8 @@ class ReplayMismatch(WorkerError):
 class ExecutionCancelled(WorkerError):
     """The execution or promise that was awaited has been cancelled.
 
-    Not a `Cancelled`: that is what the cancelled code itself sees. A parent that awaits a cancelled child fails
-    with this, unless it catches it; it does not end as cancelled.
+    Not a `Cancelled`: that is what the cancelled code itself sees. A parent that awaits a cancelled child
+    fails with this, unless it catches it; it does not end as cancelled.
     """
 
     code = "HF5102"

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.payloads.durations import Duration, seconds
-from holdfast.payloads.user_ids import check_id
-from holdfast.payloads.user_tags import check_user_tags
+from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.runtime.slot import slot
 from holdfast.workflow.errors import DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
 from holdfast.workflow.operations import Call

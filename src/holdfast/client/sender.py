@@ -1,4 +1,4 @@
-"""An ordered lane to a node: what waits goes out as one array, and the next array when that one is answered.
+"""Sends requests to a node in order: what waits goes out as one array, the next array when that is answered.
 
 1. Arrays go out on one connection, in the order in which their requests were issued, and the node takes them
    one after the other: so requests are applied in that order. That is more than the order of one execution's
@@ -52,13 +52,10 @@ log = logging.getLogger("holdfast.client")
 
 waiting_requests_max: Final = 20_000
 retry_after_s_max: Final = 30.0
-unheard_statuses: Final = (413, 429)  # without an envelope: nothing of it has reached the node
-unknown_statuses: Final = (
-    408,
-    502,
-    503,
-    504,
-)  # without an envelope: some proxies say so after they passed it on
+# Answers without an envelope. After the first, nothing has reached the node; the others are also what some
+# proxies say after they have passed the request on.
+unheard_statuses: Final = (413, 429)
+unknown_statuses: Final = (408, 502, 503, 504)
 
 
 class ClientConfig(Struct, frozen=True):
@@ -72,7 +69,7 @@ class ClientConfig(Struct, frozen=True):
     connect: Opener = Connection.open
     chance: Random = field(default_factory=Random)  # spreads load, guards nothing
     clock: SteadyClock = field(default_factory=far_clock)  # follows the node's
-    overlap: Callable[[], Overlap] = Overlap  # of each lane
+    overlap: Callable[[], Overlap] = Overlap  # of each sender
 
 
 class _Array(NamedTuple):
@@ -85,7 +82,7 @@ class _Refusal(NamedTuple):
     response: Response
 
 
-class Lane:
+class Sender:
     def __init__(self, endpoints: Sequence[Endpoint], config: ClientConfig) -> None:
         self._route = Route(endpoints, config.chance)
         self._config = config
@@ -96,9 +93,8 @@ class Lane:
         self._connection: Link | None = None
         self._under_way: deque[_Array] = deque()
         self._overlap = config.overlap()
-        self._turned_back: list[
-            PendingRequests
-        ] = []  # to be sent again, or further, when nothing is under way
+        # To be sent again, or further, when nothing is under way.
+        self._turned_back: list[PendingRequests] = []
         self._turned_back_by: _Refusal | None = None  # if it must rest before that
         self._looking = False
         self._worker: asyncio.Task[None] | None = None
@@ -120,7 +116,7 @@ class Lane:
         self._packing.put(submission)
         self._wanted.set()
         if self._worker is None:
-            self._worker = asyncio.create_task(self._work(), name="holdfast-lane")
+            self._worker = asyncio.create_task(self._work(), name="holdfast-sender")
         elif self._under_way and not self._looking:
             self._looking = True
             loop.call_soon(self._send_second)

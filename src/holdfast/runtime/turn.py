@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""Waiting in line: the one discipline behind `Queue` and `Semaphore`.
+"""Waiting in order: shared by `Queue` and `Semaphore`.
 
 A `Turn` is a future that stands in somebody's line only while a fiber waits for it. That is what keeps
 lines honest: an interrupted waiter does not hold its place, the loser of a race does not swallow an item.

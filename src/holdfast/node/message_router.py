@@ -1,11 +1,11 @@
-"""Hands messages to whoever is connected, and keeps what nobody can take yet.
+"""Delivers messages to connected workers, and keeps those that nobody can take yet.
 
 1. A message is an invitation, never the only trace of work: a task that nobody acquires is offered again
    from the store. So messages may be lost or doubled without harm, and this lives in memory.
 2. What cannot be handed over waits, one message per key (a newer one replaces it), and goes to the first
    worker of its group that connects or has room again.
-   They wait in lines, one for each group and one for each member that alone is asked for: the first of a line
-   that cannot go says that none behind it can, so what waits is not looked at again by every reader.
+   They wait by recipient, a group or one member of it: if the first message of a recipient cannot go, none
+   behind it can. So what waits is not looked at again by every reader.
 3. Everything is bounded, by messages and by bytes: a mailbox, all mailboxes, the waiting room. Past that the
    message that has waited longest of all is dropped; rule 1 makes up for it.
 """
@@ -28,7 +28,7 @@ mailbox_capacity: Final = 100
 mailbox_bytes_max: Final = 1_048_576  # whatever one message has
 
 Key = tuple[str, ...]
-Line = tuple[str, str]  # a group, and the only member who may take what waits in it, or ""
+Recipient = tuple[str, str]  # a group, and the only member who may take it, or ""
 
 PUSH: Final = ("", "")
 
@@ -36,10 +36,10 @@ PUSH: Final = ("", "")
 class Mailbox:
     """One connected worker's share: a bounded queue that it reads in order."""
 
-    def __init__(self, office: "PostOffice", group: str, member: str, capacity: int) -> None:
+    def __init__(self, router: "MessageRouter", group: str, member: str, capacity: int) -> None:
         self.group = group
         self.member = member
-        self._office = office
+        self._router = router
         self._capacity = capacity
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
@@ -52,11 +52,11 @@ class Mailbox:
     @property
     def has_room(self) -> bool:
         if not self._messages:
-            return self._office.mailbox_bytes < 2 * limits.messages_bytes_max
+            return self._router.mailbox_bytes < 2 * limits.messages_bytes_max
         return (
             len(self._messages) < self._capacity
             and self.bytes < mailbox_bytes_max
-            and self._office.mailbox_bytes < limits.messages_bytes_max
+            and self._router.mailbox_bytes < limits.messages_bytes_max
         )
 
     @property
@@ -67,7 +67,7 @@ class Mailbox:
         self._messages.append(message)
         size = message_bytes(message)
         self.bytes += size
-        self._office.mailbox_bytes += size
+        self._router.mailbox_bytes += size
         self._arrived.set()
 
     async def receive(self) -> list[Message]:
@@ -80,14 +80,14 @@ class Mailbox:
     def take(self) -> list[Message]:
         taken = self._empty()
         if taken and not self.is_closed:
-            self._office.refill(self)
+            self._router.refill(self)
         return taken
 
     def _empty(self) -> list[Message]:
         taken = [*self._messages]
         self._messages.clear()
         size, self.bytes = self.bytes, 0
-        self._office.let_go(size)  # which may put something new into it
+        self._router.let_go(size)  # which may put something new into it
         return taken
 
     def close(self) -> None:
@@ -95,15 +95,17 @@ class Mailbox:
         if not self.is_closed:
             self.is_closed = True
             self._arrived.set()
-            self._office.forget(self)
-            self._office.deliver(self._empty())
+            self._router.forget(self)
+            self._router.deliver(self._empty())
 
 
-class PostOffice:
+class MessageRouter:
     def __init__(self) -> None:
         self._mailboxes: dict[str, list[Mailbox]] = {}
-        self._waiting: dict[Line, OrderedDict[Key, Message]] = {}
-        self._waiting_since: OrderedDict[tuple[Line, Key], int] = OrderedDict()  # bytes, oldest message first
+        self._waiting: dict[Recipient, OrderedDict[Key, Message]] = {}
+        self._waiting_since: OrderedDict[tuple[Recipient, Key], int] = (
+            OrderedDict()
+        )  # bytes, oldest message first
         self.waiting_bytes = 0
         self.mailbox_bytes = 0
         self._push: Callable[[Message], None] | None = None
@@ -117,8 +119,8 @@ class PostOffice:
         return [message for held in self._waiting.values() for message in held.values()]
 
     @property
-    def line_count(self) -> int:
-        """In how many lines something waits."""
+    def recipient_count(self) -> int:
+        """For how many recipients something waits."""
         return len(self._waiting)
 
     @property
@@ -166,7 +168,7 @@ class PostOffice:
         return left
 
     def hold(self, message: Message) -> None:
-        self._hold(_line(parse_address(message.address)), message)
+        self._hold(_recipient_of(parse_address(message.address)), message)
 
     def serves(self, text: str) -> bool:
         """Is anybody here who could take a message for this address, now or when there is room?"""
@@ -184,16 +186,16 @@ class PostOffice:
         return any(mailbox.has_room for mailbox in self._mailboxes.get(group, ()))
 
     def waiting_for(self, group: str) -> list[Message]:
-        lines = [line for line in self._waiting if line[0] == group]
-        return [message for line in lines for message in self._waiting[line].values()]
+        recipients = [recipient for recipient in self._waiting if recipient[0] == group]
+        return [message for recipient in recipients for message in self._waiting[recipient].values()]
 
     def pause(self) -> None:
         self.is_paused = True
 
     def resume(self) -> None:
         self.is_paused = False
-        for line in [*self._waiting]:
-            self._release(line)
+        for recipient in [*self._waiting]:
+            self._release(recipient)
 
     def clear(self) -> None:
         self._waiting.clear()
@@ -210,8 +212,8 @@ class PostOffice:
         were_full = self.mailbox_bytes >= limits.messages_bytes_max
         self.mailbox_bytes -= size
         if were_full and self.mailbox_bytes < limits.messages_bytes_max:
-            for line in [*self._waiting]:
-                self._release(line)
+            for recipient in [*self._waiting]:
+                self._release(recipient)
 
     def forget(self, mailbox: Mailbox) -> None:
         mailboxes = self._mailboxes[mailbox.group]
@@ -248,15 +250,15 @@ class PostOffice:
             members.append(chosen)
         return chosen
 
-    def _hold(self, line: Line, message: Message) -> None:
-        held = self._waiting.setdefault(line, OrderedDict())
+    def _hold(self, recipient: Recipient, message: Message) -> None:
+        held = self._waiting.setdefault(recipient, OrderedDict())
         known = held.get(message.key)
         if known is not None and message.is_older_than(known):
             return
         held[message.key] = message
         size = message_bytes(message)
-        self.waiting_bytes += size - self._waiting_since.get((line, message.key), 0)
-        self._waiting_since[line, message.key] = size
+        self.waiting_bytes += size - self._waiting_since.get((recipient, message.key), 0)
+        self._waiting_since[recipient, message.key] = size
         while self._is_too_full and not self.is_paused:
             self._drop_oldest()
 
@@ -267,27 +269,27 @@ class PostOffice:
         ) and len(self._waiting_since) > 1
 
     def _drop_oldest(self) -> None:
-        line, key = next(iter(self._waiting_since))
-        self._take_out(line, key)
+        recipient, key = next(iter(self._waiting_since))
+        self._take_out(recipient, key)
         self.dropped_count += 1
 
-    def _take_out(self, line: Line, key: Key) -> None:
-        self.waiting_bytes -= self._waiting_since.pop((line, key))
-        held = self._waiting[line]
+    def _take_out(self, recipient: Recipient, key: Key) -> None:
+        self.waiting_bytes -= self._waiting_since.pop((recipient, key))
+        held = self._waiting[recipient]
         del held[key]
         if not held:
-            del self._waiting[line]
+            del self._waiting[recipient]
 
-    def _release(self, line: Line) -> None:
-        """Try again to hand over what waits in a line, until one cannot go."""
-        while held := self._waiting.get(line):
+    def _release(self, recipient: Recipient) -> None:
+        """Try again to hand over what waits for a recipient, until one cannot go."""
+        while held := self._waiting.get(recipient):
             key, message = next(iter(held.items()))
             if not self._hand_over_one(message):
                 break
-            self._take_out(line, key)
+            self._take_out(recipient, key)
 
 
-def _line(address: Poll | Push) -> Line:
+def _recipient_of(address: Poll | Push) -> Recipient:
     if isinstance(address, Push):
         return PUSH
     return address.group, (address.member or "") if address.unicast else ""
