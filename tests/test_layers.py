@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,23 @@ def test_a_pure_layer_touches_no_clock_no_thread_and_no_file(layer: str) -> None
         used = {name.partition(".")[0] for name in imports(path)} & IMPURE_MODULES
         relative = path.relative_to(SOURCE.parent.parent).as_posix()
         assert used <= allowed.get(relative, set()), f"{relative} imports {used}"
+
+
+def test_no_two_packages_import_each_other_not_even_by_a_detour() -> None:
+    """Whatever the table above allows: the imports themselves have an order."""
+    above = {
+        layer: {
+            name.split(".")[1]
+            for path in modules(layer)
+            for name in imports(path)
+            if name.startswith("holdfast.")
+        }
+        - {layer}
+        for layer in PRESENT
+    }
+    for graph in (above, LAYERS):
+        order = [*TopologicalSorter(graph).static_order()]  # raises CycleError, which names the packages
+        assert order.index("protocol") < order.index("engine") < order.index("host")
 
 
 def test_every_folder_of_the_package_is_a_known_layer() -> None:

@@ -175,6 +175,25 @@ def test_threads_that_come_while_it_opens_wait_and_there_is_one_session(
     app.close()
 
 
+async def test_while_it_opens_its_own_loop_may_ask_already(tmp_path: Path) -> None:
+    """A provider is opened on the loop of the app, before the app is open: it may start what is to run."""
+    app = make_app(tmp_path)
+    seen: list[Any] = []
+
+    @app.provide("first")
+    async def first() -> str:
+        handle = app.start("greet", id="g")
+        seen.append(bridge_of(app)._state)  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(hf.errors.WouldBlock):
+            handle.result()
+        seen.append((await handle.started()).id)
+        return "ready"
+
+    async with app:
+        assert seen == ["opening", "g"]
+        assert await app.handle("g") == "hello"
+
+
 def test_an_app_that_could_not_be_opened_is_closed_and_may_be_opened_again(tmp_path: Path) -> None:
     app = make_app(tmp_path / "nowhere")
     for _ in range(2):
@@ -377,10 +396,10 @@ first.session.close = fails
 """
 
 
-def test_at_the_end_of_the_interpreter_every_app_is_closed_though_one_fails(tmp_path: Path) -> None:
+def run_program(folder: Path, program: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=tmp_path,
+        [sys.executable, "-c", program],
+        cwd=folder,
         env=environment(),
         capture_output=True,
         text=True,
@@ -388,8 +407,43 @@ def test_at_the_end_of_the_interpreter_every_app_is_closed_though_one_fails(tmp_
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("closed\n") == 2
-    assert "cannot close" in done.stdout
+    return done.stdout
+
+
+def test_at_the_end_of_the_interpreter_every_app_is_closed_though_one_fails(tmp_path: Path) -> None:
+    said = run_program(tmp_path, PROGRAM)
+    assert said.count("closed\n") == 2
+    assert "cannot close" in said
+
+
+ENDING = """
+import threading, time
+import holdfast as hf
+app = hf.App("sqlite:///holdfast.db")
+reached = threading.Event()
+def stop_here(when):
+    if when == "{when}":
+        reached.set()
+        time.sleep(0.5)
+@app.provide("what")
+def what():
+    stop_here("opening")
+    yield 1
+    stop_here("closing")
+    print("closed", flush=True)
+def work():
+    with app:
+        pass
+threading.Thread(target=work, daemon=True).start()
+assert reached.wait(30)
+"""
+
+
+@pytest.mark.parametrize("when", ["opening", "closing"])
+def test_the_end_of_the_interpreter_waits_for_whoever_opens_or_closes_an_app(
+    when: str, tmp_path: Path
+) -> None:
+    assert run_program(tmp_path, ENDING.format(when=when)) == "closed\n"
 
 
 def test_the_internals_of_an_app_are_private() -> None:

@@ -277,12 +277,13 @@ class AppBridge:
             with self._changed:
                 self._become("closed")
             raise
+        process_end.add(self)  # from here on, the end of the interpreter waits for it
         try:
             asyncio.run_coroutine_threadsafe(self._open_as(thread), loop).result()
         except BaseException:
+            process_end.discard(self)
             _end(thread, loop)
             raise
-        process_end.add(self)
 
     async def _open_as(self, thread: threading.Thread) -> None:
         self._thread = thread

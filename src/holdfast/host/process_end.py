@@ -42,7 +42,7 @@ def watch(app: Opened) -> None:
 
 
 def add(app: Opened) -> None:
-    """It lives in a background thread from now on."""
+    """It lives in a background thread from now on, or is being opened there."""
     _in_threads.add(app)
 
 
