@@ -10,7 +10,6 @@ waitgraph.
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.combine import all_settled, any_of, gather, race, select
 from holdfast.runtime.driver import Driver, Origin, Report, Trouble
-from holdfast.runtime.durable import Durable
 from holdfast.runtime.errors import (
     Cancelled,
     Deadlock,
@@ -37,7 +36,7 @@ from holdfast.runtime.shield import shield
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import current
 from holdfast.runtime.spawn import current_task, spawn
-from holdfast.runtime.step import Revocable, Step, Timer, named, run, sleep, step_signal
+from holdfast.runtime.step import Durable, Revocable, Step, Timer, named, run, sleep, step_signal
 from holdfast.runtime.stream import as_completed, map_over
 from holdfast.runtime.timeout import Timeout, timeout, within
 

@@ -23,13 +23,13 @@ from typing import Any, Final, Literal, NoReturn
 from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.advance import advance
 from holdfast.runtime.driver import Driver, Origin, Report, Trouble
-from holdfast.runtime.durable import Durable
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed, stop_iteration_raised
 from holdfast.runtime.future import REJECTED, RESOLVED, Future, notify, traceback_of
 from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
 from holdfast.runtime.running_fiber import RunningFiber
 from holdfast.runtime.signals import Signal, run_callbacks
 from holdfast.runtime.slot import slot
+from holdfast.runtime.step import Durable
 from holdfast.runtime.teardown import take_down
 
 refusals_max: Final = 100  # of what one fiber asks for while it is taken down

@@ -1,4 +1,3 @@
-# pyright: reportPrivateUsage=false
 """Durable operations a fiber can ask for here: steps and timers. Others are added by whoever drives.
 
 A durable operation is a plain record handed to the world (driver.py), which answers with an id; the future
@@ -18,12 +17,15 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from math import isfinite
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.runtime.errors import NotInFiber
-from holdfast.runtime.future import Future
+from holdfast.runtime.future import PENDING, Future
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import current, current_fiber
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scheduler import Scheduler
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -184,3 +186,21 @@ def _name(function: Callable[..., Any]) -> str:
             f"The step {function!r} has no name to be recorded under. Use a `def`, or run(named('...', f))."
         )
     return name
+
+
+class Durable(Future[T]):
+    """A future that the world settles. `promise_id` is what the world called it."""
+
+    __slots__ = ("id", "operation")
+
+    _durable = True
+
+    def __init__(self, promise_id: str, operation: object, scheduler: Scheduler) -> None:
+        self._state = PENDING
+        self._waiters = None
+        self.scheduler = scheduler
+        self.id = promise_id
+        self.operation = operation
+
+    def _describe(self) -> str:
+        return f"durable promise {self.id} ({self.operation})"

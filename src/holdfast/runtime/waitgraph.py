@@ -26,7 +26,7 @@ from holdfast.runtime.future import PENDING, Future, Waiter
 from holdfast.runtime.running_fiber import RunningFiber
 
 if TYPE_CHECKING:
-    from holdfast.runtime.durable import Durable
+    from holdfast.runtime.step import Durable
 
 
 def awaited_ids(promises: Iterable[Durable[Any]], alarms: Iterable[Future[Any]] = ()) -> list[str]:
