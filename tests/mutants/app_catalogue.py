@@ -78,7 +78,7 @@ APP = (
     Mutant(
         "what fails to close leaves the rest open",
         "closing goes to its end",
-        "host",
+        "node",
         "try:\n"
         "    await part()\n"
         "except GeneratorExit:\n"

@@ -108,13 +108,13 @@ def _why_halted(task: TaskView) -> str:
 
 
 async def fail(session: CliSession, arguments: argparse.Namespace) -> None:
-    verdict = store_error(TaskError(arguments.code, arguments.message), Payloads())
-    said = AttemptResult(verdict.value, verdict.code, message=verdict.message)
+    failure = store_error(TaskError(arguments.code, arguments.message), Payloads())
+    said = AttemptResult(failure.value, failure.code, message=failure.message)
     failed = TaskFail(
         arguments.id,
         arguments.version,
         arguments.code,
-        verdict.value,
+        failure.value,
         arguments.retry_delay,
         write_trouble(said, Payloads()),
     )

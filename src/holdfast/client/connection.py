@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.client.endpoints import Endpoint
 from holdfast.protocol.records import Millis
 
-close_s_max: Final = 1.0  # TLS says goodbye, and the other side may not answer
+close_s_max: Final = 1.0  # TLS sends a closing message, and the other side may not answer
 read_bytes: Final = 262_144
 reply_bytes_max: Final = 256 * 1024 * 1024
 idle_s_max: Final = 20.0  # a server may close an idle connection just when it is used again

@@ -69,7 +69,7 @@ def expired_at(task: Task) -> Millis:
     return max(task.job.good_until, task.created_at)
 
 
-def verdict(code: str, task: Task) -> Value:
+def outcome_value(code: str, task: Task) -> Value:
     """The value of an outcome that nobody but the engine decided."""
     headers = {CODE_HEADER: code}
     if task.job is not None and task.job.claimed_by is not None:
@@ -169,7 +169,7 @@ def view_job(task: Task, now: Millis) -> JobView | None:
     status: JobStatus
     if task.state != "fulfilled":
         if is_expired(task, now):
-            job = close(task, "rejected", verdict(TASK_EXPIRED, task), expired_at(task), "EXPIRED")
+            job = close(task, "rejected", outcome_value(TASK_EXPIRED, task), expired_at(task), "EXPIRED")
         elif task.timeout_at <= now:
             job = close(task, "rejected_timedout", Value(), task.timeout_at)
     held = task.state == "acquired" and job.outcome is None
@@ -205,4 +205,6 @@ def view_job(task: Task, now: Millis) -> JobView | None:
 
 def expired_promise(promise: Promise, task: Task) -> Promise:
     """A job's promise as its `good_until` leaves it."""
-    return replace(promise, state="rejected", value=verdict(TASK_EXPIRED, task), settled_at=expired_at(task))
+    return replace(
+        promise, state="rejected", value=outcome_value(TASK_EXPIRED, task), settled_at=expired_at(task)
+    )

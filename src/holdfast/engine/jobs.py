@@ -5,7 +5,14 @@ Every end goes through `settle`, like that of any promise; what the end means fo
 
 from msgspec.structs import replace
 
-from holdfast.engine.job_state import ended_attempt, expired_at, is_expired, next_retry, verdict, with_attempt
+from holdfast.engine.job_state import (
+    ended_attempt,
+    expired_at,
+    is_expired,
+    next_retry,
+    outcome_value,
+    with_attempt,
+)
 from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse, promise_of
 from holdfast.engine.working_set import WorkingSet
@@ -20,7 +27,7 @@ def expire(
 ) -> Promise:
     """Its `good_until` has passed and nobody has started it."""
     instant = expired_at(task) if at is None else at
-    value = verdict(TASK_EXPIRED, task)
+    value = outcome_value(TASK_EXPIRED, task)
     return settle(
         promise_of(task, ws), "rejected", value, instant, None, ws, now, "EXPIRED", by_holder=by_holder
     )
@@ -97,7 +104,7 @@ def due(task: Task, ws: WorkingSet, now: Millis) -> None:
     elif not is_open(task, now):
         return
     elif task.state == "acquired" and task.started_at is not None:
-        fail(task, WORKER_CRASHED, verdict(WORKER_CRASHED, task), None, ws, now, crashed=True)
+        fail(task, WORKER_CRASHED, outcome_value(WORKER_CRASHED, task), None, ws, now, crashed=True)
     elif task.state == "acquired":
         go_back(task, ws, now)
     elif task.state == "pending":
@@ -118,7 +125,7 @@ def halt(task: Task, resting: Task, ws: WorkingSet, now: Millis) -> None:
 
 def cancel(task: Task, ws: WorkingSet, now: Millis) -> Promise:
     return settle(
-        promise_of(task, ws), "rejected_canceled", verdict(TASK_CANCELLED, task), now, None, ws, now
+        promise_of(task, ws), "rejected_canceled", outcome_value(TASK_CANCELLED, task), now, None, ws, now
     )
 
 

@@ -43,7 +43,7 @@ from holdfast.protocol.requests import RequestData, TaskRelease, TaskSearch, Tas
 
 log = logging.getLogger("holdfast.worker")
 
-goodbye_s_max: Final = 4.0  # for a node that may be away: what it is not told, it finds out by the leases
+final_requests_s_max: Final = 4.0  # for a node that may be away: what does not reach it, leases tell it
 ending_s_max: Final = 1.0  # for what is told to stop, and may wait for the node
 rest_s: Final = 1.0
 
@@ -149,7 +149,7 @@ class Host:
             await self._until_idle(runner, began_s + (runner.grace_s if grace_s is None else grace_s))
             await self._end(runner)
         try:
-            async with asyncio.timeout(goodbye_s_max):
+            async with asyncio.timeout(final_requests_s_max):
                 await self._outbox.drain()
         except TimeoutError:
             log.warning("the node could not be told everything; leases will lapse")

@@ -3,9 +3,9 @@
 1. What is put in one turn of the loop, or while as many arrays as allowed are under way, leaves together.
 2. Just before an array leaves, `compose` may add to it. So a claim is written last, when it is known how many
    slots are free, and sees in its own commit what the requests before it gave back.
-3. A letter is answered exactly once: with the reply, however often it had to be sent, or with None when it
+3. A request is answered exactly once: with the reply, however often it had to be sent, or with None when it
    was put with `once` and its fate is unknown.
-4. A node that cannot be reached is no reason to die or to forget: waiting wait and are sent again.
+4. A node that cannot be reached is no reason to die or to forget: its requests wait and are sent again.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class Outbox:
         if self._closed or self._rests:
             self._is_due = False
             return
-        self._compose()  # which may put waiting: they leave now, not in a turn of their own
+        self._compose()  # which may put more: they leave now, not in a turn of their own
         self._is_due = False
         if not self._waiting:
             return

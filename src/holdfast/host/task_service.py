@@ -58,16 +58,16 @@ class TaskService:
         make_runner: Callable[[], JobRunner],
         chance: Random | None = None,
     ) -> None:
-        self._host = host
-        self._caller = Caller(client, tries_max=busy_tries_max)
         self._tasks = tasks
         self._payloads = payloads
         self._providers = providers
         self._group = group
+        self._caller = Caller(client, tries_max=busy_tries_max)
+        self._stored: set[tuple[str, str]] = set()  # declarations that are stored already
+        self._host = host
         self._settings = settings
         self._make_runner = make_runner
         self._chance = chance
-        self._stored: set[tuple[str, str]] = set()  # declarations that are stored already
         self._loop = asyncio.get_running_loop()
         self._more = asyncio.Event()
         self._declaring: asyncio.Task[None] | None = None

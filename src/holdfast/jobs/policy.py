@@ -10,7 +10,7 @@
    `good_until` is not made.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast.jobs.codes import check_code
 from holdfast.jobs.errors import BadPolicy, TasksError
@@ -33,18 +33,10 @@ def rule_of(retry: Retry) -> RetryRule | None:
     longest_ms = limits.job_retry_ms_max if retry.delay_max is None else _millis("delay_max", retry.delay_max)
     if not retries:
         return None
-    crashes = retry.retry_crashes
+    common: dict[str, Any] = {"codes": codes, "jitter": jitter, "crashes": retry.retry_crashes}
     if delays:
-        return RetryRule(retries=retries, delays=delays, codes=codes, jitter=jitter, crashes=crashes)
-    return RetryRule(
-        retries=retries,
-        base=first_ms,
-        factor=factor,
-        max=longest_ms,
-        codes=codes,
-        jitter=jitter,
-        crashes=crashes,
-    )
+        return RetryRule(retries=retries, delays=delays, **common)
+    return RetryRule(retries=retries, base=first_ms, factor=factor, max=longest_ms, **common)
 
 
 def _refuse_what_is_for_steps(retry: Retry) -> None:

@@ -71,6 +71,10 @@ class TaskDefinition(Generic[P, R, T, E]):
         self.function = function
         self.name = name
         self.options = options
+        self.queue = options.queue
+        self.retry = options.retry
+        self.time_limit_s = options.time_limit_s
+        self.mode: Mode = options.mode
         hint = type(None) if self.signature.gives_none else self.signature.returns
         self.gives_result = hint is TaskResult or get_origin(hint) is TaskResult
         inside: list[Any] = [*get_args(hint)] if self.gives_result else [hint, TaskError]
@@ -85,22 +89,6 @@ class TaskDefinition(Generic[P, R, T, E]):
     @property
     def signature(self) -> Signature:
         return signature_of(self.function)
-
-    @property
-    def queue(self) -> str:
-        return self.options.queue
-
-    @property
-    def retry(self) -> RetryRule | None:
-        return self.options.retry
-
-    @property
-    def mode(self) -> Mode:
-        return self.options.mode
-
-    @property
-    def time_limit_s(self) -> float | None:
-        return self.options.time_limit_s
 
     def code_of(self, error: BaseException) -> str:
         """The code under which a raised exception fails the task."""

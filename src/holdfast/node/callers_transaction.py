@@ -78,7 +78,7 @@ def _not_a_connection(given: Any) -> str:
     return f"{expected} a SQLAlchemy {cls.__name__}. Pass {instead}"
 
 
-# What SQLAlchemy calls the connection of the driver, below what people hold in their hands.
+# What SQLAlchemy calls the connection of the driver, below its own objects.
 _of_sqlalchemy: Final = {
     "Session": "session.connection().connection.driver_connection",
     "scoped_session": "session.connection().connection.driver_connection",

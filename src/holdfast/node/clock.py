@@ -53,7 +53,7 @@ class SteadyClock:
         return max(self.read() + self._ahead, self._latest)
 
     def follow(self, instant: Millis, asked_at: Millis) -> None:
-        """Another clock, the judge, showed `instant` at some moment since our own showed `asked_at`.
+        """The clock that counts showed `instant` at some moment since our own showed `asked_at`.
 
         So it is ahead by something between two bounds; we believe what we did before as far as they allow.
         """
@@ -65,7 +65,7 @@ class SteadyClock:
 
 
 def far_clock(guess: Clock = wall_clock, count: Clock = ticks) -> SteadyClock:
-    """The clock of a judge far away: a guess until it is followed for the first time, and then it counts."""
+    """The clock of a node far away: a guess until it is followed for the first time, and then it counts."""
     clock = SteadyClock(count, 0)
     clock.follow(guess(), count())
     clock.is_following = False

@@ -52,7 +52,7 @@ def collect_page(
     for promise_id in ids:
         whole = True
         with suppress(CorruptRecord):  # the tree that it belongs to stays
-            whole = promise_id not in readable or (yield from pass_.judge(promise_id))
+            whole = promise_id not in readable or (yield from pass_.may_delete(promise_id))
         if not whole:  # the rest of this tree is for the next transaction, which begins with it
             return pass_.progress
         pass_.progress = replace(pass_.progress, after=promise_id, looked=pass_.progress.looked + 1)
@@ -73,7 +73,7 @@ class _Pass:
         self._dry_run = dry_run
         self._ownerless: set[str] = set()
 
-    def judge(self, promise_id: str) -> Work[bool]:
+    def may_delete(self, promise_id: str) -> Work[bool]:
         """Forget the tree that this promise owns, if it is over. False: there is more of it."""
         promise = self.seen.promise(promise_id)
         if promise is None or not is_over(promise, self._before, self._now):

@@ -4,7 +4,7 @@ Work is a generator that yields steps and receives their results, so the same wo
 answers at once in a thread of its own and on one that must be awaited. A transaction is all or nothing, and
 `transact` returns only after it is durable.
 
-A record that cannot be read is the work's to judge: `CorruptRecord` is raised where it asked for it, and it
+A record that cannot be read is the work's to handle: `CorruptRecord` is raised where it asked for it, and it
 may go on with the rest. So is a search that takes too long (`TookTooLong`), and a load of more bytes than
 the work has room for (`TooMuchAtOnce`). Every other error ends the
 transaction.
@@ -127,7 +127,7 @@ class Bus(Protocol):
 
 class Store(Protocol):
     parallel_groups: int  # how many transactions may be under way at once
-    keeps_time: bool  # its own clock is the judge
+    keeps_time: bool  # its own clock decides
     bus: Bus | None  # None: it serves one node alone
 
     async def open(self) -> Millis:

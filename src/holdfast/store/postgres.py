@@ -3,7 +3,7 @@
 1. A transaction is durable when `transact` returns: `synchronous_commit` is `on` or stronger.
 2. Groups that touch different ids commit side by side, here and on other nodes; see postgres_transaction
    for who waits for whom. What lost a race runs again, a bounded number of times.
-3. The database's clock is the judge of time: the clock of the machine a node runs on does not matter.
+3. The database's clock decides: the clock of the machine a node runs on does not matter.
 4. If the connection breaks before COMMIT was sent, nothing has happened and the work runs again. If it
    breaks afterwards nobody knows, and `CommitUnknown` says so.
 5. Nothing but the LISTEN connection depends on a session: it works behind a transaction pooler.

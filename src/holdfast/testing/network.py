@@ -36,7 +36,7 @@ _settings: Final = Settings()
 _keep_alive: Final = b":\n\n"
 
 
-class Door:
+class SimulatedServer:
     """A node's server, without sockets."""
 
     def __init__(self, process: Process, node: Node, chance: Random) -> None:
@@ -55,7 +55,7 @@ class Network:
     def __init__(self, loop: JumpingLoop, faults: Faults) -> None:
         self.loop = loop
         self.faults = faults
-        self.doors: dict[str, Door] = {}
+        self.servers: dict[str, SimulatedServer] = {}
         self._links: dict[SimulatedLink, None] = {}
         self._cuts: dict[tuple[str, str], int] = {}  # how often one way is cut
 
@@ -63,10 +63,10 @@ class Network:
         await asyncio.sleep(self.delay_s())
         await self.pass_cut(caller.name, endpoint.host)
         await self.pass_cut(endpoint.host, caller.name)
-        door = self.doors.get(endpoint.host)
-        if door is None:
+        server = self.servers.get(endpoint.host)
+        if server is None:
             raise ConnectionRefusedError(f"nobody listens at {endpoint.host}")
-        link = SimulatedLink(self, caller, endpoint.host, door)
+        link = SimulatedLink(self, caller, endpoint.host, server)
         self._links[link] = None
         return link
 
@@ -101,7 +101,7 @@ class Network:
     def break_links(self, process: Process) -> None:
         """Its connections are closed by the system it ran on."""
         for link in [*self._links]:
-            if process in (link.caller, link.door.process):
+            if process in (link.caller, link.server.process):
                 link.snap()
 
 
@@ -113,10 +113,10 @@ def base_name(name: str) -> str:
 class SimulatedLink:
     """One connection, as `client.connection.Link`."""
 
-    def __init__(self, network: Network, caller: Process, host: str, door: Door) -> None:
+    def __init__(self, network: Network, caller: Process, host: str, server: SimulatedServer) -> None:
         self.caller = caller
         self.host = host
-        self.door = door
+        self.server = server
         self.is_open = True
         self._network = network
         self._loop = network.loop
@@ -147,7 +147,7 @@ class SimulatedLink:
             if faults.strikes("request delayed", name):
                 delay_s = faults.chance.uniform(*late_s)
             at_s = self._sent_until_s = max(self._loop.time() + delay_s, self._sent_until_s)
-            context = self.door.process.context
+            context = self.server.process.context
             self._loop.call_at(at_s, self._arrive, bytes(body), answer, context=context)
             if faults.strikes("request doubled", name):
                 again_s = delay_s + faults.chance.uniform(0, late_s[1])
@@ -173,8 +173,8 @@ class SimulatedLink:
     ) -> None:
         if before is not None:
             await asyncio.wait([before])
-        status, content, headers = await self.door.rpc.answer([], body)
-        faults, name = self._faults, self.door.process.name
+        status, content, headers = await self.server.rpc.answer([], body)
+        faults, name = self._faults, self.server.process.name
         if answer is None or self._network.is_cut(self.host, self.caller.name):
             return
         if faults.strikes("reply lost", name):
@@ -197,7 +197,7 @@ class SimulatedLink:
     async def listen(self, path: str, silence_s_max: float) -> tuple[int, AsyncIterator[bytes]]:
         await self._network.pass_cut(self.caller.name, self.host)
         stream = self._stream = _Stream(self, self._network, silence_s_max)
-        self._loop.call_later(self._network.delay_s(), stream.open, path, context=self.door.process.context)
+        self._loop.call_later(self._network.delay_s(), stream.open, path, context=self.server.process.context)
         return 200, stream
 
     # --- its end ---------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class SimulatedLink:
         self._network.forget(self)
         if self._stream is not None:
             delay_s = self._network.delay_s()
-            self._loop.call_later(delay_s, self._stream.lose, context=self.door.process.context)
+            self._loop.call_later(delay_s, self._stream.lose, context=self.server.process.context)
 
 
 def _fail(answer: "asyncio.Future[Response]", error: Exception) -> None:
@@ -256,7 +256,7 @@ class _Stream:
 
     async def _serve(self, scope: dict[str, Any]) -> None:
         try:
-            await self._link.door.streams.handle(scope, _nothing, self._send)
+            await self._link.server.streams.handle(scope, _nothing, self._send)
         except Refusal:  # it takes no more streams
             self._link.snap()
 

@@ -5,7 +5,7 @@ import asyncio
 from holdfast.host.session import Session
 from holdfast.node import Node
 from holdfast.testing.loop import Process
-from holdfast.testing.network import Door
+from holdfast.testing.network import SimulatedServer
 
 
 class Place:
@@ -19,13 +19,13 @@ class Place:
         self.is_ready = asyncio.Event()  # everything that lives here has been started
         self.process = Process(name)
         self.node: Node | None = None
-        self.door: Door | None = None
+        self.server: SimulatedServer | None = None
         self.session: Session | None = None
 
     def begin_life(self) -> Process:
         self.lives += 1
         self.process = Process(f"{self.name}#{self.lives}")
-        self.node = self.door = self.session = None
+        self.node = self.server = self.session = None
         self.is_leaving = False
         self.is_ready = asyncio.Event()
         return self.process

@@ -50,7 +50,7 @@ from holdfast.testing.faults import EventLog, Faults, Plan
 from holdfast.testing.histories import check_histories
 from holdfast.testing.idleness import Idleness
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
-from holdfast.testing.network import Door, Network
+from holdfast.testing.network import Network, SimulatedServer
 from holdfast.testing.places import Place
 from holdfast.testing.replay import check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
@@ -286,9 +286,9 @@ class Simulation:
 
     def _died(self, place: Place, process: Process) -> None:
         self.log.note(process.name, "is gone")
-        door = self.network.doors.get(place.name)
-        if door is not None and door.process is process:
-            del self.network.doors[place.name]
+        server = self.network.servers.get(place.name)
+        if server is not None and server.process is process:
+            del self.network.servers[place.name]
         self.network.break_links(process)
 
     async def _live(self, place: Place, process: Process) -> None:
@@ -301,7 +301,9 @@ class Simulation:
                 stopwatch=self.loop.time,
             )
             await node.start()
-            place.door = self.network.doors[place.name] = Door(process, node, self._chance(process))
+            place.server = self.network.servers[place.name] = SimulatedServer(
+                process, node, self._chance(process)
+            )
         if place.has_worker:
             client = self._connect(place, process) if place.node is None else EmbeddedClient(place.node)
             place.session = self._session(place, process, client, worker=True)
@@ -313,9 +315,9 @@ class Simulation:
             await place.is_ready.wait()
             if place.session is not None:
                 await place.session.close()
-            if place.node is not None and place.door is not None:
-                self.network.doors.pop(place.name, None)
-                place.door.stop()
+            if place.node is not None and place.server is not None:
+                self.network.servers.pop(place.name, None)
+                place.server.stop()
                 await place.node.stop()
             await asyncio.sleep(leave_s)
             if self.is_ending:

@@ -21,7 +21,7 @@ class PromiseGet(RequestData, frozen=True):
 
 
 class Settle(Struct, frozen=True):
-    """How a promise that is created in the same breath is settled."""
+    """How a promise that is created in the same request is settled."""
 
     state: Settlement
     value: Value = field(default_factory=Value)
