@@ -20,6 +20,7 @@ from holdfast.protocol.jobs import QueueRecord
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Listener, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import promise_bytes, queue_bytes, schedule_bytes
+from holdfast.protocol.streams import Streams
 
 if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
@@ -42,6 +43,7 @@ class WorkingSet:
         "changed_promises",
         "changed_queues",
         "changed_schedules",
+        "changed_streams",
         "changed_tasks",
         "cleared",
         "counts",
@@ -56,8 +58,10 @@ class WorkingSet:
         "promises",
         "queues",
         "read_bytes",
+        "removed_callbacks",
         "rules",
         "schedules",
+        "streams",
         "tasks",
         "uniques",
         "until",
@@ -81,12 +85,15 @@ class WorkingSet:
         self.uniques: dict[str, str | None] = {}
         self.queues: dict[str, QueueRecord | None] = {}
         self.viewed_queues: set[str] = set()  # those of them that others may be changing
+        self.streams: dict[str, Streams | None] = {}
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
         self.changed_tasks: dict[str, None] = {}
         self.changed_schedules: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
+        self.changed_streams: dict[str, None] = {}
         self.added_callbacks: dict[tuple[str, str], None] = {}
+        self.removed_callbacks: dict[tuple[str, str], None] = {}
         self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
         self.forgotten: dict[str, None] = {}  # promises that are gone with everything about them
@@ -145,6 +152,13 @@ class WorkingSet:
         except KeyError:
             raise Missing(Footprint(queue_views={name})) from None
 
+    def streams_of(self, execution_id: str) -> Streams | None:
+        """Those of an execution that is held, or was only looked at if nothing is to be changed."""
+        try:
+            return self.streams[execution_id]
+        except KeyError:
+            raise Missing(Footprint(promises={execution_id}, streams={execution_id})) from None
+
     def awaiters(self, promise_id: str) -> list[str]:
         try:
             return sorted(self.callbacks[promise_id])
@@ -156,6 +170,16 @@ class WorkingSet:
             return [listener for _, listener in sorted(self.listeners[promise_id].items())]
         except KeyError:
             raise Missing(Footprint(obligations={promise_id})) from None
+
+    def need_obligations(self, promise_ids: Iterable[str]) -> None:
+        """All of these are about to be settled: load whom they owe at once."""
+        unknown = {
+            promise_id
+            for promise_id in promise_ids
+            if promise_id not in self.promises or promise_id not in self.callbacks
+        }
+        if unknown:
+            raise Missing(Footprint(obligations=unknown))
 
     def need(self, promise_ids: Iterable[str]) -> None:
         """All of these are about to be read: load them at once, not one by one."""
@@ -240,6 +264,23 @@ class WorkingSet:
             self._set(self.callbacks[awaited], awaiter, None)
         self._set(self.added_callbacks, (awaited, awaiter), None)
 
+    def remove_callback(self, awaited: str, awaiter: str) -> None:
+        """Who waited does not need to be told any more."""
+        known = self.callbacks.get(awaited)
+        if known is not None:
+            if awaiter not in known:
+                return
+            self._remove(known, awaiter)
+        if (awaited, awaiter) in self.added_callbacks:
+            self._remove(self.added_callbacks, (awaited, awaiter))
+        else:
+            self._set(self.removed_callbacks, (awaited, awaiter), None)
+
+    def put_streams(self, streams: Streams) -> None:
+        self.handled += _written
+        self._set(self.streams, streams.id, streams)
+        self._set(self.changed_streams, streams.id, None)
+
     def add_listener(self, promise_id: str, listener: Listener) -> None:
         """An address is told once; registering it again changes nothing."""
         try:
@@ -266,6 +307,7 @@ class WorkingSet:
         for it."""
         self._set(self.promises, promise_id, None)
         self._set(self.tasks, promise_id, None)
+        self._set(self.streams, promise_id, None)
         self._set(self.forgotten, promise_id, None)
 
     def send(self, message: Message) -> None:
@@ -280,6 +322,7 @@ class WorkingSet:
             self.branch_ends,
             self.uniques,
             self.queues,
+            self.streams,
             self.watched,
             self.offered,
             self.messages,
@@ -306,9 +349,13 @@ class WorkingSet:
                 or self.tasks.get(promise_id) is not None
                 or bool(self.callbacks.get(promise_id))
                 or bool(self.listeners.get(promise_id))
-                or (bool(promise.tags) and (tags.is_timer(promise.tags) or tags.is_external(promise.tags)))
+                or (bool(promise.tags) and tags.is_depended_on(promise.tags))
             )
         )
+
+    def _remove(self, container: dict[Any, Any], key: Any) -> None:
+        self._undo.append((container, key, container[key]))
+        del container[key]
 
     def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
         self._undo.append((container, key, container.get(key, _absent)))
@@ -336,7 +383,9 @@ class WorkingSet:
             or self.changed_tasks
             or self.changed_schedules
             or self.changed_queues
+            or self.changed_streams
             or self.added_callbacks
+            or self.removed_callbacks
             or self.added_listeners
             or self.forgotten
             or self.cleared
@@ -367,7 +416,9 @@ class WorkingSet:
         if promise_id in self.callbacks:
             return
         added = (awaiter for awaited, awaiter in self.added_callbacks if awaited == promise_id)
-        self.callbacks[promise_id] = dict.fromkeys([*awaiters, *added])
+        removed = self.removed_callbacks
+        stored = (awaiter for awaiter in awaiters if not removed or (promise_id, awaiter) not in removed)
+        self.callbacks[promise_id] = dict.fromkeys([*stored, *added])
         self.listeners[promise_id] = {listener.address: listener for listener in listeners}
 
     def fill_branch(self, name: str, members: Iterable[str], end: str | None = None) -> None:
@@ -404,6 +455,9 @@ class WorkingSet:
             self.read_bytes += queue_bytes(queue)
         self.queues.setdefault(name, queue)
 
+    def fill_streams(self, execution_id: str, streams: Streams | None) -> None:
+        self.streams.setdefault(execution_id, streams)
+
     def saved(self) -> None:
         """All changes are in the store now."""
         for changes in (
@@ -411,7 +465,9 @@ class WorkingSet:
             self.changed_tasks,
             self.changed_schedules,
             self.changed_queues,
+            self.changed_streams,
             self.added_callbacks,
+            self.removed_callbacks,
             self.added_listeners,
             self.discharged,
             self.forgotten,

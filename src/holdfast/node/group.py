@@ -47,7 +47,7 @@ from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFaul
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
-from holdfast.protocol.repeatable import repeatable_kinds
+from holdfast.protocol.repeatable import may_be_repeated
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
     DebugReset,
@@ -63,6 +63,7 @@ from holdfast.protocol.requests import (
     QueueSet,
     Request,
     RequestData,
+    StreamAppend,
     TaskClaim,
     TaskFence,
     TaskFulfill,
@@ -92,7 +93,7 @@ reloads_max: Final = 1_000
 claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
-plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, TaskFence, TaskFulfill})
+plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, TaskFence, TaskFulfill})
 _too_much: Final = refuse(
     Overloaded("The searches and claims in this array are more than one commit has time for")
 )
@@ -236,7 +237,7 @@ class _Commit:
         for request in requests:
             reply: Reply | None = None
             if self.is_full and replies:
-                reply = _too_large if request.kind in repeatable_kinds else _too_heavy
+                reply = _too_large if may_be_repeated(request) else _too_heavy
             elif budget.is_used(self.spent) and class_of(request.data) is not None and not self.context.debug:
                 reply = _too_much  # whoever debugs has no neighbours to wait for him
             else:
