@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from tests.conformance.wire import (
-    A,
-    B,
     CLIENT,
     FAR,
     HOUR,
@@ -16,7 +14,9 @@ from tests.conformance.wire import (
     SECOND,
     T0,
     WORKERS,
+    A,
     Answer,
+    B,
     Json,
     Wire,
     creation,
@@ -513,7 +513,9 @@ def test_a_hundred_numbers_are_passed_over_and_no_more(wire: Wire) -> None:
     wire.create("t", target=WORKERS)
     wire.create("u", target=WORKERS)
     for name, most in (("t", 100), ("u", 101)):
-        written = [creation(f"{name}:in.{number}", settle={"state": "resolved"}) for number in range(1, most + 1)]
+        written = [
+            creation(f"{name}:in.{number}", settle={"state": "resolved"}) for number in range(1, most + 1)
+        ]
         wire.batch(*[("promise.create", each) for each in written])
     assert tell(wire).data["number"] == 101
     assert is_refused(append(wire, name="u"), 409, "HF1404")
@@ -545,7 +547,12 @@ def test_a_question_has_a_pending_promise_for_its_answer(wire: Wire) -> None:
 def test_whoever_asks_may_choose_the_promise(wire: Wire) -> None:
     wire.acquired("t", tags={"resonate:branch": "t"})
     wire.create("u", target=WORKERS)
-    own = {"id": "t:5", "timeoutAt": FAR, "param": {"headers": {"op": "ask"}}, "tags": {"resonate:branch": "t"}}
+    own = {
+        "id": "t:5",
+        "timeoutAt": FAR,
+        "param": {"headers": {"op": "ask"}},
+        "tags": {"resonate:branch": "t"},
+    }
     told = fenced(wire, "stream.append", {"id": "u", "stream": "in", "answer": own})
     answer = told.data["answer"]
     assert (answer["id"], answer["param"]) == ("t:5", {"headers": {"op": "ask"}})
@@ -605,7 +612,7 @@ def ends(wire: Wire, how: str) -> None:
             wire.settle("t")
         case "fulfill":
             assert wire.fulfill("t").status == 200
-        case "deadline":
+        case _:
             wire.tick(T0 + HOUR)
 
 
@@ -822,5 +829,9 @@ def test_a_fence_with_a_stream_answers_in_the_shape_of_a_fence(wire: Wire) -> No
         {"id": "t", "version": 1, "action": sub("stream.append", {"id": "t", "stream": "out.x"})},
     )
     action = answer.data["action"]
-    assert (action["kind"], action["head"]["corrId"], action["head"]["status"]) == ("stream.append", "inner", 200)
+    assert (action["kind"], action["head"]["corrId"], action["head"]["status"]) == (
+        "stream.append",
+        "inner",
+        200,
+    )
     assert answer.data["preload"] == []

@@ -341,7 +341,9 @@ class Generator:
     def promise_create(self) -> tuple[str, Json]:
         if self.chance(0.05):  # under a number that the stream has not come to
             execution = self.task_id(*OPEN_STATES)
-            number = self.oracle.count(promise, "in") if (promise := self.oracle.promises.get(execution)) else 0
+            number = (
+                self.oracle.count(promise, "in") if (promise := self.oracle.promises.get(execution)) else 0
+            )
             place = f"{below(execution)}in.{number + self.rng.choice((1, 1, 2))}"
             return "promise.create", self.create_data(place, target=False)
         return "promise.create", self.create_data(self.new_id(), target=self.chance(0.6))
@@ -470,6 +472,7 @@ class Generator:
             if self.chance(0.7):
                 streamed["id"] = data["id"]
             if kind == "stream.next":
+                streamed["stream"] = "in" if self.chance(0.6) else streamed["stream"]
                 streamed["number"] = self.number_of(streamed["id"], streamed["stream"])
             return "task.fence", {**data, "action": self.action(kind, streamed)}
         if self.chance(0.5):

@@ -61,7 +61,7 @@ EVENTS_PER_MILLION = {
     "answer asked for": 4_000,
     "answer given": 500,
     "dependent ended with its execution": 1_500,
-    "mailbox read": 800,
+    "mailbox read": 500,
     "fence on a stream": 5_000,
 }
 

@@ -65,8 +65,9 @@ def _elements(s: Snapshot, execution: str, stream: str, count: int) -> Iterator[
         if key in keys:
             yield f"99 element {name}: has the key of {keys[key]}"
         keys[key] = name
-        kept = s.promises.get(f"{element_of(execution, stream, 0)[:-2]}~{key}", {"value": {}})
-        if (kept["value"].get("headers") or {}).get("holdfast:number") != str(number):
+        kept: Json = s.promises.get(f"{element_of(execution, stream, 0)[:-2]}~{key}", {"value": {}})
+        headers: Json = kept["value"].get("headers") or {}
+        if headers.get("holdfast:number") != str(number):
             yield f"99 element {name}: its key {key} leads elsewhere"
 
 

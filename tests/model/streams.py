@@ -125,7 +125,9 @@ class StreamMachine(Machine):
     def record(self, execution: Promise) -> Json:
         """What is known of its streams; it comes into being with the first change."""
         empty: Json = {"id": execution.id, "createdAt": execution.created_at, "counts": {}, "read": 0}
-        return self.streams.setdefault(execution.id, empty | {"sentBytes": 0, "readBytes": 0, "openAnswers": 0})
+        return self.streams.setdefault(
+            execution.id, empty | {"sentBytes": 0, "readBytes": 0, "openAnswers": 0}
+        )
 
     def count(self, execution: Promise, stream: str) -> int:
         found: int = self.streams.get(execution.id, {"counts": {}})["counts"].get(stream, 0)
@@ -271,7 +273,9 @@ class StreamMachine(Machine):
 
     # ------------------------------------------------------------------------------------------- reading
 
-    def next_element(self, execution_id: str, stream: str, number: int, fence: Task | None, call: Call) -> Json:
+    def next_element(
+        self, execution_id: str, stream: str, number: int, fence: Task | None, call: Call
+    ) -> Json:
         execution = self.execution(execution_id)
         if number > self.count(execution, stream) + 1:
             raise bad("number is beyond the next element")

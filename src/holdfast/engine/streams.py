@@ -1,12 +1,13 @@
 """stream.*: elements are appended to the numbered rows below an execution, awaited and read.
 
-1. The numbers of a stream are given inside the commit, from 1 on, one after the other. An element is a settled
-   promise under its number. A number under which somebody else has written something is passed over.
+1. The numbers of a stream are given inside the commit, from 1 on, one after the other. An element is a
+   settled promise under its number. A number under which somebody else has written is passed over.
 2. Under one key a stream has one element, however often it is asked for.
 3. Nothing is appended to an execution that is over. Anybody may append to `in`; to the other streams only
    whoever holds the claim of the execution, or of a task that it called.
-4. At most one element of a stream is awaited: the promise of the next number, pending. The append settles it.
-5. Open answers and awaited elements are dependents (`transitions.end_dependents`): they end with their execution.
+4. At most one element of a stream is awaited: the promise of the next number, pending. The append settles
+   it.
+5. Open answers and awaited elements are dependents: they end with their execution (`transitions.py`).
 """
 
 from msgspec.structs import replace
@@ -66,7 +67,7 @@ def append(data: StreamAppend, fence: Task | None, ws: WorkingSet, now: Millis) 
     size = message_value_bytes(data.value)
     _check_room(streams, data.stream, number, size)
     element = _checked_id(element_id(data.id, data.stream, number))
-    asked = data.answer and _check_answer(data.answer, streams, element, ws)
+    asked = None if data.answer is None else _check_answer(data.answer, streams, element, ws)
     if data.stream == MAILBOX:
         streams = replace(streams, sent_bytes=streams.sent_bytes + size)
     total = str(streams.sent_bytes) if data.stream == MAILBOX else None
@@ -138,7 +139,9 @@ def read(request: Request, data: StreamRead, ws: WorkingSet, now: Millis) -> Rep
 def list_streams(request: Request, data: StreamList, ws: WorkingSet, now: Millis) -> Reply:
     execution, task = _view_execution(data.id, ws)
     streams = _streams_of(execution, ws)
-    return Reply(200, StreamsReply(dict(sorted(streams.counts.items())), streams.read, not is_open(task, now)))
+    return Reply(
+        200, StreamsReply(dict(sorted(streams.counts.items())), streams.read, not is_open(task, now))
+    )
 
 
 # --- the execution and its record ------------------------------------------------------------------------
@@ -203,9 +206,7 @@ def _appended_before(data: StreamAppend, key: str, ws: WorkingSet, now: Millis) 
         raise KeyConflict(f"The promise {record.id!r} is not the record of a key")
     answer_to = headers.get(ANSWER_HEADER)
     answer = None if answer_to is None else ws.promise(answer_to)
-    return StreamAppendReply(
-        element, int(number), None if answer is None else see_promise(answer, ws, now)
-    )
+    return StreamAppendReply(element, int(number), None if answer is None else see_promise(answer, ws, now))
 
 
 def _next_place(streams: Streams, stream: str, ws: WorkingSet, now: Millis) -> tuple[int, Promise | None]:
@@ -220,7 +221,9 @@ def _next_place(streams: Streams, stream: str, ws: WorkingSet, now: Millis) -> t
 
 def _check_room(streams: Streams, stream: str, number: int, size: int) -> None:
     if stream not in streams.counts and len(streams.counts) >= limits.streams_max:
-        raise TooManyStreams(f"The execution {streams.id!r} has {limits.streams_max} streams, which is the most")
+        raise TooManyStreams(
+            f"The execution {streams.id!r} has {limits.streams_max} streams, which is the most"
+        )
     if number > limits.stream_elements_max:
         raise StreamFull(f"The stream {stream!r} of {streams.id!r} has {limits.stream_elements_max} elements")
     if stream == MAILBOX and size:
@@ -308,7 +311,9 @@ def _elements(
     size = 0
     last = min(count, first + limit - 1)
     for start in range(first, last + 1, _read_at_once):
-        names = [element_id(execution_id, stream, n) for n in range(start, min(start + _read_at_once, last + 1))]
+        names = [
+            element_id(execution_id, stream, n) for n in range(start, min(start + _read_at_once, last + 1))
+        ]
         unknown = {name for name in names if name not in ws.promises}
         if unknown:
             raise Missing(Footprint(views=unknown))

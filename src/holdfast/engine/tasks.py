@@ -309,19 +309,17 @@ def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Rep
     action = data.action
     target = check_creation(request, action.data) if isinstance(action, CreateAction) else None
     task = held_task(data.id, data.version, ws, now)
+    kind = type(action).__struct_config__.tag
+    assert isinstance(kind, str)
     try:
         match action:
             case CreateAction():
-                kind = "promise.create"
                 inner = Reply(200, PromiseReply(create_promise(request, action.data, target, ws, now)))
             case SettleAction():
-                kind = "promise.settle"
                 inner = Reply(200, PromiseReply(settle_promise(action.data, ws, now)))
             case AppendAction():
-                kind = "stream.append"
                 inner = Reply(200, streams.append(action.data, task, ws, now))
             case NextAction():
-                kind = "stream.next"
                 inner = Reply(200, streams.find_next(action.data, task, ws, now))
     except Refusal as refusal:
         inner = refuse(refusal)

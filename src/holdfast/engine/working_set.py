@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.rules import Rules
+from holdfast.engine.undo import UndoLog
 from holdfast.protocol import limits, tags
 from holdfast.protocol.jobs import QueueRecord
 from holdfast.protocol.messages import Message
@@ -26,49 +27,18 @@ if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
 
 
-_absent: Final = object()
 _written: Final = 3  # to write a record takes about as long as to load so many
 
 
 class WorkingSet:
     __slots__ = (
-        "_undo",
-        "added_callbacks",
-        "added_listeners",
-        "answer_bytes",
-        "branch_bytes",
-        "branch_ends",
-        "branches",
-        "callbacks",
-        "changed_promises",
-        "changed_queues",
-        "changed_schedules",
-        "changed_streams",
-        "changed_tasks",
-        "cleared",
-        "counts",
-        "discharged",
-        "forgotten",
-        "found",
-        "handled",
-        "listeners",
-        "messages",
-        "offered",
-        "plan",
-        "promises",
-        "queues",
-        "read_bytes",
-        "removed_callbacks",
-        "rules",
-        "schedules",
-        "streams",
-        "tasks",
-        "uniques",
-        "until",
-        "viewed_queues",
-        "waiting",
-        "watched",
-    )
+        "_log", "_remove", "_set", "added_callbacks", "added_listeners", "answer_bytes", "begin",
+        "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises", "changed_queues",
+        "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts", "discharged",
+        "forgotten", "found", "handled", "listeners", "messages", "offered", "plan", "promises",
+        "queues", "read_bytes", "removed_callbacks", "rules", "schedules", "streams", "tasks", "undo",
+        "uniques", "until", "viewed_queues", "waiting", "watched",
+    )  # fmt: skip
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -109,7 +79,9 @@ class WorkingSet:
         self.plan: ClaimPlan | None = None
         self.handled = 0  # records that were loaded, shown in a preload or written: the work of this commit
         self.read_bytes = 0  # of the payloads, tags and headers that were loaded
-        self._undo: list[tuple[dict[Any, Any] | list[Any], Any, Any]] = []
+        self._log = UndoLog()
+        self._set, self._remove = self._log.set, self._log.remove
+        self.begin, self.undo = self._log.forget, self._log.undo  # of one request at a time
 
     # --- reading -------------------------------------------------------------------------------------
 
@@ -311,8 +283,7 @@ class WorkingSet:
         self._set(self.forgotten, promise_id, None)
 
     def send(self, message: Message) -> None:
-        self.messages.append(message)
-        self._undo.append((self.messages, None, None))
+        self._log.append(self.messages, message)
 
     def clear(self) -> None:
         """Forget everything, here and in the store."""
@@ -330,7 +301,7 @@ class WorkingSet:
             records.clear()
         self.viewed_queues.clear()
         self.saved()
-        self._undo.clear()
+        self._log.forget()
         self.cleared = True
 
     def _watch(self, promise_id: str) -> None:
@@ -353,42 +324,22 @@ class WorkingSet:
             )
         )
 
-    def _remove(self, container: dict[Any, Any], key: Any) -> None:
-        self._undo.append((container, key, container[key]))
-        del container[key]
-
-    def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
-        self._undo.append((container, key, container.get(key, _absent)))
-        container[key] = value
-
-    # --- one request at a time -----------------------------------------------------------------------
-
-    def begin(self) -> None:
-        self._undo.clear()
-
-    def undo(self) -> None:
-        for container, key, old in reversed(self._undo):
-            if isinstance(container, list):
-                container.pop()
-            elif old is _absent:
-                del container[key]
-            else:
-                container[key] = old
-        self._undo.clear()
-
     @property
     def is_dirty(self) -> bool:
-        return bool(
-            self.changed_promises
-            or self.changed_tasks
-            or self.changed_schedules
-            or self.changed_queues
-            or self.changed_streams
-            or self.added_callbacks
-            or self.removed_callbacks
-            or self.added_listeners
-            or self.forgotten
-            or self.cleared
+        return self.cleared or any(self._changes())
+
+    def _changes(self) -> tuple[dict[Any, Any], ...]:
+        return (
+            self.changed_promises,
+            self.changed_tasks,
+            self.changed_schedules,
+            self.changed_queues,
+            self.changed_streams,
+            self.added_callbacks,
+            self.removed_callbacks,
+            self.added_listeners,
+            self.discharged,
+            self.forgotten,
         )
 
     # --- filling, by a store -------------------------------------------------------------------------
@@ -460,17 +411,6 @@ class WorkingSet:
 
     def saved(self) -> None:
         """All changes are in the store now."""
-        for changes in (
-            self.changed_promises,
-            self.changed_tasks,
-            self.changed_schedules,
-            self.changed_queues,
-            self.changed_streams,
-            self.added_callbacks,
-            self.removed_callbacks,
-            self.added_listeners,
-            self.discharged,
-            self.forgotten,
-        ):
+        for changes in self._changes():
             changes.clear()
         self.cleared = False

@@ -103,7 +103,6 @@ _too_heavy: Final = refuse(
 )
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
-
 Stopwatch = Callable[[], float]  # in seconds
 
 

@@ -9,7 +9,7 @@ as the first one was.
 | `promise.create`, `promise.settle` | yes | idempotent by id: answered with what the first left |
 | `promise.register_callback`, `promise.register_listener` | yes | a set: adding twice is adding once |
 | `task.acquire` | yes | the same corrId, pid and version get the same answer while the lease lasts |
-| `task.fence` | yes | its action is idempotent, and the version guards it; not with a `stream.append` without a key |
+| `task.fence` | yes | its action is idempotent, and the version guards it; but for an append without a key |
 | `stream.append` | with a key | the same key gets the same element; without one the second appends another |
 | `stream.next`, `.read`, `.list` | yes | the promise of an element is created once; reading changes nothing |
 | `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |

@@ -1,6 +1,6 @@
 """Streams: numbered rows of promises below an execution, and the record that counts them.
 
-Pure names and numbers; the rules are in `engine/streams.py`. Ids below the execution `order-17` (below one that
+Names and numbers; the rules are in `engine/streams.py`. Ids below the execution `order-17` (below one that
 was called, `order-17:3`, a full stop stands in place of the colon):
 
 | id | what it is |
@@ -15,11 +15,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from holdfast.protocol import tags
 from holdfast.protocol.ids import below
 
 MAILBOX: Final = "in"  # the one stream that anybody may append to
 NUMBER_HEADER: Final = "holdfast:number"  # in the record of a key: which element it stands for
-ANSWER_HEADER: Final = "holdfast:answer"  # and the id of the answer, if one was asked for
+ANSWER_HEADER: Final = tags.ANSWER  # and the id of the answer, if one was asked for
 
 _name: Final = re.compile(r"in|(?:out|value)\.[A-Za-z0-9_-]{1,100}")
 

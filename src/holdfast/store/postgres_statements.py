@@ -275,7 +275,8 @@ def save_statement(parts: tuple[str, ...]) -> str:
 
 
 CLEAR: Final = "; ".join(
-    f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues", "streams")
+    f"DELETE FROM {table}"
+    for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues", "streams")
 )
 
 # --- find ------------------------------------------------------------------------------------------------
