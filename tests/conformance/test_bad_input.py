@@ -117,6 +117,11 @@ WRONG: dict[str, list[Any]] = {
     "cron": [None, *NOT_TEXT, "", "banana", "* * * *", "0," * 127 + "0 * * * *", "0," * 10_000 + "0 * * * *"],
     "timezone": [*NOT_TEXT, "", "Mars/Olympus", "../../etc/passwd", "x" * 5_000],
     "overlap": [*NOT_TEXT, "", "queue"],
+    "stream": [None, *NOT_TEXT, "", "a\0b", "inn", "in.1", "out", "out.", "out.a b", "value.é", BIG],
+    "stream key": [*NOT_TEXT, "", "a\0b", "x" * 257],
+    "number": [*NOT_INTEGER, 0, 1_000_001],
+    "answer": [1, "x", True, [], {}],
+    "flag": [1, "x", [], {}],
     "instant": [None, "1", "", 1.5, True, [], {}, -1],
 }
 
@@ -194,6 +199,15 @@ FIELDS: list[Field] = [
         "",
         "state=task state;tags=filter;limit=limit;cursor=text;prefix=text;target=text;group=text;pid=text",
     ),
+    *fields(
+        "stream.append",
+        "id=id;stream=stream;answer.timeoutAt=integer",
+        "value=payload;key=stream key;answer=answer;answer.id=text;answer.param=payload;answer.tags=tags;"
+        "expect=filter",
+    ),
+    *fields("stream.next", "id=id;stream=stream;number=number"),
+    *fields("stream.read", "id=id;stream=stream", "after=optional integer;limit=limit;last=flag"),
+    *fields("stream.list", "id=id"),
     *fields("schedule.get", "id=id"),
     *fields(
         "schedule.create",

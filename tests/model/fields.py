@@ -32,6 +32,7 @@ TARGET = "resonate:target"
 INVOKE = "resonate:invoke"
 DELAY = "resonate:delay"
 PRIORITY = "holdfast:priority"
+DEPENDENT = "holdfast:dependent"
 
 ADDRESS = re.compile(
     r"poll://any@(?P<any>[^/@]+)(/.+)?|poll://uni@(?P<uni>[^/@]+)/.+|https?://[^/\s]+(/\S*)?", re.DOTALL
@@ -167,6 +168,8 @@ def tags(data: Json, name: str, dialect: str) -> dict[str, str]:
     target = target_of(given, dialect)
     if target is not None:
         check_address(target, TARGET)
+    if DEPENDENT in given:
+        raise bad(f"{DEPENDENT} is not for clients")
     priority = given.get(PRIORITY)
     if priority is not None and (
         not re.fullmatch(r"-?[0-9]{1,7}", priority) or abs(int(priority)) > PRIORITY_MAX

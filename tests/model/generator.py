@@ -18,6 +18,7 @@ from typing import Any
 from tests.model.machine import Promise
 from tests.model.oracle import Oracle
 from tests.model.spoil import spoil
+from tests.model.streams import below
 
 Json = dict[str, Any]
 Step = Json | list[Any]
@@ -59,6 +60,8 @@ HALTABLE = (
     ("halted",),
     ("fulfilled",),
 )
+STREAMS = ("in", "in", "in", "out.log", "value.stage")
+OPEN_STATES = ("pending", "acquired", "suspended", "halted")
 NO_ENVELOPES: tuple[Any, ...] = (5, None, "x", [], {})
 START = 1_774_742_400_000  # 2026-03-29T00:00Z: an hour before the clocks change in Berlin
 
@@ -99,6 +102,10 @@ class Generator:
             (self.task_halt, 4, None),
             (self.task_continue, 5, "halted"),
             (self.task_search, 2, None),
+            (self.stream_append, 9, "open"),
+            (self.stream_next, 5, "open"),
+            (self.stream_read, 2, "task"),
+            (self.stream_list, 1, "task"),
             (self.schedule_get, 1, None),
             (self.schedule_create, 2.2, None),
             (self.schedule_delete, 1, None),
@@ -123,7 +130,8 @@ class Generator:
 
     def exhausted(self) -> bool:
         promises = self.oracle.promises
-        return len(promises) >= len(IDS) and not any(self.live(promise) for promise in promises.values())
+        taken = all(name in promises for name in IDS)
+        return taken and not any(self.live(promise) for promise in promises.values())
 
     def one(self, *, in_array: bool) -> Any:
         """One request; inside an array there is no sweep, and now and then something that is no envelope."""
@@ -149,8 +157,12 @@ class Generator:
         return self.promise_create
 
     def is_there(self, needed: str) -> bool:
-        """Is there a free id, or a live task in that state?"""
+        """Is there a free id, a task, an open one, or a live task in that state?"""
         promises = self.oracle.promises
+        if needed == "task":
+            return bool(self.oracle.tasks)
+        if needed == "open":
+            return any(self.live(promises[task_id]) for task_id in self.oracle.tasks)
         if needed == "free":
             return any(promise_id not in promises for promise_id in IDS)
         return any(t.state == needed and self.live(promises[t.id]) for t in self.oracle.tasks.values())
@@ -327,6 +339,13 @@ class Generator:
         return "promise.get", {"id": self.promise_id()}
 
     def promise_create(self) -> tuple[str, Json]:
+        if self.chance(0.05):  # under a number that the stream has not come to
+            execution = self.task_id(*OPEN_STATES)
+            number = (
+                self.oracle.count(promise, "in") if (promise := self.oracle.promises.get(execution)) else 0
+            )
+            place = f"{below(execution)}in.{number + self.rng.choice((1, 1, 2))}"
+            return "promise.create", self.create_data(place, target=False)
         return "promise.create", self.create_data(self.new_id(), target=self.chance(0.6))
 
     def promise_settle(self) -> tuple[str, Json]:
@@ -339,7 +358,7 @@ class Generator:
     def wakes_somebody(self, promise: Promise) -> bool:
         tasks = self.oracle.tasks
         return self.live(promise) and any(
-            tasks[awaiter].state == "suspended" for awaiter in promise.callbacks
+            awaiter not in tasks or tasks[awaiter].state == "suspended" for awaiter in promise.callbacks
         )
 
     def promise_register_callback(self) -> tuple[str, Json]:
@@ -448,6 +467,14 @@ class Generator:
 
     def task_fence(self) -> tuple[str, Json]:
         data = self.held()
+        if self.chance(0.4):
+            kind, streamed = self.stream_append() if self.chance(0.5) else self.stream_next()
+            if self.chance(0.7):
+                streamed["id"] = data["id"]
+            if kind == "stream.next":
+                streamed["stream"] = "in" if self.chance(0.6) else streamed["stream"]
+                streamed["number"] = self.number_of(streamed["id"], streamed["stream"])
+            return "task.fence", {**data, "action": self.action(kind, streamed)}
         if self.chance(0.5):
             inner = self.create_data(self.new_id(), target=self.chance(0.3))
             return "task.fence", {**data, "action": self.action("promise.create", inner)}
@@ -488,6 +515,57 @@ class Generator:
         if self.chance(0.2):
             data["tags"] = {"resonate:branch": "a"}
         return "task.search", self.search(data)
+
+    # -------------------------------------------------------------------------------------------- streams
+
+    def execution_id(self) -> str:
+        if self.chance(0.15):
+            return self.task_id("fulfilled")
+        return self.task_id(*OPEN_STATES)
+
+    def stream_append(self) -> tuple[str, Json]:
+        execution = self.execution_id()
+        data: Json = {"id": execution, "stream": self.rng.choice(STREAMS)}
+        if self.chance(0.8):
+            data["value"] = self.payload()
+        if self.chance(0.4):
+            data["key"] = self.rng.choice(("k1", "k2", "k3"))
+        if self.chance(0.4):
+            answer: Json = {"timeoutAt": self.timeout_at()}
+            if self.chance(0.3):
+                answer["id"] = self.rng.choice(("q.1", "q.2", "q.3", "a:1"))
+            if self.chance(0.2):
+                answer |= {"param": self.payload(), "tags": {"resonate:branch": "a"}}
+            data["answer"] = answer
+        if self.chance(0.1):
+            data["expect"] = self.rng.choice(({}, {"colour": "red"}))
+        return "stream.append", data
+
+    def number_of(self, execution: str, stream: str) -> int:
+        """Mostly the next number, or one that is there."""
+        promise = self.oracle.promises.get(execution)
+        count = 0 if promise is None else self.oracle.count(promise, stream)
+        if self.chance(0.08):
+            return count + 2
+        return count + 1 if self.chance(0.6) else self.rng.randint(1, count + 1)
+
+    def stream_next(self) -> tuple[str, Json]:
+        execution, stream = self.execution_id(), self.rng.choice(STREAMS)
+        data: Json = {"id": execution, "stream": stream, "number": self.number_of(execution, stream)}
+        return "stream.next", data
+
+    def stream_read(self) -> tuple[str, Json]:
+        data: Json = {"id": self.execution_id(), "stream": self.rng.choice(STREAMS)}
+        if self.chance(0.5):
+            data["after"] = self.rng.choice((0, 1, 2, 5))
+        elif self.chance(0.5):
+            data["last"] = True
+        if self.chance(0.3):
+            data["limit"] = self.rng.choice((1, 2, 256))
+        return "stream.read", data
+
+    def stream_list(self) -> tuple[str, Json]:
+        return "stream.list", {"id": self.execution_id()}
 
     # ------------------------------------------------------------------------------------------ schedules
 

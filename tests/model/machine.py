@@ -98,6 +98,7 @@ class Machine:
         self.tasks: dict[str, Task] = {}
         self.schedules: dict[str, Schedule] = {}
         self.messages: dict[tuple[str, ...], Json] = {}
+        self.streams: dict[str, Json] = {}  # by execution, as a snapshot shows them
 
     # ------------------------------------------------------------------------------------------ the view
 
@@ -202,22 +203,44 @@ class Machine:
         task.acquired_at = now
 
     def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
-        """Settle a pending promise: its task, then its callbacks, then its listeners."""
+        """Settle a pending promise: its task, then its callbacks, its listeners, its dependents."""
         promise.state, promise.value, promise.settled_at = state, value, settled_at
         if promise.id in self.tasks:
             task = self.tasks[promise.id]
             leave_lease(task)
             task.state = "fulfilled"
             task.resumes = 0
-        for awaiter in promise.callbacks:
-            self.resume(self.tasks[awaiter], promise.id, now)
-        promise.callbacks = []
+        self.leave_execution(promise)
+        awaiters, promise.callbacks = promise.callbacks, []
+        for awaiter in awaiters:
+            if awaiter in self.tasks:
+                self.resume(self.tasks[awaiter], promise.id, now)
         for address, dialect in promise.listeners.items():
             record = self.show_promise(promise, dialect, None)
             kind = "notify" if dialect == "B" else "unblock"
             body = {"kind": kind, "head": {}, "data": {"promise": record}}
             self.messages["unblock", promise.id, address] = {"address": address, "message": body}
         promise.listeners = {}
+        for awaiter in sorted(awaiters):  # by id: whoever awaits two of them is woken by the first
+            if awaiter not in self.tasks:
+                self.end_dependent(self.promises[awaiter], now)
+
+    def end_dependent(self, promise: Promise, now: int) -> None:
+        """What it depended on has settled."""
+        if self.live(promise.id, now):
+            over: Json = {"headers": {"holdfast-code": "HF1402"}}
+            self.settle(promise, "rejected_canceled", over, now, now)
+        elif promise.state == "pending":
+            self.settle(promise, promise.verdict, {}, promise.timeout_at, now)
+
+    def leave_execution(self, promise: Promise) -> None:
+        """A dependent that settles does not depend any more."""
+        execution = self.promises.get(promise.tags.get("holdfast:dependent", ""))
+        if execution is None or promise.id not in execution.callbacks:
+            return
+        execution.callbacks.remove(promise.id)
+        if "holdfast:answer" in promise.tags:
+            self.streams[execution.id]["openAnswers"] -= 1
 
     def resume(self, task: Task, awaited: str, now: int) -> None:
         """Tell an awaiter that `awaited` settled."""
@@ -261,7 +284,11 @@ class Machine:
     def somebody_depends_on(self, promise: Promise) -> bool:
         if promise.id in self.tasks or promise.callbacks or promise.listeners:
             return True
-        return promise.timer or promise.tags.get("resonate:external") == "true"
+        return (
+            promise.timer
+            or promise.tags.get("resonate:external") == "true"
+            or "holdfast:dependent" in promise.tags
+        )
 
     def run_schedule(self, schedule: Schedule, now: int) -> None:
         """Fire the newest due occurrences, oldest first."""
@@ -309,7 +336,7 @@ class Machine:
         """What is stored, each list sorted."""
         promises = sorted(self.promises.values(), key=attrgetter("id"))
         tasks = sorted(self.tasks.values(), key=attrgetter("id"))
-        return {
+        shown: Json = {
             "promises": [self.show_promise(promise, dialect, None) for promise in promises],
             "promiseTimeouts": [
                 {"id": promise.id, "timeout": promise.timeout_at}
@@ -335,6 +362,9 @@ class Machine:
             "messages": sorted(self.messages.values(), key=message_order),
             "schedules": [self.show_schedule(s, dialect) for _, s in sorted(self.schedules.items())],
         }
+        if self.streams:
+            shown["streams"] = [{**record} for _, record in sorted(self.streams.items())]
+        return shown
 
 
 def show_payload(payload: Json, dialect: str) -> Json:

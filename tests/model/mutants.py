@@ -9,6 +9,7 @@ from tests.model import fields
 from tests.model.fields import Json, Refused
 from tests.model.machine import Promise, Schedule, Task
 from tests.model.oracle import Answer, Call, Oracle
+from tests.model.streams import Asked
 
 
 class SkipsTheVersionCheck(Oracle):
@@ -244,6 +245,80 @@ class ForgetsWhoseLeaseLapsed(Oracle):
         task.lapsed = None
 
 
+class GivesANumberTwice(Oracle):
+    """The count is not raised when an element was awaited."""
+
+    def append(self, asked: Asked, fence: Task | None, call: Call) -> Json:
+        before = {**self.streams.get(asked.id, {"counts": {}})["counts"]}
+        known = len(self.promises)
+        answer = super().append(asked, fence, call)
+        if asked.key is None and len(self.promises) == known and asked.stream in before:
+            self.streams[asked.id]["counts"] = before
+        return answer
+
+
+class IgnoresTheKey(Oracle):
+    def append(self, asked: Asked, fence: Task | None, call: Call) -> Json:
+        asked.key = None
+        return super().append(asked, fence, call)
+
+
+class ForgetsToWakeForAnElement(Oracle):
+    def check_mailbox(self, execution: Promise, stream: str, number: int, size: int) -> None:
+        super().check_mailbox(execution, stream, number, size)
+        awaited = self.promises.get(self.element(execution, stream, number))
+        if awaited is not None:
+            awaited.callbacks = []
+
+
+class AppendsAfterTheEnd(Oracle):
+    def append(self, asked: Asked, fence: Task | None, call: Call) -> Json:
+        promise = self.promises.get(asked.id)
+        if asked.id not in self.tasks or promise is None or self.live(asked.id, call.now):
+            return super().append(asked, fence, call)
+        kept = promise.state, promise.timeout_at
+        promise.state, promise.timeout_at = "pending", fields.INSTANT_MAX
+        try:
+            return super().append(asked, fence, call)
+        finally:
+            promise.state, promise.timeout_at = kept
+
+
+class EmitsWithoutAClaim(Oracle):
+    def owns(self, fence: Task | None, execution: Promise) -> bool:
+        return True
+
+
+class ForgetsADependent(Oracle):
+    def end_dependent(self, promise: Promise, now: int) -> None:
+        if "holdfast:answer" in promise.tags:
+            super().end_dependent(promise, now)
+
+
+class KeepsCountingAnAnsweredQuestion(Oracle):
+    def leave_execution(self, promise: Promise) -> None:
+        record = self.streams.get(promise.tags.get("holdfast:dependent", ""))
+        kept = None if record is None else record["openAnswers"]
+        super().leave_execution(promise)
+        if record is not None:
+            record["openAnswers"] = kept
+
+
+class ReadsWhateverAnybodyReads(Oracle):
+    """Who only looks counts as the reader of the mailbox."""
+
+    def next_element(
+        self, execution_id: str, stream: str, number: int, fence: Task | None, call: Call
+    ) -> Json:
+        return super().next_element(execution_id, stream, number, self.tasks.get(execution_id), call)
+
+
+class OverwritesWhatOthersWrote(Oracle):
+    def next_free(self, execution: Promise, stream: str, now: int) -> int:
+        super().next_free(execution, stream, now)
+        return self.count(execution, stream) + 1
+
+
 MUTANTS: tuple[type[Oracle], ...] = (
     SkipsTheVersionCheck,
     WakesAnAwaiterPastItsOwnDeadline,
@@ -273,4 +348,13 @@ MUTANTS: tuple[type[Oracle], ...] = (
     LapsesADeadTask,
     KeepsTheLastReason,
     ForgetsWhoseLeaseLapsed,
+    GivesANumberTwice,
+    IgnoresTheKey,
+    ForgetsToWakeForAnElement,
+    AppendsAfterTheEnd,
+    EmitsWithoutAClaim,
+    ForgetsADependent,
+    KeepsCountingAnAnsweredQuestion,
+    ReadsWhateverAnybodyReads,
+    OverwritesWhatOthersWrote,
 )

@@ -22,13 +22,15 @@ from typing import Any, cast
 
 from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
-from tests.model.machine import Machine, Promise, Schedule, Task, leave_lease
+from tests.model.machine import Promise, Schedule, Task, leave_lease
+from tests.model.streams import StreamMachine
 
 LISTENERS_MAX = 10_000
 
 CLIENT_STATES = ("resolved", "rejected", "rejected_canceled")
 PROMISE_STATES = ("pending", *CLIENT_STATES, "rejected_timedout")
 TASK_STATES = ("pending", "acquired", "suspended", "halted", "fulfilled")
+FENCED = ("promise.create", "promise.settle", "stream.append", "stream.next")
 REGISTER_KINDS = ("promise.register_callback", "promise.register")
 
 BOUNCE_WITHIN_MS = 1_000
@@ -62,6 +64,10 @@ OPERATIONS = {
     "schedule.create": "schedule_create",
     "schedule.delete": "schedule_delete",
     "schedule.search": "schedule_search",
+    "stream.append": "stream_append",
+    "stream.next": "stream_next",
+    "stream.read": "stream_read",
+    "stream.list": "stream_list",
     "debug.start": "debug_nothing",
     "debug.stop": "debug_nothing",
     "debug.reset": "debug_reset",
@@ -84,7 +90,7 @@ class Call:
 Answer = tuple[int, Any]
 
 
-class Oracle(Machine):
+class Oracle(StreamMachine):
     """The whole server as one object; `handle` is its only door."""
 
     answer_chars = 8 * 1_048_576  # about so much is in a page, and in the answer to a claim
@@ -461,23 +467,31 @@ class Oracle(Machine):
     def task_fence(self, data: Json, call: Call) -> Answer:
         task_id = fields.identifier(data, "id")
         fields.integer(data, "version")
-        action = read_action(data.get("action"), ("promise.create", "promise.settle"))
+        action = read_action(data.get("action"), FENCED)
         kind: str = data["action"]["kind"]
         if kind == "promise.create":
             new, _ = self.read_create(action, call)
             read_settle_at_once(action, new, call)
             inner_id = new.id
-        else:
+        elif kind == "promise.settle":
             inner_id = read_settle(action)[0]
+        else:
+            inner_id = None
+            (self.read_append if kind == "stream.append" else self.read_next)(action)
         if inner_id == task_id:
             raise bad("a task cannot fence its own promise")
-        self.held_task(data, call)
+        task = self.held_task(data, call)
         code = None
+        answer: Any
         try:
             if kind == "promise.create":
                 status, answer = self.promise_create(action, call)
-            else:
+            elif kind == "promise.settle":
                 status, answer = self.promise_settle(action, call)
+            elif kind == "stream.append":
+                status, answer = 200, self.append(self.read_append(action), task, call)
+            else:
+                status, answer = 200, self.next_element(*self.read_next(action), task, call)
         except Refused as refused:
             code = refused.code or "HF1001"
             status, answer = refused.status, f"{refused.why} [{code}]"
@@ -595,7 +609,7 @@ class Oracle(Machine):
         return 200, {}
 
     def debug_reset(self, data: Json, call: Call) -> Answer:
-        for store in (self.promises, self.tasks, self.schedules, self.messages):
+        for store in (self.promises, self.tasks, self.schedules, self.messages, self.streams):
             store.clear()
         return 200, {}
 

@@ -15,6 +15,7 @@ from typing import Any
 from tests.model.fields import Json
 from tests.model.machine import Promise, Schedule, Task
 from tests.model.oracle import Answer, Call, Oracle
+from tests.model.streams import Asked
 
 # Below this many operations chance weighs more than any quota.
 COUNT_MIN = 5_000
@@ -53,6 +54,15 @@ EVENTS_PER_MILLION = {
     "schedule caught up": 2_000,
     "born settled": 6_000,
     "array": 25_000,
+    "element appended": 15_000,
+    "awaited element settled": 1_500,
+    "append under a key again": 1_500,
+    "number passed over": 150,
+    "answer asked for": 4_000,
+    "answer given": 500,
+    "dependent ended with its execution": 1_500,
+    "mailbox read": 500,
+    "fence on a stream": 5_000,
 }
 
 STATUSES: dict[str, tuple[int, ...]] = {
@@ -81,6 +91,10 @@ STATUSES: dict[str, tuple[int, ...]] = {
     "schedule.create": (200, 400),
     "schedule.delete": (200, 400, 404),
     "schedule.search": (200, 400),
+    "stream.append": (200, 400, 404, 409),
+    "stream.next": (200, 400, 404, 409),
+    "stream.read": (200, 400, 404),
+    "stream.list": (200, 400, 404),
     "debug.tick": (200, 400),
 }
 CELL_PER_MILLION = 400
@@ -183,6 +197,35 @@ class Witness(Oracle):
             self.seen["schedule fired"] += 1
             self.seen["schedule replaced"] += pending and schedule.overlap == "replace"
 
+    # ----------------------------------------------------------------------------------------------- streams
+
+    def append(self, asked: Asked, fence: Task | None, call: Call) -> Json:
+        before = {**self.streams.get(asked.id, {"counts": {}})["counts"]}
+        known = len(self.promises)
+        answer = super().append(asked, fence, call)
+        if self.streams.get(asked.id, {"counts": {}})["counts"] == before:
+            self.seen["append under a key again"] += 1
+            return answer
+        written = 1 + (asked.key is not None) + ("answer" in answer)
+        self.seen["element appended"] += 1
+        self.seen["awaited element settled"] += len(self.promises) < known + written
+        self.seen["number passed over"] += answer["number"] > before.get(asked.stream, 0) + 1
+        self.seen["answer asked for"] += "answer" in answer
+        return answer
+
+    def leave_execution(self, promise: Promise) -> None:
+        super().leave_execution(promise)
+        self.seen["answer given"] += "holdfast:answer" in promise.tags and promise.state == "resolved"
+
+    def end_dependent(self, promise: Promise, now: int) -> None:
+        pending = promise.state == "pending"
+        super().end_dependent(promise, now)
+        self.seen["dependent ended with its execution"] += pending
+
+    def note_read(self, execution: Promise, number: int) -> None:
+        super().note_read(execution, number)
+        self.seen["mailbox read"] += number > 0
+
     # ---------------------------------------------------------------------------------------------- requests
 
     def promise_settle(self, data: Json, call: Call) -> Answer:
@@ -238,4 +281,5 @@ class Witness(Oracle):
     def task_fence(self, data: Json, call: Call) -> Answer:
         answer = super().task_fence(data, call)
         self.seen["fence refused inside"] += answer[1]["action"]["head"]["status"] >= 400
+        self.seen["fence on a stream"] += answer[1]["action"]["kind"].startswith("stream.")
         return answer

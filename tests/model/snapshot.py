@@ -33,6 +33,9 @@ class Snapshot:
         self.listeners: dict[tuple[str, str], Json] = self._index(
             "listeners", (((row["id"], row["address"]), row) for row in snap["listeners"])
         )
+        self.streams: dict[str, Json] = self._index(
+            "streams", ((r["id"], r) for r in snap.get("streams", ()))
+        )
         self.retries: dict[str, int] = self._timeouts(0)
         self.leases: dict[str, int] = self._timeouts(1)
         self.offers: dict[str, Json] = {}

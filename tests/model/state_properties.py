@@ -14,6 +14,7 @@ from tests.model.snapshot import (
     target,
     verdict,
 )
+from tests.model.stream_properties import stream_state
 
 DUPLICATES = {
     "promises": 31,
@@ -24,6 +25,7 @@ DUPLICATES = {
     "listeners": 12,
     "promiseTimeouts": 13,
     "taskTimeouts": 20,
+    "streams": 105,
 }
 
 
@@ -39,6 +41,7 @@ def state_violations(s: Snapshot, now: int) -> Iterator[str]:
         yield from _schedule_state(schedule)
     yield from _relations(s)
     yield from _message_state(s)
+    yield from stream_state(s, now)
 
 
 def _promise_state(promise: Json, now: int) -> Iterator[str]:
@@ -138,6 +141,7 @@ def _relations(s: Snapshot) -> Iterator[str]:
             or promise_id in depended
             or is_timer(promise)
             or tags.get("resonate:external") == "true"
+            or "holdfast:dependent" in tags
         )
         if s.deadlines.get(promise_id) != (promise["timeoutAt"] if expected else None):
             yield f"13 promise {promise_id}: the sweep has {s.deadlines.get(promise_id)} for it"
@@ -150,7 +154,8 @@ def _relations(s: Snapshot) -> Iterator[str]:
     for awaited, awaiter in s.callbacks:
         if awaited == awaiter:
             yield f"14 promise {awaited}: awaits itself"
-        if awaiter not in s.promises or possible_target(s.promises[awaiter]) is None:
+        depends = awaiter in s.promises and s.promises[awaiter]["tags"].get("holdfast:dependent") == awaited
+        if not depends and (awaiter not in s.promises or possible_target(s.promises[awaiter]) is None):
             yield f"37 callback {awaiter} on {awaited}: the awaiter has no target"
     for promise_id, address in s.listeners:
         if not DELIVERABLE.fullmatch(address):

@@ -13,6 +13,7 @@ from tests.model.snapshot import (
     same_record,
     verdict,
 )
+from tests.model.stream_properties import ended_with_execution, has_left, stream_steps
 
 EDGES = {
     "pending": ("pending", "acquired", "halted", "fulfilled"),
@@ -52,6 +53,7 @@ def step_violations(
     yield from _schedule_steps(a, b)
     if background:
         yield from _background_steps(a, b)
+    yield from stream_steps(a, b, now)
 
 
 def _promise_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
@@ -274,7 +276,7 @@ def _consumption_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
         if (awaited, awaiter) in b.callbacks:
             continue
         consumed[awaiter] = consumed.get(awaiter, 0) + 1
-        if _pending(b, awaited):
+        if _pending(b, awaited) and not has_left(a, b, awaiter):
             yield f"57 callback {awaiter} on {awaited}: lost while pending"
             yield f"68 callback {awaiter} on {awaited}: removed from a pending promise"
     for awaiter, count in consumed.items():
@@ -346,6 +348,8 @@ def _background_steps(a: Snapshot, b: Snapshot) -> Iterator[str]:
         old = a.promises.get(promise_id)
         if new["state"] == "pending" or (old is not None and old["state"] != "pending"):
             continue
-        replaced = new["state"] == "rejected_canceled" and "resonate:schedule" in new["tags"]
+        replaced = new["state"] == "rejected_canceled" and (
+            "resonate:schedule" in new["tags"] or ended_with_execution(a, b, new)
+        )
         if new.get("settledAt") != new["timeoutAt"] and not replaced:
             yield f"97 promise {promise_id}: settled in the background before its deadline"

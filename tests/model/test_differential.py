@@ -78,6 +78,31 @@ def test_every_back_end_puts_as_much_into_an_answer_as_the_oracle(
         )
 
 
+def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounds = {
+        "stream_elements_max": ("ELEMENTS_MAX", 5),
+        "streams_max": ("STREAMS_MAX", 2),
+        "unread_messages_max": ("UNREAD_MAX", 3),
+        "unread_bytes_max": ("UNREAD_CHARS_MAX", 600),
+        "open_answers_max": ("OPEN_ANSWERS_MAX", 1),
+        "stream_page_bytes_max": ("PAGE_CHARS", 500),
+        "stream_skips_max": ("SKIPS_MAX", 1),
+    }
+    for limit, (name, most) in bounds.items():
+        monkeypatch.setattr(limits, limit, most)
+        monkeypatch.setattr(Oracle, name, most)
+    with opened(*BACKENDS) as backends:
+        run(
+            count=6_000,
+            seed=seed_for_test() + 500,
+            backends=backends,
+            snap_every=SNAP_EVERY,
+            enforce_quotas=False,
+        )
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_planted_fault_is_found_and_shrunk(mutant: type[Oracle]) -> None:
     with pytest.raises(Difference, match="the fewest steps") as found:

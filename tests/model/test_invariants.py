@@ -40,6 +40,10 @@ class World:
             del row[name]
         return self
 
+    def stream(self, **changes: Any) -> World:
+        self.snap["streams"][0].update(changes)
+        return self
+
     def schedule(self, **changes: Any) -> World:
         self.snap["schedules"][0].update(changes)
         return self
@@ -82,6 +86,16 @@ def promise(promise_id: str, *, target: bool = False, timeout_at: int = 5_000, *
     return {**record, "timeoutAt": timeout_at, "createdAt": 100, **changes}
 
 
+def element(promise_id: str, **changes: Any) -> Json:
+    """A promise of a stream of `work`: an element, or the record of a key."""
+    tags = {"resonate:origin": "work", "resonate:parent": "work", "holdfast:stream": "in"}
+    return promise(promise_id, state="resolved", settledAt=100) | {"tags": tags} | changes
+
+
+def dependent(promise_id: str, tag: str, text: str) -> Json:
+    return promise(promise_id) | {"tags": {"holdfast:dependent": "work", tag: text}}
+
+
 def task(task_id: str, state: str, version: int = 1, **changes: Any) -> Json:
     return {"id": task_id, "state": state, "version": version, "resumes": 0, **changes}
 
@@ -107,6 +121,11 @@ SOUND: Json = {
         promise("stop", target=True),
         DONE,
         promise("late", timeout_at=300, state="rejected_timedout", settledAt=300),
+        element("work:in.1", iku="257", value={"data": "x"}, ikc="k"),
+        element("work:in.2", iku="514", value={"data": "y"}),
+        element("work:in~k", value={"headers": {"holdfast:number": "1"}}),
+        dependent("work:in.3", "holdfast:stream", "in"),
+        dependent("work:in.1.answer", "holdfast:answer", "work:in.1"),
     ],
     "promiseTimeouts": [
         {"id": "root", "timeout": 5_000},
@@ -114,8 +133,25 @@ SOUND: Json = {
         {"id": "work", "timeout": 5_000},
         {"id": "wait", "timeout": 5_000},
         {"id": "stop", "timeout": 5_000},
+        {"id": "work:in.3", "timeout": 5_000},
+        {"id": "work:in.1.answer", "timeout": 5_000},
     ],
-    "callbacks": [{"awaiter": "root", "awaited": "child"}],
+    "callbacks": [
+        {"awaiter": "root", "awaited": "child"},
+        {"awaiter": "work:in.3", "awaited": "work"},
+        {"awaiter": "work:in.1.answer", "awaited": "work"},
+    ],
+    "streams": [
+        {
+            "id": "work",
+            "createdAt": 100,
+            "counts": {"in": 2},
+            "read": 1,
+            "sentBytes": 514,
+            "readBytes": 257,
+            "openAnswers": 1,
+        }
+    ],
     "listeners": [{"id": "child", "address": LISTENER}],
     "tasks": [
         task("root", "suspended"),
@@ -172,7 +208,7 @@ STATE_VIOLATIONS: list[tuple[int, Change]] = [
     (22, lambda w: w.timeout("root", 0, 2_000)),
     (23, lambda w: w.task("stop", pid="p")),
     (24, lambda w: w.task("root", resumes=1)),
-    (25, lambda w: w.task("work", resumes=3)),
+    (25, lambda w: w.task("work", resumes=6)),
     (26, lambda w: w.task("work", version=0)),
     (28, lambda w: w.schedule(nextRunAt=99)),
     (29, lambda w: w.schedule(lastRunAt=99)),
@@ -193,6 +229,17 @@ STATE_VIOLATIONS: list[tuple[int, Change]] = [
     (43, lambda w: w.add("messages", unblock(DONE, "nowhere"))),
     (44, lambda w: w.timeout("wait", 0, None).task("wait", state="fulfilled")),
     (45, lambda w: w.drop("callbacks", awaiter="root")),
+    (98, lambda w: w.drop("promises", id="work:in.2")),
+    (98, lambda w: w.stream(counts={"in": 3})),
+    (99, lambda w: w.promise("work:in.2", ikc="k")),
+    (99, lambda w: w.drop("promises", id="work:in~k")),
+    (100, lambda w: w.stream(openAnswers=0)),
+    (101, lambda w: w.drop("callbacks", awaiter="work:in.3")),
+    (101, lambda w: w.settle("work")),
+    (102, lambda w: w.stream(sentBytes=515)),
+    (103, lambda w: w.stream(read=3)),
+    (105, lambda w: w.stream(id="child")),
+    (105, lambda w: w.stream(createdAt=101)),
 ]
 
 
@@ -236,6 +283,16 @@ SOUND_STEPS: dict[str, Change] = {
         w.task("work", state="pending", pid=None, ttl=None)
         .timeout("work", 1, None)
         .timeout("work", 0, NOW + 200)
+    ),
+    "an element is appended": lambda w: (
+        w.settle("work:in.3", value={"data": "z"}, iku="771")
+        .drop("callbacks", awaiter="work:in.3")
+        .stream(counts={"in": 3}, sentBytes=771)
+    ),
+    "a question is answered": lambda w: (
+        w.settle("work:in.1.answer", value={"data": "z"})
+        .drop("callbacks", awaiter="work:in.1.answer")
+        .stream(openAnswers=0)
     ),
     "a task is halted": lambda w: w.task("wait", state="halted").timeout("wait", 0, None),
     "a task is continued": lambda w: (
@@ -309,6 +366,11 @@ STEP_VIOLATIONS: list[tuple[int, Change, Change]] = [
     (93, nothing, lambda w: w.timeout("wait", 0, 3_000)),
     (94, lambda w: w.timeout("wait", 0, 900), lambda w: w.timeout("wait", 0, 950)),
     (95, nothing, lambda w: child_settles(w).task("root", version=2)),
+    (103, nothing, lambda w: w.stream(read=0)),
+    (103, nothing, lambda w: w.stream(counts={"in": 1})),
+    (104, overdue("work"), lambda w: w.stream(counts={"in": 3})),
+    (105, nothing, lambda w: w.drop("streams", id="work")),
+    (105, nothing, lambda w: w.twice("streams")),
 ]
 
 BACKGROUND_VIOLATIONS: list[tuple[int, Change]] = [
@@ -395,4 +457,4 @@ def test_every_property_has_a_row() -> None:
     rows: set[int] = set(WAIVED)
     rows |= {number for number, _ in (*STATE_VIOLATIONS, *BACKGROUND_VIOLATIONS)}
     rows |= {number for number, _, _ in STEP_VIOLATIONS}
-    assert rows == set(range(1, 98))
+    assert rows == set(range(1, 106))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.mutants.app_catalogue import APP
 from tests.mutants.found_catalogue import FOUND
 from tests.mutants.mutant import Mutant
+from tests.mutants.stream_catalogue import STREAMS
 from tests.mutants.task_catalogue import TASKS
 
 DIFFERENTIAL = "tests/model/test_differential.py -k every_back_end"
@@ -96,8 +97,8 @@ ENGINE = (
         "the fence is open",
         "who lost the claim can write nothing",
         "engine",
-        "held_task(data.id, data.version, ws, now)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
-        "find_task(data.id, ws)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
+        "task = held_task(data.id, data.version, ws, now)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
+        "task = find_task(data.id, ws)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
         DIFFERENTIAL,
     ),
     Mutant(
@@ -575,4 +576,4 @@ CLIENT = (
     ),
 )
 
-MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *APP, *FOUND)
+MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *STREAMS, *APP, *FOUND)

@@ -83,6 +83,7 @@ def _schedule(**changes: Any) -> tuple[str, dict[str, Any]]:
     return "schedule.create", fine | changes
 
 
+BRANCH_OF_B = {"resonate:branch": "b"}
 FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("promise.get", {"id": "b"}),
     ("promise.get", {"id": "admin"}),
@@ -135,6 +136,15 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
             "holdfast:job": json.dumps({"unique": "k", "onUnique": "replace"}),
         }
     ),
+    ("stream.append", {"id": "b", "stream": "in"}),
+    ("stream.append", {"id": "a:t", "stream": "in", "answer": {"timeoutAt": 1, "id": "b:1"}}),
+    ("stream.append", {"id": "a:t", "stream": "in", "answer": {"timeoutAt": 1, "tags": BRANCH_OF_B}}),
+    ("stream.next", {"id": "b", "stream": "in", "number": 1}),
+    ("stream.read", {"id": "b", "stream": "in"}),
+    ("stream.list", {"id": "b"}),
+    _fence({"id": "b", "stream": "in"}, "stream.append"),
+    _fence({"id": "a:t", "stream": "in", "answer": {"timeoutAt": 1, "id": "b:1"}}, "stream.append"),
+    _fence({"id": "b", "stream": "in", "number": 1}, "stream.next"),
     ("queue.get", {"name": "b"}),
     ("queue.set", {"name": "admin"}),
     ("queue.pause", {"name": "b", "paused": True}),
@@ -186,6 +196,9 @@ async def test_what_lies_under_the_prefix_is_allowed() -> None:
             ("promise.create", create("a:1", "poll://any@a-workers", tags={"resonate:branch": "a:1"})),
             ("task.acquire", {"id": "a:1", "version": 0, "pid": "p", "ttl": 60_000}),
             ("task.heartbeat", {"pid": "p", "tasks": [{"id": "a:1", "version": 1}]}),
+            ("stream.append", {"id": "a:1", "stream": "in", "key": "k", "answer": {"timeoutAt": 2**52}}),
+            ("stream.next", {"id": "a:1", "stream": "in", "number": 1}),
+            ("stream.list", {"id": "a:1"}),
             ("promise.create", create("a.2")),
             ("promise.register_listener", {"awaited": "a.2", "address": "poll://uni@a/w"}),
             ("task.claim", {"groups": ["a", "a-workers"], "count": 1, "pid": "p", "ttl": 1}),

@@ -8,14 +8,14 @@ send it after they have passed the request on.
 from collections.abc import Sequence
 
 from holdfast.protocol.errors import AnswerTooLarge, Refusal, Stopping, StoreUnavailable
-from holdfast.protocol.repeatable import repeatable_kinds
+from holdfast.protocol.repeatable import may_be_repeated
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
 
 
 def is_repeatable(requests: Sequence[Request]) -> bool:
     """All of them: requests that were issued together are repeated together or not at all."""
-    return all(request.kind in repeatable_kinds for request in requests)
+    return all(may_be_repeated(request) for request in requests)
 
 
 def is_turned_away(reply: Reply) -> bool:

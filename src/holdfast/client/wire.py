@@ -81,6 +81,9 @@ _kinds: Final[dict[Any, str]] = {
     replies.SnapReply: "debug.snap",
     replies.Empty: "task.release task.suspend task.halt task.continue schedule.delete debug.start debug.stop "
     "debug.reset",
+    replies.StreamAppendReply: "stream.append",
+    replies.StreamReply: "stream.next stream.read",
+    replies.StreamsReply: "stream.list",
     _Fence: "task.fence",
     list[Any]: "debug.tick",
 }

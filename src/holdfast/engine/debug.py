@@ -68,6 +68,7 @@ def snap(request: Request, data: DebugSnap, ws: WorkingSet, now: Millis) -> Repl
             ],
             schedules=schedules,
             queues=[queue for _, queue in sorted(ws.queues.items()) if queue is not None] or None,
+            streams=[streams for _, streams in sorted(ws.streams.items()) if streams is not None] or None,
             messages=sorted((_show(message) for message in ws.waiting), key=_message_order),
         ),
     )

@@ -8,7 +8,7 @@ what a request will need, so that one load serves a whole group.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.engine import debug, job_requests, promises, queues, schedules, sweep, tasks
+from holdfast.engine import debug, job_requests, promises, queues, schedules, streams, sweep, tasks
 from holdfast.engine.job_state import unique_name
 from holdfast.engine.needed import Footprint
 from holdfast.engine.working_set import WorkingSet
@@ -17,6 +17,7 @@ from holdfast.protocol.errors import Refusal
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
+from holdfast.protocol.streams import MAILBOX, element_id, key_id
 from holdfast.protocol.wire import refuse
 
 Handler = Callable[[r.Request, Any, WorkingSet, Millis], Reply]
@@ -47,6 +48,10 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.ScheduleCreate: schedules.create,
     r.ScheduleDelete: schedules.delete,
     r.ScheduleSearch: schedules.search,
+    r.StreamAppend: streams.append_request,
+    r.StreamNext: streams.next_request,
+    r.StreamRead: streams.read,
+    r.StreamList: streams.list_streams,
     r.QueueGet: queues.get,
     r.QueueSet: queues.set_limits,
     r.QueuePause: queues.pause,
@@ -148,10 +153,41 @@ def _note_suspend(data: r.TaskSuspend, needed: Footprint) -> None:
 
 def _note_fence(data: r.TaskFence, needed: Footprint) -> None:
     needed.promises.add(data.id)
-    if isinstance(data.action, r.SettleAction):
-        _note_settle(data.action.data, needed)
-    else:
-        _note_promise_create(data.action.data, needed)
+    match data.action:
+        case r.SettleAction(settlement):
+            _note_settle(settlement, needed)
+        case r.CreateAction(creation):
+            _note_promise_create(creation, needed)
+        case r.AppendAction(appended):
+            _note_append(appended, needed)
+        case r.NextAction(awaited):
+            _note_next(awaited, needed)
+
+
+def _note_append(data: r.StreamAppend, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    needed.streams.add(data.id)
+    if data.key is not None:
+        needed.promises.add(key_id(data.id, data.stream, data.key))
+    place = data.id, data.stream
+    needed.appends[place] = needed.appends.get(place, 0) + 1
+    if data.answer is not None:
+        if data.answer.id is not None:
+            needed.promises.add(data.answer.id)
+        else:
+            needed.answers.add(place)
+
+
+def _note_next(data: r.StreamNext, needed: Footprint) -> None:
+    needed.streams.add(data.id)
+    needed.promises.update((data.id, element_id(data.id, data.stream, data.number)))
+    if data.stream == MAILBOX and data.number > 1:
+        needed.views.add(element_id(data.id, data.stream, data.number - 1))
+
+
+def _note_stream_view(data: r.StreamRead | r.StreamList, needed: Footprint) -> None:
+    needed.views.add(data.id)
+    needed.stream_views.add(data.id)
 
 
 def _note_callback(data: r.PromiseRegisterCallback, needed: Footprint) -> None:
@@ -184,6 +220,10 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.TaskFail: _note_settle,
     r.TaskCancel: _note_settle,
     r.TaskClaim: _note_claim,
+    r.StreamAppend: _note_append,
+    r.StreamNext: _note_next,
+    r.StreamRead: _note_stream_view,
+    r.StreamList: _note_stream_view,
     r.QueueSet: _note_queue,
     r.QueuePause: _note_queue,
     r.QueueGet: _note_queue_view,

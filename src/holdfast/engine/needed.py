@@ -23,6 +23,10 @@ class Footprint(Struct):
     queues: set[str] = set()
     queue_views: set[str] = set()
     gates: set[str] = set()  # queues that matter only if they are paused or have limits
+    streams: set[str] = set()  # executions whose streams are needed; those change only while it is held
+    stream_views: set[str] = set()
+    appends: dict[tuple[str, str], int] = {}  # execution and stream: so many next elements are needed
+    answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
 
 
 class Missing(Exception):

@@ -23,6 +23,8 @@ from holdfast.protocol.requests import (
     QueueSet,
     RequestData,
     ScheduleSearch,
+    StreamNext,
+    StreamRead,
     TaskAcquire,
     TaskClaim,
     TaskCreate,
@@ -232,7 +234,17 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
 
 
 _LOOKS: Final = frozenset(
-    {PromiseSearch, TaskSearch, ScheduleSearch, QueueSearch, QueueGet, QueueSet, QueuePause}
+    {
+        PromiseSearch,
+        TaskSearch,
+        ScheduleSearch,
+        StreamNext,
+        StreamRead,
+        QueueSearch,
+        QueueGet,
+        QueueSet,
+        QueuePause,
+    }
 )
 _CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
 _few_leases: Final = 200

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.engine import jobs
+from holdfast.engine import jobs, streams
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.promises import (
     check_creation,
@@ -60,8 +60,11 @@ from holdfast.protocol.replies import (
     TasksReply,
 )
 from holdfast.protocol.requests import (
+    AppendAction,
     CreateAction,
+    NextAction,
     Request,
+    SettleAction,
     TaskAcquire,
     TaskClaim,
     TaskContinue,
@@ -307,22 +310,27 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
 
 
 def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Reply:
-    """A promise is created or settled by whoever drives this task, and by nobody else."""
+    """A promise is created or settled, a stream appended to or awaited, by whoever drives this task, and by
+    nobody else."""
     action = data.action
-    creating = isinstance(action, CreateAction)
     target = check_creation(request, action.data) if isinstance(action, CreateAction) else None
-    held_task(data.id, data.version, ws, now)
+    task = held_task(data.id, data.version, ws, now)
+    kind = type(action).__struct_config__.tag
+    assert isinstance(kind, str)
     try:
-        if isinstance(action, CreateAction):
-            promise = create_promise(request, action.data, target, ws, now)
-        else:
-            promise = settle_promise(action.data, ws, now)
-        inner = Reply(200, PromiseReply(promise))
+        match action:
+            case CreateAction():
+                inner = Reply(200, PromiseReply(create_promise(request, action.data, target, ws, now)))
+            case SettleAction():
+                inner = Reply(200, PromiseReply(settle_promise(action.data, ws, now)))
+            case AppendAction():
+                inner = Reply(200, streams.append(action.data, task, ws, now))
+            case NextAction():
+                inner = Reply(200, streams.find_next(action.data, task, ws, now))
     except Refusal as refusal:
         inner = refuse(refusal)
     given = action.head.get("corrId")
     corr_id = given if isinstance(given, str) else request.corr_id
-    kind = "promise.create" if creating else "promise.settle"
     return Reply(200, FenceReply(to_reply(kind, corr_id, request.version, inner), []))
 
 

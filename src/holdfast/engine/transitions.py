@@ -2,17 +2,28 @@
 
 The settlement chain of `settle`: the promise's own task is finished, every awaiter is woken or has a
 resume noted, every listener is told, in that order. An awaiter past its own deadline is never woken.
+
+An awaiter without a task is a *dependent* of the promise: an open answer, or an element of a stream that is
+awaited. When the promise settles, its dependents are cancelled in the same commit. When one of them settles
+before, it is no dependent any more.
 """
+
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import close
+from holdfast.engine.view import is_live, lapse
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import limits
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group
-from holdfast.protocol.jobs import JobOutcome
+from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.jobs import CODE_HEADER, JobOutcome
 from holdfast.protocol.messages import Execute, Unblock
-from holdfast.protocol.records import Millis, Promise, PromiseState, Task, TaskRef, Value
+from holdfast.protocol.records import NOTHING, Millis, Promise, PromiseState, Task, TaskRef, Value
+
+EXECUTION_OVER: Final = Value({CODE_HEADER: ExecutionOver.code})  # of a dependent that has ended so
 
 
 def settle(
@@ -48,14 +59,44 @@ def settle(
         ws.put_task(finish(task) if task.job is None else finish_job(task, settled, outcome, code))
         if task.job is not None and task.state == "acquired" and not by_holder:
             tell_holder(task, settled, ws)
+    if promise.tags and tags.DEPENDENT in promise.tags:
+        _release(promise, ws)
     awaiters = ws.awaiters(promise.id)
     listeners = ws.listeners_of(promise.id)
+    dependents = [awaiter for awaiter in awaiters if ws.task(awaiter) is None]
     for awaiter in awaiters:
         wake(awaiter, promise.id, ws, now)
     for listener in listeners:
         ws.send(Unblock(listener.address, settled, listener.dialect))
     ws.drop_obligations(promise.id)
+    if dependents:
+        end_dependents(dependents, ws, now)
     return settled
+
+
+def end_dependents(dependents: Iterable[str], ws: WorkingSet, now: Millis) -> None:
+    """What they depended on is over. One whose own deadline has passed has ended by that."""
+    ws.need_obligations(dependents)
+    for name in dependents:
+        promise = ws.promise(name)
+        if promise is not None and is_live(promise, now):
+            settle(promise, "rejected_canceled", EXECUTION_OVER, now, None, ws, now)
+        elif promise is not None and promise.state == "pending":
+            lapsed = lapse(promise)
+            settle(promise, lapsed.state, NOTHING, lapsed.timeout_at, None, ws, now)
+
+
+def _release(promise: Promise, ws: WorkingSet) -> None:
+    """It has settled before what it depends on, if that is not over."""
+    execution_id = promise.tags[tags.DEPENDENT]
+    execution = ws.promises.get(execution_id)
+    if execution is not None and execution.state != "pending":
+        return
+    ws.remove_callback(execution_id, promise.id)
+    if tags.ANSWER in promise.tags:
+        streams = ws.streams_of(execution_id)
+        if streams is not None and streams.open_answers:
+            ws.put_streams(replace(streams, open_answers=streams.open_answers - 1))
 
 
 def wake(awaiter: str, awaited: str, ws: WorkingSet, now: Millis) -> None:

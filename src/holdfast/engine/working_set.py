@@ -15,56 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.rules import Rules
+from holdfast.engine.undo import UndoLog
 from holdfast.protocol import limits, tags
 from holdfast.protocol.jobs import QueueRecord
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Listener, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import promise_bytes, queue_bytes, schedule_bytes
+from holdfast.protocol.streams import Streams
 
 if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
 
 
-_absent: Final = object()
 _written: Final = 3  # to write a record takes about as long as to load so many
 
 
 class WorkingSet:
     __slots__ = (
-        "_undo",
-        "added_callbacks",
-        "added_listeners",
-        "answer_bytes",
-        "branch_bytes",
-        "branch_ends",
-        "branches",
-        "callbacks",
-        "changed_promises",
-        "changed_queues",
-        "changed_schedules",
-        "changed_tasks",
-        "cleared",
-        "counts",
-        "discharged",
-        "forgotten",
-        "found",
-        "handled",
-        "listeners",
-        "messages",
-        "offered",
-        "plan",
-        "promises",
-        "queues",
-        "read_bytes",
-        "rules",
-        "schedules",
-        "tasks",
-        "uniques",
-        "until",
-        "viewed_queues",
-        "waiting",
-        "watched",
-    )
+        "_log", "_remove", "_set", "added_callbacks", "added_listeners", "answer_bytes", "begin",
+        "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises", "changed_queues",
+        "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts", "discharged",
+        "forgotten", "found", "handled", "listeners", "messages", "offered", "plan", "promises",
+        "queues", "read_bytes", "removed_callbacks", "rules", "schedules", "streams", "tasks", "undo",
+        "uniques", "until", "viewed_queues", "waiting", "watched",
+    )  # fmt: skip
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -81,12 +55,15 @@ class WorkingSet:
         self.uniques: dict[str, str | None] = {}
         self.queues: dict[str, QueueRecord | None] = {}
         self.viewed_queues: set[str] = set()  # those of them that others may be changing
+        self.streams: dict[str, Streams | None] = {}
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
         self.changed_tasks: dict[str, None] = {}
         self.changed_schedules: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
+        self.changed_streams: dict[str, None] = {}
         self.added_callbacks: dict[tuple[str, str], None] = {}
+        self.removed_callbacks: dict[tuple[str, str], None] = {}
         self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
         self.forgotten: dict[str, None] = {}  # promises that are gone with everything about them
@@ -102,7 +79,9 @@ class WorkingSet:
         self.plan: ClaimPlan | None = None
         self.handled = 0  # records that were loaded, shown in a preload or written: the work of this commit
         self.read_bytes = 0  # of the payloads, tags and headers that were loaded
-        self._undo: list[tuple[dict[Any, Any] | list[Any], Any, Any]] = []
+        self._log = UndoLog()
+        self._set, self._remove = self._log.set, self._log.remove
+        self.begin, self.undo = self._log.forget, self._log.undo  # of one request at a time
 
     # --- reading -------------------------------------------------------------------------------------
 
@@ -145,6 +124,13 @@ class WorkingSet:
         except KeyError:
             raise Missing(Footprint(queue_views={name})) from None
 
+    def streams_of(self, execution_id: str) -> Streams | None:
+        """Those of an execution that is held, or was only looked at if nothing is to be changed."""
+        try:
+            return self.streams[execution_id]
+        except KeyError:
+            raise Missing(Footprint(promises={execution_id}, streams={execution_id})) from None
+
     def awaiters(self, promise_id: str) -> list[str]:
         try:
             return sorted(self.callbacks[promise_id])
@@ -156,6 +142,16 @@ class WorkingSet:
             return [listener for _, listener in sorted(self.listeners[promise_id].items())]
         except KeyError:
             raise Missing(Footprint(obligations={promise_id})) from None
+
+    def need_obligations(self, promise_ids: Iterable[str]) -> None:
+        """All of these are about to be settled: load whom they owe at once."""
+        unknown = {
+            promise_id
+            for promise_id in promise_ids
+            if promise_id not in self.promises or promise_id not in self.callbacks
+        }
+        if unknown:
+            raise Missing(Footprint(obligations=unknown))
 
     def need(self, promise_ids: Iterable[str]) -> None:
         """All of these are about to be read: load them at once, not one by one."""
@@ -240,6 +236,23 @@ class WorkingSet:
             self._set(self.callbacks[awaited], awaiter, None)
         self._set(self.added_callbacks, (awaited, awaiter), None)
 
+    def remove_callback(self, awaited: str, awaiter: str) -> None:
+        """Who waited does not need to be told any more."""
+        known = self.callbacks.get(awaited)
+        if known is not None:
+            if awaiter not in known:
+                return
+            self._remove(known, awaiter)
+        if (awaited, awaiter) in self.added_callbacks:
+            self._remove(self.added_callbacks, (awaited, awaiter))
+        else:
+            self._set(self.removed_callbacks, (awaited, awaiter), None)
+
+    def put_streams(self, streams: Streams) -> None:
+        self.handled += _written
+        self._set(self.streams, streams.id, streams)
+        self._set(self.changed_streams, streams.id, None)
+
     def add_listener(self, promise_id: str, listener: Listener) -> None:
         """An address is told once; registering it again changes nothing."""
         try:
@@ -266,11 +279,11 @@ class WorkingSet:
         for it."""
         self._set(self.promises, promise_id, None)
         self._set(self.tasks, promise_id, None)
+        self._set(self.streams, promise_id, None)
         self._set(self.forgotten, promise_id, None)
 
     def send(self, message: Message) -> None:
-        self.messages.append(message)
-        self._undo.append((self.messages, None, None))
+        self._log.append(self.messages, message)
 
     def clear(self) -> None:
         """Forget everything, here and in the store."""
@@ -280,6 +293,7 @@ class WorkingSet:
             self.branch_ends,
             self.uniques,
             self.queues,
+            self.streams,
             self.watched,
             self.offered,
             self.messages,
@@ -287,7 +301,7 @@ class WorkingSet:
             records.clear()
         self.viewed_queues.clear()
         self.saved()
-        self._undo.clear()
+        self._log.forget()
         self.cleared = True
 
     def _watch(self, promise_id: str) -> None:
@@ -306,40 +320,26 @@ class WorkingSet:
                 or self.tasks.get(promise_id) is not None
                 or bool(self.callbacks.get(promise_id))
                 or bool(self.listeners.get(promise_id))
-                or (bool(promise.tags) and (tags.is_timer(promise.tags) or tags.is_external(promise.tags)))
+                or (bool(promise.tags) and tags.is_depended_on(promise.tags))
             )
         )
 
-    def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
-        self._undo.append((container, key, container.get(key, _absent)))
-        container[key] = value
-
-    # --- one request at a time -----------------------------------------------------------------------
-
-    def begin(self) -> None:
-        self._undo.clear()
-
-    def undo(self) -> None:
-        for container, key, old in reversed(self._undo):
-            if isinstance(container, list):
-                container.pop()
-            elif old is _absent:
-                del container[key]
-            else:
-                container[key] = old
-        self._undo.clear()
-
     @property
     def is_dirty(self) -> bool:
-        return bool(
-            self.changed_promises
-            or self.changed_tasks
-            or self.changed_schedules
-            or self.changed_queues
-            or self.added_callbacks
-            or self.added_listeners
-            or self.forgotten
-            or self.cleared
+        return self.cleared or any(self._changes())
+
+    def _changes(self) -> tuple[dict[Any, Any], ...]:
+        return (
+            self.changed_promises,
+            self.changed_tasks,
+            self.changed_schedules,
+            self.changed_queues,
+            self.changed_streams,
+            self.added_callbacks,
+            self.removed_callbacks,
+            self.added_listeners,
+            self.discharged,
+            self.forgotten,
         )
 
     # --- filling, by a store -------------------------------------------------------------------------
@@ -367,7 +367,9 @@ class WorkingSet:
         if promise_id in self.callbacks:
             return
         added = (awaiter for awaited, awaiter in self.added_callbacks if awaited == promise_id)
-        self.callbacks[promise_id] = dict.fromkeys([*awaiters, *added])
+        removed = self.removed_callbacks
+        stored = (awaiter for awaiter in awaiters if not removed or (promise_id, awaiter) not in removed)
+        self.callbacks[promise_id] = dict.fromkeys([*stored, *added])
         self.listeners[promise_id] = {listener.address: listener for listener in listeners}
 
     def fill_branch(self, name: str, members: Iterable[str], end: str | None = None) -> None:
@@ -404,17 +406,11 @@ class WorkingSet:
             self.read_bytes += queue_bytes(queue)
         self.queues.setdefault(name, queue)
 
+    def fill_streams(self, execution_id: str, streams: Streams | None) -> None:
+        self.streams.setdefault(execution_id, streams)
+
     def saved(self) -> None:
         """All changes are in the store now."""
-        for changes in (
-            self.changed_promises,
-            self.changed_tasks,
-            self.changed_schedules,
-            self.changed_queues,
-            self.added_callbacks,
-            self.added_listeners,
-            self.discharged,
-            self.forgotten,
-        ):
+        for changes in self._changes():
             changes.clear()
         self.cleared = False

@@ -52,7 +52,7 @@ from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFaul
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
-from holdfast.protocol.repeatable import repeatable_kinds
+from holdfast.protocol.repeatable import may_be_repeated
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
     DebugReset,
@@ -68,6 +68,7 @@ from holdfast.protocol.requests import (
     QueueSet,
     Request,
     RequestData,
+    StreamAppend,
     TaskClaim,
     TaskFence,
     TaskFulfill,
@@ -97,7 +98,7 @@ reloads_max: Final = 1_000
 claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
-plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, TaskFence, TaskFulfill})
+plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, TaskFence, TaskFulfill})
 _too_much: Final = refuse(
     Overloaded("The searches and claims in this array are more than one commit has time for")
 )
@@ -106,7 +107,6 @@ _too_heavy: Final = refuse(
     Overloaded(f"The records that this array names hold more than {limits.commit_bytes_max} bytes")
 )
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
-
 
 Stopwatch = Callable[[], float]  # in seconds
 
@@ -241,7 +241,7 @@ class _Commit:
         for request in requests:
             reply: Reply | None = None
             if self.is_full and replies:
-                reply = _too_large if request.kind in repeatable_kinds else _too_heavy
+                reply = _too_large if may_be_repeated(request) else _too_heavy
             elif budget.is_used(self.spent) and class_of(request.data) is not None and not self.context.debug:
                 reply = _too_much  # whoever debugs has no neighbours to wait for him
             else:

@@ -166,6 +166,56 @@ class NoTask(Refusal):
         super().__init__(f"The promise {promise_id!r} exists and has no task")
 
 
+class NoSuchExecution(Refusal):
+    """Nothing that runs was ever started under this id, or it has been deleted."""
+
+    code = "HF1401"
+    status = 404
+    hint = "Check the id, or start it first."
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"There is no execution {execution_id!r}")
+
+
+class ExecutionOver(Refusal):
+    code = "HF1402"
+    status = 409
+    hint = "What has ended receives no messages; start another one."
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"The execution {execution_id!r} is over")
+
+
+class NotAsExpected(Refusal):
+    code = "HF1403"
+    status = 409
+    hint = "Nothing was appended. Something else runs under this id: check the id, or leave `expect` out."
+
+
+class StreamFull(Refusal):
+    code = "HF1404"
+    status = 409
+    hint = "Nothing was appended. Wait until the execution has read more, or start another one."
+
+
+class TooManyStreams(Refusal):
+    code = "HF1405"
+    status = 409
+    hint = "Use fewer names, and put what differs into the elements."
+
+
+class TooManyAnswers(Refusal):
+    code = "HF1406"
+    status = 409
+    hint = "Nothing was appended. Wait until some of the questions are answered."
+
+
+class NotItsStream(Refusal):
+    code = "HF1407"
+    status = 409
+    hint = "Append to `in`, or from inside the execution: with task.fence, under its own claim."
+
+
 class Overloaded(Refusal):
     code = "HF1901"
     status = 429

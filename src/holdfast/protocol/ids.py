@@ -10,6 +10,16 @@ def root_of(record_id: str) -> str:
     return record_id.partition(":")[0].partition(".")[0]
 
 
+def child_id(parent: str, number: int) -> str:
+    """`root:3`, and below it `root:3.1`."""
+    return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
+
+
+def below(root: str) -> str:
+    """What the ids of everything that an execution records begin with."""
+    return child_id(root, 0)[:-1]
+
+
 def lies_within(record_id: str, root: str) -> bool:
     """Is it the root itself, or below it: `root:3`, `root.a`?"""
     return record_id.startswith(root) and record_id[len(root) : len(root) + 1] in ("", ":", ".")

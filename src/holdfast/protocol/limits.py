@@ -64,6 +64,17 @@ meter_keys_max: Final = 10_000
 claim_rounds_max: Final = 32
 job_offers_max: Final = 64  # execute messages for one queue in one commit: each wakes a worker
 
+stream_elements_max: Final = 1_000_000
+streams_max: Final = 64  # of one execution
+stream_key_bytes_max: Final = 256
+unread_messages_max: Final = 10_000  # in the mailbox of one execution
+unread_bytes_max: Final = 16 * 1_048_576
+open_answers_max: Final = 1_000  # of one execution: all of them end with it, in one commit
+stream_page_size_max: Final = 256  # elements in one answer
+stream_page_size: Final = 100
+stream_page_bytes_max: Final = 1_048_576  # of elements; one that is larger by itself still goes, alone
+stream_skips_max: Final = 100  # numbers that somebody else has taken, passed over by one request
+
 retry_ms: Final = 30_000
 offer_rest_ms_max: Final = 3_600_000  # between two offers of a task that nobody takes
 bounce_window_ms: Final = 1_000

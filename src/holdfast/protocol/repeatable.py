@@ -9,7 +9,9 @@ as the first one was.
 | `promise.create`, `promise.settle` | yes | idempotent by id: answered with what the first left |
 | `promise.register_callback`, `promise.register_listener` | yes | a set: adding twice is adding once |
 | `task.acquire` | yes | the same corrId, pid and version get the same answer while the lease lasts |
-| `task.fence` | yes | its action is idempotent, and the version guards it |
+| `task.fence` | yes | its action is idempotent, and the version guards it; but for an append without a key |
+| `stream.append` | with a key | the same key gets the same element; without one the second appends another |
+| `stream.next`, `.read`, `.list` | yes | the promise of an element is created once; reading changes nothing |
 | `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |
 | `schedule.create` | yes | idempotent by id |
 | `task.cancel`, `queue.set`, `queue.pause` | yes | the second finds done what it asks for |
@@ -21,6 +23,8 @@ as the first one was.
 """
 
 from typing import Final
+
+from holdfast.protocol.requests import AppendAction, Request, StreamAppend, TaskFence
 
 repeatable_kinds: Final = frozenset(
     {
@@ -40,6 +44,10 @@ repeatable_kinds: Final = frozenset(
         "task.halt",
         "task.search",
         "task.cancel",
+        "stream.append",
+        "stream.next",
+        "stream.read",
+        "stream.list",
         "queue.get",
         "queue.set",
         "queue.pause",
@@ -50,3 +58,10 @@ repeatable_kinds: Final = frozenset(
         "debug.snap",
     }
 )
+
+
+def may_be_repeated(request: Request) -> bool:
+    data = request.data
+    if isinstance(data, TaskFence) and isinstance(data.action, AppendAction):
+        data = data.action.data
+    return request.kind in repeatable_kinds and (not isinstance(data, StreamAppend) or data.key is not None)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.protocol.jobs import QueueRecord, QueueView
 from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
+from holdfast.protocol.streams import Streams
 
 
 class ReplyData(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -112,6 +113,32 @@ class QueuesReply(ReplyData, frozen=True):
     cursor: str | None = None
 
 
+class StreamAppendReply(ReplyData, frozen=True):
+    """The element, and the promise of its answer if one was asked for."""
+
+    promise: Promise
+    number: int
+    answer: Promise | None = None
+
+
+class StreamReply(ReplyData, frozen=True):
+    """Elements from `number` on, and how many there are. After the last one of an execution that is `over`
+    none will follow. `stream.next` may end with a promise that is pending: the next element."""
+
+    promises: list[Promise]
+    number: int
+    count: int
+    over: bool
+
+
+class StreamsReply(ReplyData, frozen=True):
+    """How many elements each stream has. `read`: so many of `in` were read by the execution."""
+
+    streams: dict[str, int]
+    read: int
+    over: bool
+
+
 class TimeoutEntry(Struct, frozen=True):
     id: str
     timeout: int
@@ -148,6 +175,7 @@ class SnapReply(ReplyData, frozen=True):
     schedules: list[Schedule]
     messages: list[MessageView]
     queues: list[QueueRecord] | None = None
+    streams: list[Streams] | None = None
 
 
 class ReplyHead(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -13,6 +13,7 @@ from holdfast.protocol.records import Promise, Schedule, Value
 from holdfast.protocol.requests.checks import RequestData
 from holdfast.protocol.requests.promises import PromiseCreate, PromiseSettle
 from holdfast.protocol.requests.schedules import ScheduleCreate
+from holdfast.protocol.requests.streams import StreamAppend
 from holdfast.protocol.requests.tasks import (
     TaskCreate,
     TaskFail,
@@ -34,6 +35,11 @@ def promise_bytes(promise: Promise) -> int:
 
 def whole_promise_bytes(promise: Promise) -> int:
     return promise_bytes(promise) + len(promise.id) + record_bytes
+
+
+def message_value_bytes(value: Value) -> int:
+    """As which a message counts while it is unread."""
+    return _value_bytes(value) + record_bytes
 
 
 def queue_bytes(queue: QueueRecord) -> int:
@@ -97,6 +103,13 @@ def _create_bytes(data: PromiseCreate) -> int:
     return size if data.settle is None else size + _value_bytes(data.settle.value)
 
 
+def _append_bytes(data: StreamAppend) -> int:
+    size = _value_bytes(data.value) + (_entry_bytes(data.expect) if data.expect else 0)
+    if data.answer is None:
+        return size
+    return size + _value_bytes(data.answer.param) + _entry_bytes(data.answer.tags)
+
+
 def _settlement_bytes(data: PromiseSettle | TaskFail) -> int:
     return _value_bytes(data.value)
 
@@ -113,4 +126,5 @@ _PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {
     TaskFulfill: _action_bytes,
     TaskFence: _action_bytes,
     ScheduleCreate: schedule_bytes,
+    StreamAppend: _append_bytes,
 }

@@ -18,9 +18,13 @@ PREFIX: Final = "resonate:prefix"
 SCHEDULE: Final = "resonate:schedule"
 PRIORITY: Final = "holdfast:priority"
 JOB: Final = "holdfast:job"
+# Written by the node alone: a promise that ends with the execution named here, and which question it answers.
+DEPENDENT: Final = "holdfast:dependent"
+ANSWER: Final = "holdfast:answer"
 
 # What the engine only keeps.
 SCOPE: Final = "resonate:scope"
+STREAM: Final = "holdfast:stream"  # of an element, and of the record of a key: in which stream
 TASK: Final = "holdfast:task"  # the name of a background task
 FINGERPRINT: Final = "holdfast:payload"  # of its name and arguments
 SENDING: Final = "holdfast:sending"  # which send made it
@@ -35,6 +39,11 @@ def is_timer(tags: Mapping[str, str]) -> bool:
 
 def is_external(tags: Mapping[str, str]) -> bool:
     return tags.get(EXTERNAL) == "true"
+
+
+def is_depended_on(tags: Mapping[str, str]) -> bool:
+    """Must the node settle such a promise at its deadline, though nobody has registered?"""
+    return is_timer(tags) or is_external(tags) or DEPENDENT in tags
 
 
 def delay_of(tags: Mapping[str, str]) -> int | None:

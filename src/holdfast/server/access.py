@@ -25,6 +25,7 @@ from holdfast.protocol.requests import (
     RequestData,
     ScheduleCreate,
     ScheduleSearch,
+    StreamAppend,
     TaskClaim,
     TaskCreate,
     TaskFence,
@@ -101,11 +102,21 @@ def _check_fulfill(data: TaskFulfill, grant: Grant) -> None:
     grant.require("id", data.action.data.id)
 
 
+def _check_append(data: StreamAppend, grant: Grant) -> None:
+    grant.require("id", data.id)
+    if data.answer is not None:
+        if data.answer.id is not None:
+            grant.require("id of the answer", data.answer.id)
+        _check_tags(data.answer.tags, grant)
+
+
 def _check_fence(data: TaskFence, grant: Grant) -> None:
     grant.require("id", data.id)
     inner = data.action.data
     if isinstance(inner, PromiseCreate):
         _check_create(inner, grant)
+    elif isinstance(inner, StreamAppend):
+        _check_append(inner, grant)
     else:
         grant.require("id", inner.id)
 
@@ -158,6 +169,7 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     TaskCreate: _check_task_create,
     TaskFulfill: _check_fulfill,
     TaskFence: _check_fence,
+    StreamAppend: _check_append,
     TaskSuspend: _check_suspend,
     TaskHeartbeat: _check_heartbeat,
     TaskClaim: _check_claim,

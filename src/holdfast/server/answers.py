@@ -4,7 +4,8 @@
 2. Of an array, what comes after `answer_bytes_max` is left out, if its request may be repeated. All requests
    were carried out by then: whoever repeats one is answered as if for the first time.
 3. What may not be repeated is answered up to `answer_bytes_end`: nobody could ask for it again. So is a
-   fence, which can be repeated only as long as the claim is held. What comes after is as good as lost.
+   fence, which can be repeated only as long as the claim is held, and an append, which can be repeated only
+   with a key. What comes after is as good as lost.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ answer_bytes_max: Final = 8 * 1024 * 1024
 answer_bytes_end: Final = 4 * answer_bytes_max
 
 _refusal: Final = AnswerTooLarge("The answers before this one have taken all the room")
-_kinds_left_out: Final = repeatable_kinds - {"task.fence"}
+_kinds_left_out: Final = repeatable_kinds - {"task.fence", "stream.append"}
 
 
 def encode_array(

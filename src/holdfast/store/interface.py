@@ -99,7 +99,8 @@ def only_looks(step: Step) -> bool:
     """Whether nothing that it reads must stay as it is."""
     if isinstance(step, Load):
         seen = step.footprint
-        return seen == Footprint(views=seen.views, task_views=seen.task_views)
+        looks = Footprint(views=seen.views, task_views=seen.task_views, stream_views=seen.stream_views)
+        return seen == looks
     if isinstance(step, Find):
         return not isinstance(step.scan, ClaimScan) or step.scan.view
     return isinstance(step, Now)

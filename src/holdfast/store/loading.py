@@ -14,16 +14,19 @@ from holdfast.engine import Footprint, WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Listener
 from holdfast.protocol.sizes import whole_promise_bytes
+from holdfast.protocol.streams import answer_id, element_id
 from holdfast.store import rows
 
 
 class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
     the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
-    of `uniques` (unique key, id of the open task that holds it), of `queues`, or of those `gates` among
-    queues that are not open."""
+    of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
+    that are not open, or of `streams`."""
 
-    what: Literal["records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates"]
+    what: Literal[
+        "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams"
+    ]
     ids: set[str]
     change: bool = False
     bytes_max: int | None = None  # of promises; past it `TooMuchAtOnce` is raised
@@ -50,6 +53,8 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
     yield from _load_records(ws, named, owing, change=True, bytes_max=bytes_max)
     if owing:
         yield from load_obligations(ws, owing)
+    if footprint.streams or footprint.stream_views:
+        yield from _load_streams(ws, footprint)
     branches = footprint.branches | _branches_of(ws, footprint.branches_of)
     if branches := branches - ws.branches.keys():
         yield from _load_branches(ws, branches)
@@ -68,6 +73,35 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
             ws.fill_schedule(schedule_id, None)
     if footprint.queues or footprint.queue_views or footprint.gates:
         yield from _load_queues(ws, footprint)
+
+
+def _load_streams(ws: WorkingSet, footprint: Footprint) -> Loading:
+    """The counts, and then what they lead to: the next elements, whom they wake, and their answers."""
+    wanted = (footprint.streams | footprint.stream_views) - ws.streams.keys()
+    found = (yield Fetch("streams", wanted)) if wanted else ()
+    for row in found:
+        ws.fill_streams(row[0], rows.read_streams(row))
+    for execution_id in wanted:
+        ws.fill_streams(execution_id, None)
+    if not footprint.appends:
+        return
+    elements = next_elements(ws, footprint)
+    owing = set(elements)
+    answers = {answer_id(name) for name in elements} if footprint.answers else set[str]()
+    yield from _load_records(ws, elements | answers, owing, change=True)
+    if owing:
+        yield from load_obligations(ws, owing)
+
+
+def next_elements(ws: WorkingSet, footprint: Footprint) -> set[str]:
+    """The ids of the elements that the appends of a group will need, if none was written by somebody else."""
+    found: set[str] = set()
+    for (execution_id, stream), number in footprint.appends.items():
+        streams, promise = ws.streams.get(execution_id), ws.promises.get(execution_id)
+        is_known = streams is not None and promise is not None and streams.created_at == promise.created_at
+        first = streams.count(stream) + 1 if streams is not None and is_known else 1
+        found.update(element_id(execution_id, stream, each) for each in range(first, first + number))
+    return found
 
 
 def _load_uniques(ws: WorkingSet, uniques: set[str]) -> Generator[Fetch, Sequence[Any], set[str]]:

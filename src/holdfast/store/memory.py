@@ -32,6 +32,7 @@ from holdfast.protocol.ids import is_covered, root_of
 from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_group, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import fitting, promise_bytes, whole_promise_bytes
+from holdfast.protocol.streams import Streams, answer_id
 from holdfast.store.interface import (
     Backlog,
     Bus,
@@ -49,7 +50,7 @@ from holdfast.store.interface import (
     Work,
     drive,
 )
-from holdfast.store.loading import weighed_from
+from holdfast.store.loading import next_elements, weighed_from
 
 
 class MemoryStore:
@@ -72,6 +73,7 @@ class MemoryStore:
         self.watched: set[str] = set()
         self.uniques: dict[str, str] = {}
         self.queues: dict[str, QueueRecord] = {}
+        self.streams: dict[str, Streams] = {}
 
     async def open(self) -> Millis:
         return self._clock
@@ -109,6 +111,7 @@ class MemoryStore:
                 everything = Footprint(promises={*self.promises}, obligations={*self.promises})
                 everything.schedules.update(self.schedules)
                 everything.queues.update(self.queues)
+                everything.streams.update(self.streams)
                 return self._load(ws, everything)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
@@ -149,6 +152,12 @@ class MemoryStore:
             if (task := self.tasks.get(task_id)) is not None:
                 ws.fill_task(task)
             ws.tasks.setdefault(task_id, None)
+        for execution_id in footprint.streams | footprint.stream_views:
+            ws.fill_streams(execution_id, self.streams.get(execution_id))
+        if footprint.appends:
+            elements = next_elements(ws, footprint)
+            answers = {answer_id(name) for name in elements}
+            self._load(ws, Footprint(promises=answers, obligations=elements))
         for schedule_id in footprint.schedules | footprint.schedule_views:
             ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
 
@@ -181,6 +190,11 @@ class MemoryStore:
                 self.tasks[task_id] = task
         for awaited, awaiter in ws.added_callbacks:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
+        for awaited, awaiter in ws.removed_callbacks:
+            self.callbacks.get(awaited, {}).pop(awaiter, None)
+        for execution_id in ws.changed_streams:
+            if (streams := ws.streams[execution_id]) is not None:
+                self.streams[execution_id] = streams
         for (promise_id, address), listener in ws.added_listeners.items():
             self.listeners.setdefault(promise_id, {})[address] = listener
         for promise_id in ws.forgotten:
@@ -188,6 +202,7 @@ class MemoryStore:
             if branch is not None:
                 self.branches[branch].pop(promise_id, None)
             self.tasks.pop(promise_id, None)
+            self.streams.pop(promise_id, None)
             self.watched.discard(promise_id)
         if ws.forgotten:
             for awaiters in self.callbacks.values():

@@ -69,6 +69,7 @@ class Parts:
         if gone:
             self.add("drop_callbacks", list(gone))
             self.add("drop_listeners", list(gone))
+        self.add_rows("drop_some_callbacks", [pair for pair in ws.removed_callbacks if pair[0] not in gone])
         if ws.forgotten:
             self.add("drop_waits", list(ws.forgotten))
 
@@ -86,6 +87,7 @@ class Parts:
         if ws.forgotten:
             self.add("drop_promises", list(ws.forgotten))
             self.add("drop_tasks", list(ws.forgotten))
+            self.add("drop_streams", list(ws.forgotten))
         self.add_records(NEW_PROMISES, new)
         self.add_records(CHANGED_PROMISES, changed)
         self.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])

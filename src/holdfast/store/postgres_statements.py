@@ -140,6 +140,7 @@ _RECORDS: Final = f"SELECT {_RECORD_COLUMNS}, ({NOW}) FROM promises p LEFT JOIN 
 RECORDS_ALL: Final = _RECORDS
 _QUEUES: Final = f"SELECT {_columns(rows.QUEUE_COLUMNS)} FROM queues WHERE name = ANY($1::text[])"
 QUEUE_NAMES: Final = "SELECT name FROM queues"
+STREAM_IDS: Final = "SELECT id FROM streams"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
 # All of these, or none if together they hold too much.
 RECORDS_WEIGHED: Final = f"{_RECORDS} WHERE p.id = ANY($1::text[]) AND coalesce(({WEIGH}), 0) <= $2::bigint"
@@ -162,6 +163,7 @@ FETCH: Final = {
         "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
     ),
     "queues": _QUEUES,
+    "streams": "SELECT id, record FROM streams WHERE id = ANY($1::text[])",
 }
 # Whoever grants under limits holds the queue's row until the grants are committed. The time as with _LOCK.
 _LOCK_QUEUES: Final = (
@@ -245,6 +247,14 @@ PARTS: Final = {
     "update_schedules": _update("schedules", rows.SCHEDULE_COLUMNS),
     "insert_queues": _insert("queues", rows.QUEUE_COLUMNS, "name"),
     "update_queues": _update("queues", rows.QUEUE_COLUMNS, "name"),
+    "put_streams": (
+        f"{_insert('streams', rows.STREAM_COLUMNS)} ON CONFLICT (id) DO UPDATE SET record = excluded.record"
+    ),
+    "drop_streams": "DELETE FROM streams WHERE id = ANY(?::text[])",
+    "drop_some_callbacks": (
+        "DELETE FROM callbacks USING unnest(?::text::text[], ?::text::text[]) AS gone (awaited, awaiter) "
+        "WHERE callbacks.awaited = gone.awaited AND callbacks.awaiter = gone.awaiter"
+    ),
     "drop_promises": "DELETE FROM promises WHERE id = ANY(?::text[])",
     "drop_tasks": "DELETE FROM tasks WHERE id = ANY(?::text[])",
     "drop_schedules": "DELETE FROM schedules WHERE id = ANY(?::text[])",
@@ -265,7 +275,8 @@ def save_statement(parts: tuple[str, ...]) -> str:
 
 
 CLEAR: Final = "; ".join(
-    f"DELETE FROM {table}" for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues")
+    f"DELETE FROM {table}"
+    for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues", "streams")
 )
 
 # --- find ------------------------------------------------------------------------------------------------

@@ -251,14 +251,24 @@ class Transaction:
             await self._drive(load_obligations(ws, set(ws.promises)))
         schedules = {row[0] for row in await self._connection.fetch(sql.SCHEDULE_IDS)}
         queues = {row[0] for row in await self._connection.fetch(sql.QUEUE_NAMES)}
-        await self._drive(load(ws, Footprint(schedule_views=schedules, queue_views=queues)))
+        streams = {row[0] for row in await self._connection.fetch(sql.STREAM_IDS)}
+        await self._drive(
+            load(ws, Footprint(schedule_views=schedules, queue_views=queues, stream_views=streams))
+        )
 
     # --- save ----------------------------------------------------------------------------------------
 
     async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
-        changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.forgotten.keys()
+        changed = (
+            ws.changed_promises.keys()
+            | ws.changed_tasks.keys()
+            | ws.changed_streams.keys()
+            | ws.forgotten.keys()
+        )
         unlocked = (
-            changed - self._asked | changed & self._listened | ws.changed_promises.keys() & self._claimed
+            changed - self._asked
+            | changed & self._listened
+            | (ws.changed_promises.keys() | ws.changed_streams.keys()) & self._claimed
         )
         if unlocked:
             raise RunAgain(unlocked)
@@ -275,6 +285,8 @@ class Transaction:
         parts.add_obligations(ws)
         self._save_schedules(ws, parts)
         self._save_queues(ws, parts)
+        streams = (ws.streams[key] for key in ws.changed_streams)
+        parts.add_rows("put_streams", [rows.streams_row(each) for each in streams if each is not None])
         if clock is not None and clock >= self._store_clock_from:
             parts.add("set_clock", clock, clock)
             self.stored_clock = clock

@@ -27,6 +27,7 @@ from holdfast.protocol.records import (
     Task,
     Value,
 )
+from holdfast.protocol.streams import MAILBOX, Streams
 from holdfast.store.interface import CorruptRecord
 
 Row = Sequence[Any]
@@ -38,6 +39,7 @@ PROMISE_COLUMNS: Final = (
 TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique")
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
+STREAM_COLUMNS: Final = ("id", "record")
 
 _job_at: Final = Task.__struct_fields__.index("job")
 assert _job_at == len(Task.__struct_fields__) - 1
@@ -46,6 +48,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode_value: Final = msgspec.json.Decoder(Value).decode
 _decode_job: Final = msgspec.json.Decoder(Job).decode
 _decode_queue: Final = msgspec.json.Decoder(QueueRecord).decode
+_decode_streams: Final = msgspec.json.Decoder(Streams).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
 _promise_states: Final = frozenset(get_args(PromiseState))
 _dialects: Final = frozenset(get_args(Dialect))
@@ -169,6 +172,24 @@ def read_queue(row: Row) -> QueueRecord:
         return _decode_queue(row[2])
     except msgspec.DecodeError as error:
         raise CorruptRecord("queue", row[0], str(error)) from error
+
+
+def streams_row(streams: Streams) -> Row:
+    return (streams.id, _encode(streams).decode())
+
+
+def read_streams(row: Row) -> Streams:
+    try:
+        streams = _decode_streams(row[1])
+    except msgspec.DecodeError as error:
+        raise CorruptRecord("record of the streams of", row[0], str(error)) from error
+    if (
+        streams.id != row[0]
+        or streams.read > streams.count(MAILBOX)
+        or streams.read_bytes > streams.sent_bytes
+    ):
+        raise CorruptRecord("record of the streams of", row[0], f"stored as {row[1]!r}")
+    return streams
 
 
 def schedule_row(entry: ScheduleEntry) -> Row:

@@ -264,13 +264,14 @@ class SqliteTransaction:
             self._load(load_obligations(ws, set(ws.promises)))
         schedules = {schedule_id for (schedule_id,) in self._query("SELECT id FROM schedules")}
         queues = {name for (name,) in self._query("SELECT name FROM queues")}
-        self._load(load(ws, Footprint(schedules=schedules, queues=queues)))
+        streams = {execution_id for (execution_id,) in self._query("SELECT id FROM streams")}
+        self._load(load(ws, Footprint(schedules=schedules, queues=queues, streams=streams)))
 
     # --- save ----------------------------------------------------------------------------------------
 
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         if ws.cleared:
-            for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues"):
+            for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues", "streams"):
                 self.connection.execute(f"DELETE FROM {table}")
         promises = [
             rows.promise_row(promise, ws.is_watched(key))
@@ -285,6 +286,11 @@ class SqliteTransaction:
             sql.INSERT_LISTENERS,
             [(key, address, listener.dialect) for (key, address), listener in ws.added_listeners.items()],
         )
+        for pair in ws.removed_callbacks:
+            self.connection.execute(sql.DROP_CALLBACK, pair)
+        if ws.changed_streams:
+            found = (ws.streams[key] for key in ws.changed_streams)
+            self._write(sql.UPSERT_STREAMS, [rows.streams_row(each) for each in found if each is not None])
         if ws.discharged:
             self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)

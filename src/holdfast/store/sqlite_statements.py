@@ -80,6 +80,7 @@ UPSERT_TASKS: Final = _upsert(
     ("id", "version", "timeout_at", "created_at", "acquired_at", "started_at", "job", "job_unique"),
 )
 UPSERT_QUEUES: Final = _upsert("queues", rows.QUEUE_COLUMNS, ("name",))
+UPSERT_STREAMS: Final = _upsert("streams", rows.STREAM_COLUMNS, ("id",))
 UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))
 INSERT_CALLBACKS: Final = Writing("INSERT INTO callbacks", 2, " ON CONFLICT DO NOTHING")
 INSERT_LISTENERS: Final = Writing("INSERT INTO listeners", 3, " ON CONFLICT DO NOTHING")
@@ -114,7 +115,9 @@ UNIQUES: Final = (
     "AND job_unique IS NOT NULL AND state <> 'fulfilled'"
 )
 QUEUES: Final = "SELECT name, gated, record FROM queues WHERE name IN (SELECT value FROM json_each(?))"
+STREAMS: Final = "SELECT id, record FROM streams WHERE id IN (SELECT value FROM json_each(?))"
 GATES: Final = f"{QUEUES} AND gated = 1"
+DROP_CALLBACK: Final = "DELETE FROM callbacks WHERE awaited = ? AND awaiter = ?"
 DROP_CALLBACKS: Final = "DELETE FROM callbacks WHERE awaited IN (SELECT value FROM json_each(?))"
 # The condition is that of the index, so that it is used.
 DROP_WAITS: Final = (
@@ -124,7 +127,8 @@ DROP_WAITS: Final = (
 DROP_LISTENERS: Final = "DELETE FROM listeners WHERE promise IN (SELECT value FROM json_each(?))"
 DROP_PROMISES: Final = "DELETE FROM promises WHERE id IN (SELECT value FROM json_each(?))"
 DROP_TASKS: Final = "DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
-FORGET: Final = (DROP_PROMISES, DROP_TASKS, DROP_CALLBACKS, DROP_WAITS, DROP_LISTENERS)
+DROP_STREAMS: Final = "DELETE FROM streams WHERE id IN (SELECT value FROM json_each(?))"
+FORGET: Final = (DROP_PROMISES, DROP_TASKS, DROP_STREAMS, DROP_CALLBACKS, DROP_WAITS, DROP_LISTENERS)
 DROP_SCHEDULES: Final = "DELETE FROM schedules WHERE id IN (SELECT value FROM json_each(?))"
 SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
@@ -168,6 +172,7 @@ FETCH: Final = {
     "uniques": UNIQUES,
     "queues": QUEUES,
     "gates": GATES,
+    "streams": STREAMS,
 }
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)

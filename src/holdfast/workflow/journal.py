@@ -18,6 +18,7 @@ each completion has a *place*.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from holdfast.protocol.ids import below as below, child_id as child_id
 from holdfast.protocol.records import Promise
 from holdfast.workflow.errors import ReplayMismatch
 
@@ -29,16 +30,6 @@ AFTER: Final = "holdfast:canceled-after"
 RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
 
 _refused: Final = "~no"
-
-
-def child_id(parent: str, number: int) -> str:
-    """`root:3`, and below it `root:3.1`."""
-    return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
-
-
-def below(root: str) -> str:
-    """What the ids of everything that an execution records begin with."""
-    return child_id(root, 0)[:-1]
 
 
 def observation_id(root: str, place: int) -> str:

@@ -26,6 +26,15 @@ from holdfast.protocol.requests.promises import (
 )
 from holdfast.protocol.requests.queues import QueueGet, QueuePause, QueueSearch, QueueSet
 from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
+from holdfast.protocol.requests.streams import (
+    AppendAction,
+    NextAction,
+    StreamAnswer,
+    StreamAppend,
+    StreamList,
+    StreamNext,
+    StreamRead,
+)
 from holdfast.protocol.requests.tasks import (
     ReleaseRetry,
     TaskAcquire,
@@ -73,6 +82,10 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "schedule.create": ScheduleCreate,
     "schedule.delete": ScheduleDelete,
     "schedule.search": ScheduleSearch,
+    "stream.append": StreamAppend,
+    "stream.next": StreamNext,
+    "stream.read": StreamRead,
+    "stream.list": StreamList,
     "queue.get": QueueGet,
     "queue.set": QueueSet,
     "queue.pause": QueuePause,
@@ -103,12 +116,14 @@ class Request(Struct, frozen=True):
 
 __all__ = [
     "KINDS",
+    "AppendAction",
     "CreateAction",
     "DebugReset",
     "DebugSnap",
     "DebugStart",
     "DebugStop",
     "DebugTick",
+    "NextAction",
     "PromiseCreate",
     "PromiseGet",
     "PromiseRegisterCallback",
@@ -129,6 +144,11 @@ __all__ = [
     "ScheduleSearch",
     "Settle",
     "SettleAction",
+    "StreamAnswer",
+    "StreamAppend",
+    "StreamList",
+    "StreamNext",
+    "StreamRead",
     "TaskAcquire",
     "TaskCancel",
     "TaskClaim",

@@ -33,6 +33,8 @@ def check_tags(entries: dict[str, str]) -> None:
     if target is not None:
         parse_address(target)
     tags.priority_of(entries)
+    if tags.DEPENDENT in entries:
+        raise ValueError(f"tag {tags.DEPENDENT} is written by the node alone")
     if tags.JOB in entries:
         check_job(entries)
 

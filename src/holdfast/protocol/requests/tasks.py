@@ -9,6 +9,7 @@ from holdfast.protocol.jobs import JobStatus, check_code
 from holdfast.protocol.records import TaskRef, TaskState, Value
 from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref, check_value
 from holdfast.protocol.requests.promises import CreateAction, RegisterAction, SettleAction
+from holdfast.protocol.requests.streams import AppendAction, NextAction
 from holdfast.protocol.text import check_entries, check_integer, check_text
 
 
@@ -107,11 +108,11 @@ class TaskSuspend(RequestData, frozen=True):
 class TaskFence(RequestData, frozen=True):
     id: str
     version: int
-    action: CreateAction | SettleAction
+    action: CreateAction | SettleAction | AppendAction | NextAction
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
-        if self.action.data.id == self.id:
+        if isinstance(self.action, CreateAction | SettleAction) and self.action.data.id == self.id:
             raise ValueError("task.fence cannot act on the task's own promise; use task.fulfill")
 
 

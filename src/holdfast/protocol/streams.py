@@ -1,0 +1,68 @@
+"""Streams: numbered rows of promises below an execution, and the record that counts them.
+
+Names and numbers; the rules are in `engine/streams.py`. Ids below the execution `order-17` (below one that
+was called, `order-17:3`, a full stop stands in place of the colon):
+
+| id | what it is |
+|---|---|
+| `order-17:in.7` | the seventh element of the stream `in` |
+| `order-17:in~evt-9` | which element was appended under the key `evt-9` |
+| `order-17:in.7.answer` | the answer to the question in that element, unless whoever asked chose another id |
+"""
+
+import re
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from holdfast.protocol import tags
+from holdfast.protocol.ids import below
+
+MAILBOX: Final = "in"  # the one stream that anybody may append to
+NUMBER_HEADER: Final = "holdfast:number"  # in the record of a key: which element it stands for
+ANSWER_HEADER: Final = tags.ANSWER  # and the id of the answer, if one was asked for
+
+_name: Final = re.compile(r"in|(?:out|value)\.[A-Za-z0-9_-]{1,100}")
+
+Total = Annotated[int, Meta(ge=0)]
+
+
+class Streams(Struct, frozen=True, rename="camel", gc=False):
+    """The streams of one execution. It has the id of its promise.
+
+    `counts` has the last number that was given in each stream; 0 where somebody waits for the first element.
+    The rest is about the mailbox `in`: its reader has seen everything up to `read`; `sent_bytes` and
+    `read_bytes` are running totals, so what is unread is their difference, however far the reader lags.
+    `created_at` repeats that of the promise: the record of an execution that was deleted says nothing about
+    a later one with the same id.
+    """
+
+    id: str
+    created_at: int
+    counts: dict[str, Total] = {}
+    read: Total = 0
+    sent_bytes: Total = 0
+    read_bytes: Total = 0
+    open_answers: Total = 0
+
+    def count(self, stream: str) -> int:
+        return self.counts.get(stream, 0)
+
+
+def check_stream(name: str) -> None:
+    if not _name.fullmatch(name):
+        raise ValueError(
+            "stream must be in, out.NAME or value.NAME, with a NAME of 1 to 100 letters, digits, _ and -"
+        )
+
+
+def element_id(execution: str, stream: str, number: int) -> str:
+    return f"{below(execution)}{stream}.{number}"
+
+
+def key_id(execution: str, stream: str, key: str) -> str:
+    return f"{below(execution)}{stream}~{key}"
+
+
+def answer_id(element: str) -> str:
+    return f"{element}.answer"
