@@ -284,6 +284,9 @@ class App(Declaring):
     ) -> None:
         self._bridge.leave()
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self._bridge.__reduce__()
+
     def close(self) -> None:
         """Stop the worker, finish what was accepted, close the store.
 

@@ -6,7 +6,7 @@ file. What they print is relayed; the call tree at the end is read from the file
 
 import argparse
 import asyncio
-import signal
+import os
 import subprocess
 import sys
 import tempfile
@@ -85,7 +85,7 @@ def show(folder: str) -> None:
     say("customer", f"places {ORDER}")
     with start_worker(folder) as first:
         relay("worker-1", first.stdout, until=STAGES[1])
-        first.send_signal(signal.SIGKILL)
+        first.kill()
     say("you", "kill -9 worker-1")
     say("node", f"its lease lapses {LEASE_S} s after its last heartbeat")
     with start_worker(folder) as second:
@@ -100,7 +100,8 @@ def show(folder: str) -> None:
 
 def start_worker(folder: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "holdfast", "demo", "--as-worker", folder]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    in_utf8 = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=in_utf8)  # noqa: S603
 
 
 def relay(who: str, lines: IO[str] | None, until: str | None = None) -> None:

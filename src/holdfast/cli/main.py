@@ -6,6 +6,7 @@ Each command lives in a module that is imported only when it is used, so that ev
 
 import argparse
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
@@ -39,6 +40,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an old code page, say: show what it cannot as codes
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not words or words[0] not in COMMANDS:
         return _parse_overview(words)
     parser = Parser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))

@@ -5,7 +5,6 @@ import os
 from typing import Any
 
 from holdfast.cli.failures import UsageError
-from holdfast.server import serve
 from holdfast.server.errors import SettingsError
 from holdfast.server.settings import SETTINGS, Setting, load_settings
 
@@ -59,6 +58,8 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run_server(flags: dict[str, Any], config: str | None) -> int:
     try:
+        from holdfast.server import serve  # the extra `server`: `--help` does without
+
         serve(load_settings(flags, os.environ, config))
     except SettingsError as error:
         raise UsageError(str(error)) from None

@@ -21,9 +21,9 @@ from holdfast.app import App
 from holdfast.cli.failures import UsageError
 from holdfast.cli.log_lines import write_lines
 from holdfast.host.slots import TaskSettings
+from holdfast.node.process_loop import on_stop_signals, run_on_fast_loop
 from holdfast.protocol.durations import duration_ms
 from holdfast.protocol.text import hide_password
-from holdfast.server.serve import run_on_fast_loop
 
 log = logging.getLogger("holdfast.worker")
 
@@ -101,16 +101,14 @@ def _at_least(least: int, name: str, given: int | None, otherwise: int) -> int:
 
 async def work(app: App) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def told(number: signal.Signals) -> None:
         if stop.is_set():
             os._exit(128 + number)
-        log.info("%s: finishing what runs", signal.Signals(number).name)
+        log.info("%s: finishing what runs", number.name)
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told, number)
+    on_stop_signals(told)
     async with app:
         names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "no workflows"
         where = hide_password(app.settings.url)

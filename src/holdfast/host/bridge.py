@@ -35,10 +35,10 @@ import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from holdfast.host import process_end
-from holdfast.host.errors import AlreadyOpen, ClosedTooSoon, WouldBlock
+from holdfast.host.errors import AlreadyOpen, CannotPickle, ClosedTooSoon, WouldBlock
 from holdfast.host.process_end import check_not_inherited
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings, settings_here
@@ -367,6 +367,10 @@ class AppBridge:
             parts = (self._session, self._loop, self._thread, self.tracked_calls, self._crossing)
             process_end.leave_alone(parts, self._settings().url)
         self._reset()
+
+    def __reduce__(self) -> NoReturn:
+        """Also of handles, which keep it."""
+        raise CannotPickle("An app lives in one process: it is threads, locks and connections")
 
     def _become(self, state: State) -> None:
         self._state = state

@@ -60,6 +60,16 @@ class WouldBlock(AppError, RuntimeError):
     )
 
 
+class CannotPickle(AppError, TypeError):
+    """An app, or a handle of one, was to be pickled: for another process, or for a cache."""
+
+    code = "HF5209"
+    hint = (
+        "Import the module that declares the app in the other process, and send it the id: "
+        "app.handle(id) and app.task_handle(id) find the same execution and task there."
+    )
+
+
 class AlreadyOpen(AppError, RuntimeError):
     """The app was to be opened or closed by somebody else than who has it open."""
 

@@ -18,6 +18,7 @@ from holdfast.jobs.schedules import Recurrence
 from holdfast.jobs.task import AnyTask
 from holdfast.payloads.durations import duration_s
 from holdfast.payloads.errors import BadDuration
+from holdfast.payloads.interactive import is_interactive
 from holdfast.protocol import limits
 from holdfast.protocol.jobs import Rate
 from holdfast.protocol.requests import QueueSet
@@ -88,7 +89,7 @@ class TaskRegistry:
 
     def add(self, task: AnyTask) -> None:
         other = self._tasks.get(task.name)
-        if other is not None:
+        if other is not None and not is_interactive():
             here, there = where(task.function), where(other.function)
             raise DuplicateTask(f"The task {task.name!r} is defined twice: {there} and {here}")
         self._tasks[task.name] = task
@@ -110,13 +111,13 @@ class TaskRegistry:
 
     def add_queue(self, limits: QueueLimits) -> None:
         known = self.limits.get(limits.name)
-        if known is not None and known != limits:
+        if known is not None and known != limits and not is_interactive():
             raise BadOption(f"The queue {limits.name!r} is declared twice, with different options")
         self.limits[limits.name] = limits
         self._tell()
 
     def add_recurrence(self, recurrence: Recurrence) -> None:
-        if recurrence.id in self.recurrences:
+        if recurrence.id in self.recurrences and not is_interactive():
             raise BadOption(f"The schedule {recurrence.id!r} is declared twice: give one of them another id=")
         self.recurrences[recurrence.id] = recurrence
         self._tell()

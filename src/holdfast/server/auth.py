@@ -16,7 +16,7 @@ from typing import Any, Final
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.wire import RawEnvelope, RefusedRequest
 from holdfast.server.asgi import Headers, header
-from holdfast.server.errors import Forbidden, SettingsError, Unauthenticated
+from holdfast.server.errors import Forbidden, MissingExtra, SettingsError, Unauthenticated
 from holdfast.server.grants import ADMIN, Grant
 from holdfast.server.settings import Settings
 
@@ -133,7 +133,7 @@ class _JwtCheck:
             import jwt
             from cryptography.hazmat.primitives.serialization import load_pem_public_key
         except ImportError:
-            raise SettingsError("jwt_key needs the extra: pip install 'holdfast[jwt]'.") from None
+            raise MissingExtra("jwt_key", "jwt", "pyjwt with cryptography") from None
         try:
             key = load_pem_public_key(Path(settings.jwt_key).read_bytes())
         except OSError as error:

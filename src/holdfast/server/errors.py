@@ -124,6 +124,15 @@ class StoreInUse(SettingsError):
     code = "HF3203"
 
 
+class MissingExtra(SettingsError):
+    """A package that only some installations need is not installed."""
+
+    code = "HF3204"
+
+    def __init__(self, who: str, extra: str, package: str) -> None:
+        super().__init__(f"{who} needs {package}, which is not installed. Run: pip install 'holdfast[{extra}]'")
+
+
 class PushRefused(HoldfastError):
     """A message was not posted, because its address is not one that this server may call."""
 

@@ -5,13 +5,27 @@ nothing has to be cleaned up; the empty file stays. What is no server (an app of
 not ask for it.
 """
 
-import fcntl
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from holdfast.server.errors import StoreInUse
 from holdfast.store.urls import file_of
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:  # what it says when somebody has it
+            raise BlockingIOError(*error.args) from None
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
@@ -35,7 +49,7 @@ def sole_server(store: str) -> Generator[None]:
 
 def _take(lock: int, name: str) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(lock)
     except BlockingIOError:
         raise StoreInUse(
             f"Another server is running on {name}. Stop it first, or share a PostgreSQL between many servers."

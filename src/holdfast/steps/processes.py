@@ -6,7 +6,7 @@ imported by.
 1. A child that dies, or is killed because its step ran out of time or was called off, takes one step with it
    and nothing else. The next step gets another child.
 2. A child leads a process group of its own: killing it kills what it started, and a Ctrl-C at the terminal
-   does not reach it behind the parent's back.
+   does not reach it behind the parent's back. (Windows: killing it leaves what it started.)
 3. `close` leaves no child.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -32,6 +33,12 @@ from holdfast.steps.info import of_step
 
 # Not `-m`: the package imports child.py, and running a module that is imported already makes Python warn.
 BOOT: Final = "from holdfast.steps.child import main; main()"
+
+_apart: Final[dict[str, Any]] = (
+    {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    if sys.platform == "win32"
+    else {"start_new_session": True}
+)
 
 
 class Processes:
@@ -120,7 +127,7 @@ class _Child:
     @staticmethod
     async def spawn(app_location: AppLocation | None) -> _Child:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", BOOT, stdin=PIPE, stdout=PIPE, start_new_session=True
+            sys.executable, "-c", BOOT, stdin=PIPE, stdout=PIPE, **_apart
         )
         child = _Child(process)
         child._write(dump(_hello(app_location)))
@@ -147,7 +154,10 @@ class _Child:
     def kill(self) -> None:
         if self.alive:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+                if sys.platform == "win32":
+                    self._process.kill()
+                else:
+                    os.killpg(self.pid, signal.SIGKILL)
 
     async def reap(self) -> None:
         self._stdin.close()

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from holdfast.payloads.errors import BadArguments
+from holdfast.payloads.interactive import is_interactive
 from holdfast.payloads.signature import Parameter, Signature, signature_of
 from holdfast.steps.errors import BadProvider, NotProvided
 
@@ -53,7 +54,7 @@ class Providers:
     def add(self, key: Key, source: Any) -> None:
         if not (isinstance(key, str) and key) and not isinstance(key, type):
             raise BadProvider(f"{key!r} is neither a type nor a name")
-        if key in self._sources:
+        if key in self._sources and not is_interactive():
             raise BadProvider(f"{shown(key)} is provided twice")
         self._sources[key] = source
         self._wanted.clear()

@@ -49,7 +49,7 @@ def _driver() -> Any:
         return importlib.import_module("asyncpg")
     except ImportError:
         raise MissingDriver(
-            "PostgreSQL needs a driver that is not installed. Run: pip install 'holdfast[postgres]'"
+            "PostgreSQL needs a driver that is not installed. Run: pip install 'holdfast[postgres]' [HF2007]"
         ) from None
 
 

@@ -8,6 +8,7 @@
 
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -101,6 +102,7 @@ class SqliteFile:
             look(connection, "sqlite")  # before anything is changed: this lasts
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
             connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
             connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
             migrate(connection, "sqlite")
@@ -112,8 +114,9 @@ class SqliteFile:
             raise
         self._transaction = SqliteTransaction(connection)
         ((now,),) = connection.execute("SELECT now FROM clock")
-        with suppress(FileNotFoundError):  # of a database in memory
-            self._log = self._open_log(self._path)
+        if sys.platform != "win32":  # sqlite_log.py says why
+            with suppress(FileNotFoundError):  # of a database in memory
+                self._log = self._open_log(self._path)
         return int(now)
 
     def _not_a_store(self, error: sqlite3.Error) -> NotAStore:

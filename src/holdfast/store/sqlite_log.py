@@ -8,6 +8,8 @@ its length, so before long it has all the length it needs.
 1. Zeros are written only while we hold SQLite's write lock: nobody else can append to the log meanwhile.
 2. Nothing depends on them. Whoever recovers the log stops at the first frame that is not whole, and zeros are
    none. They are synced with the next commit; if they cannot be written, SQLite goes on as without them.
+3. Windows goes without: SQLite deletes the log when the last connection closes, which a file that somebody
+   else has open there does not allow.
 """
 
 import os
@@ -22,13 +24,13 @@ Write = Callable[[int, bytes, int], int]
 
 
 class SqliteLog:
-    """The log of an open file. `write` is `os.pwrite`; tests pass one that remembers."""
+    """The log of an open file. `write` is `os.pwrite` if none is given; tests give one that remembers."""
 
-    def __init__(self, path: str, *, stretch: int = stretch_bytes, write: Write = os.pwrite) -> None:
+    def __init__(self, path: str, *, stretch: int = stretch_bytes, write: Write | None = None) -> None:
         self._file = os.open(f"{path}-wal", os.O_RDWR)
         self._size = 0
         self._stretch = stretch
-        self._write = write
+        self._write = write or os.pwrite
 
     def make_room(self) -> None:
         """Inside a transaction that holds the write lock, before anything of it is written."""

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.payloads.durations import Duration, seconds
+from holdfast.payloads.interactive import is_interactive
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.runtime.slot import slot
 from holdfast.workflow.errors import DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
@@ -97,7 +98,7 @@ class Registry:
     def add(self, workflow: WorkflowDefinition[..., Any]) -> None:
         versions = self._workflows.setdefault(workflow.name, {})
         other = versions.get(workflow.version)
-        if other is not None:
+        if other is not None and not is_interactive():
             here, there = (_where(found.function) for found in (workflow, other))
             raise DuplicateWorkflow(
                 f"Workflow {workflow.name!r} version {workflow.version} is defined twice: {there} and {here}"

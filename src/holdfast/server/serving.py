@@ -8,20 +8,20 @@ import asyncio
 import contextlib
 import gc
 import logging
-import resource
 import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import uvicorn
 
 from holdfast.engine import Rules
 from holdfast.node.node import Node
+from holdfast.node.process_loop import on_stop_signals, run_on_fast_loop
 from holdfast.server.app import ServerApp
 from holdfast.server.auth import Authenticator
 from holdfast.server.budgets import AnswerBudget, RequestBudget
@@ -35,8 +35,6 @@ from holdfast.server.settings import Settings
 from holdfast.server.single_server_lock import sole_server
 from holdfast.store import open_store
 from holdfast.store.interface import Store
-
-T = TypeVar("T")
 
 log = logging.getLogger("holdfast.server")
 
@@ -167,19 +165,25 @@ def _tune_process(settings: Settings) -> None:
     sys.setswitchinterval(switch_interval_s)
     gc.freeze()
     gc.set_threshold(collect_after_allocations, 20, 50)
+    _allow_files(settings.connections_max + 1_000)  # connections, and some files
+
+
+def _allow_files(wanted: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.connections_max + 1_000  # and some files
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        with contextlib.suppress(OSError, ValueError):  # macOS has a bound of its own below "no limit"
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(settings: Settings) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _told_to_stop, stop, number)
+    on_stop_signals(partial(_told_to_stop, stop))
     async with running(settings) as server:
         await server.node.check()
         sys.stdout.write(f"Holdfast is ready at {server.url}\n")
@@ -191,17 +195,8 @@ async def _serve(settings: Settings) -> None:
 
 
 def _told_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:
-    log.info("told to stop", extra={"signal": signal.Signals(number).name})
+    log.info("told to stop", extra={"signal": number.name})
     stop.set()
-
-
-def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, for a process of ours that does nothing else."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)
-    return uvloop.run(main)
 
 
 def _config(settings: Settings, app: ServerApp, tls: ssl.SSLContext | None) -> uvicorn.Config:
@@ -238,7 +233,8 @@ def _listen(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # On Windows SO_REUSEADDR would let two servers have one port.
+        listener.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
         listener.bind((settings.host, settings.port))
         listener.listen(accept_backlog)
         listener.setblocking(False)
