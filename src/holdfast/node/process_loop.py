@@ -1,8 +1,8 @@
 """The event loop of a process of ours that does nothing else, and how such a process is told to stop.
 
-1. It is uvloop where that is installed (the extra `server` brings it) and there is one, asyncio's own elsewhere.
-2. SIGTERM and SIGINT are taken on the loop. Windows has no handlers on a loop: there Python's own handler hands
-   the signal over, and Ctrl-Break, which is all that one process can send another there, counts as well.
+1. It is uvloop where that is installed (the extra `server` brings it), asyncio's own elsewhere.
+2. SIGTERM and SIGINT are taken on the loop. Windows has no handlers on a loop: there Python's own handler
+   hands the signal over, and Ctrl-Break, the one that a process can send to another there, counts as well.
 """
 
 import asyncio

@@ -16,6 +16,7 @@ from holdfast.node.node import Node
 from holdfast.protocol.errors import AnswerLost, Refusal, StoreUnavailable
 from holdfast.server import metrics as numbers
 from holdfast.server.asgi import (
+    Answer,
     Disconnected,
     Headers,
     Receive,
@@ -32,7 +33,6 @@ from holdfast.server.asgi import (
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
-from holdfast.server.exchange import Answer
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc

@@ -12,7 +12,9 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 Headers = list[Header]
+Answer = tuple[int, bytes, Headers]
 
+extension: Final = "holdfast.connection"  # of a scope: the connection that the request came on
 json_type: Final = (b"content-type", b"application/json")
 retry_after: Final = (b"retry-after", b"1")
 retryable_statuses: Final = (429, 503)

@@ -21,10 +21,9 @@ from typing import Any, Final, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.protocol.errors import Refusal
-from holdfast.server.asgi import Headers, refusal_body, refusal_headers
+from holdfast.server.asgi import Answer, Headers, extension, refusal_body, refusal_headers
 from holdfast.server.errors import BadHttp, HeadTooLarge, TooMany, TooSlow
 from holdfast.server.exchange import (
-    Answer,
     Exchange,
     Flow,
     ServerLimits,
@@ -38,7 +37,6 @@ from holdfast.server.exchange import (
     pipelined_max,
 )
 
-extension: Final = "holdfast.connection"
 read_bytes_min: Final = 65_536  # in write_timeout_s, while more than that waits for a client
 header_lines_max: Final = 100
 

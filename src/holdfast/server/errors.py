@@ -130,7 +130,9 @@ class MissingExtra(SettingsError):
     code = "HF3204"
 
     def __init__(self, who: str, extra: str, package: str) -> None:
-        super().__init__(f"{who} needs {package}, which is not installed. Run: pip install 'holdfast[{extra}]'")
+        super().__init__(
+            f"{who} needs {package}, which is not installed. Run: pip install 'holdfast[{extra}]'"
+        )
 
 
 class PushRefused(HoldfastError):

@@ -9,15 +9,13 @@ from typing import Final
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from holdfast.protocol.errors import Refusal
-from holdfast.server.asgi import Headers, json_type
+from holdfast.server.asgi import Answer, Headers, json_type
 from holdfast.server.budgets import AnswerBudget, RequestBudget
 
 pipelined_max: Final = 8  # requests that wait for the answer before theirs
 chunks_max: Final = 1_000  # of one body, and one more for each `chunk_bytes_min` of it
 chunk_bytes_min: Final = 256
 dead_peer_ms: Final = 30_000
-
-Answer = tuple[int, bytes, Headers]
 
 
 class ServerLimits:

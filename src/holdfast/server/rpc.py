@@ -25,10 +25,9 @@ from holdfast.protocol.wire import (
 )
 from holdfast.server.access import restrict
 from holdfast.server.answers import encode_array, shorten_page
-from holdfast.server.asgi import Headers, refusal_headers, retry_after, retryable_statuses
+from holdfast.server.asgi import Answer, Headers, refusal_headers, retry_after, retryable_statuses
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.errors import BodyTooLarge, TooFast
-from holdfast.server.exchange import Answer
 from holdfast.server.grants import Grant
 from holdfast.server.metrics import Metrics
 from holdfast.server.rate import RateLimit

@@ -13,7 +13,7 @@
 import asyncio
 import logging
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from holdfast.node.message_router import Mailbox
@@ -22,13 +22,15 @@ from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.sizes import message_bytes
 from holdfast.protocol.text import check_text
 from holdfast.protocol.wire import encode_message
-from holdfast.server.asgi import Receive, Scope, Send
+from holdfast.server.asgi import Receive, Scope, Send, extension
 from holdfast.server.auth import Authenticator, bearer_of
-from holdfast.server.connection import ServerConnection, extension
 from holdfast.server.errors import BadStreamPath, TooMany
 from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
 from holdfast.server.settings import Settings
+
+if TYPE_CHECKING:
+    from holdfast.server.connection import ServerConnection
 
 log = logging.getLogger("holdfast.server")
 
@@ -93,7 +95,7 @@ class Streams:
             self._metrics.streams -= 1
             self._offers.worker_gone(group)
 
-    async def _pump(self, mailbox: Mailbox, connection: ServerConnection, send: Send) -> None:
+    async def _pump(self, mailbox: Mailbox, connection: "ServerConnection", send: Send) -> None:
         loop = asyncio.get_running_loop()
         lasts_s = self._settings.stream_s * self._chance.uniform(1 - jitter, 1 + jitter)
         end_at = loop.time() + lasts_s
@@ -119,7 +121,7 @@ class Streams:
             await send({"type": "http.response.body", "body": b""})
 
     async def _write_messages(
-        self, messages: list[Message], send: Send, connection: ServerConnection
+        self, messages: list[Message], send: Send, connection: "ServerConnection"
     ) -> list[Message]:
         """Write them in order; return those that were not written."""
         start = 0
@@ -147,7 +149,7 @@ class Streams:
             log.exception("a message could not be put into words")
             return b""
 
-    async def _until_read(self, connection: ServerConnection) -> bool:
+    async def _until_read(self, connection: "ServerConnection") -> bool:
         """False when the client is gone or too slow."""
         try:
             async with asyncio.timeout(self._settings.stream_write_timeout_s):
@@ -158,7 +160,7 @@ class Streams:
             return False
         return not connection.is_lost
 
-    async def _write(self, send: Send, connection: ServerConnection, data: bytes) -> bool:
+    async def _write(self, send: Send, connection: "ServerConnection", data: bytes) -> bool:
         """Write once the client has read enough of what came before; False when it is gone or too slow."""
         try:
             async with asyncio.timeout(self._settings.stream_write_timeout_s):

@@ -34,11 +34,9 @@ from holdfast.steps.info import of_step
 # Not `-m`: the package imports child.py, and running a module that is imported already makes Python warn.
 BOOT: Final = "from holdfast.steps.child import main; main()"
 
-_apart: Final[dict[str, Any]] = (
-    {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    if sys.platform == "win32"
-    else {"start_new_session": True}
-)
+_apart: dict[str, Any] = {"start_new_session": True}
+if sys.platform == "win32":
+    _apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 
 class Processes:

@@ -20,8 +20,8 @@ from holdfast.client.connection import Broken, Response
 from holdfast.client.endpoints import Endpoint
 from holdfast.node import Node
 from holdfast.protocol.errors import Refusal
+from holdfast.server.asgi import extension
 from holdfast.server.auth import Authenticator
-from holdfast.server.connection import extension
 from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
 from holdfast.server.rpc import Rpc
