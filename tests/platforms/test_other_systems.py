@@ -31,19 +31,19 @@ def test_every_module_can_be_imported(system: str, tmp_path: Path) -> None:
 
 
 APP = """
+import os
 import holdfast as hf
-from holdfast.store.sqlite import SqliteFile
 
 app = hf.App("sqlite:///holdfast.db")
 
 @hf.step(mode="process", timeout=0.5, retry=hf.Retry(attempts=1))
 def stalls() -> None:
-    import time
+    import pathlib, time
+    pathlib.Path("stalls.pid").write_text(str(os.getpid()))
     time.sleep(60)
 
 @hf.step(mode="process")
 def pid() -> int:
-    import os
     return os.getpid()
 
 @app.workflow
@@ -59,18 +59,23 @@ async def work() -> list[str]:
 def triple(number: int) -> int:
     return 3 * number
 
-if __name__ == "__main__":
-    with app:
-        print(work.start().result(60), triple.send(4).ok_value.get(30).ok_value)
 """
 
 
 @systems
 def test_an_app_runs_steps_in_processes_and_ends_those_that_stall(system: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("import os\n" + APP)
-    program = "sys.path.insert(0, '')\nfrom shop import *\nwith app: print(work.start().result(60), triple.send(4).ok_value.get(30).ok_value)"
+    (tmp_path / "shop.py").write_text(APP)
+    program = """
+sys.path.insert(0, "")
+from shop import app, triple, work
+
+with app:
+    print(work.start().result(60), triple.send(4).ok_value.get(30).ok_value)
+"""
     done = run(system, program, cwd=tmp_path)
     assert done.out == "['True', 'False'] 12\n", done.err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "stalls.pid").read_text()), 0)
 
 
 @systems
@@ -150,7 +155,7 @@ def test_a_server_has_its_file_alone_answers_and_stops_when_told(
 
 @systems
 def test_a_worker_finishes_and_stops_when_told(system: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("import os\n" + APP)
+    (tmp_path / "shop.py").write_text(APP)
     with started(system, tmp_path, "worker", "shop:app") as (worker, said):
         assert "working for group default" in said
         os.kill(worker.pid, STOPS[system][1])
