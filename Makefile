@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
-	chaos fuzz mutants mutants-tenth soak audit sbom check format lock bench clean
+	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -83,6 +83,24 @@ audit: $(STAMP)  ## known vulnerabilities of every pinned dependency, and what S
 sbom: $(STAMP)  ## what the package consists of, as CycloneDX JSON: holdfast.cdx.json
 	$(BIN)/python -m tests.supply_chain > holdfast.cdx.json
 
+PACKAGE := $(VENV)/package
+package: $(STAMP)  ## the wheel and the source archive in dist/, built and checked
+	@test -x $(PACKAGE)/bin/twine || { $(PYTHON) -m venv $(PACKAGE) && \
+		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.3.0 twine==6.2.0; }
+	rm -rf dist
+	$(PACKAGE)/bin/python -m build --quiet --outdir dist .
+	$(PACKAGE)/bin/twine check --strict dist/*
+	$(BIN)/python -m pytest tests/packaging/test_distribution.py
+
+INTEGRATIONS := .venv-integrations
+$(INTEGRATIONS)/.installed: tests/integrations/requirements.txt pyproject.toml
+	@test -x $(INTEGRATIONS)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS)
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/integrations/requirements.txt -e '.[server]'
+	@touch $@
+
+test-integrations: $(INTEGRATIONS)/.installed  ## under gunicorn, uvicorn and a notebook, each the real one
+	HOLDFAST_INTEGRATIONS=1 $(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -104,5 +122,5 @@ bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)
 
 clean:  ## remove everything that make created
-	rm -rf .venv .venv-3.* .venv3* .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/.cache holdfast.cdx.json \
+	rm -rf .venv .venv-3.* .venv3* $(INTEGRATIONS) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/.cache holdfast.cdx.json \
 		tests/interop/.cache tests/interop/ts/node_modules

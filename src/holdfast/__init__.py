@@ -16,10 +16,10 @@ rarely caught by name are in `hf.errors`, which has them all; the codes of backg
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers take it for true; the module that has it takes longer than all of this
 if TYPE_CHECKING:
-    __version__: str
+    from typing import Any
 
     from holdfast import codes as codes, errors as errors
     from holdfast.app import (
@@ -119,6 +119,8 @@ if TYPE_CHECKING:
         step as step,
     )
 
+__version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would take 20 ms
+
 _homes = {
     "holdfast.app": ("App Handle Workflow"),
     "holdfast.host.errors": ("AlreadySettled WouldBlock"),
@@ -149,12 +151,7 @@ _modules = ("codes", "errors")
 _home_of = {name: module for module, names in _homes.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        found = globals()[name] = version("holdfast")
-        return found
+def __getattr__(name: str) -> "Any":
     if name in _modules:
         return importlib.import_module(f"holdfast.{name}")
     if name not in _home_of:

@@ -12,9 +12,10 @@ from tests.processes import Outcome, environment
 
 BEFORE = """
 import sys
-import asyncio, asyncio.subprocess, concurrent.futures, contextlib, email, logging, multiprocessing, os, pathlib
-import zoneinfo, pytest, msgspec, cronsim
-import random, shutil, signal, socket, sqlite3, ssl, subprocess, tempfile, threading, types, urllib.request, uuid
+import asyncio, asyncio.subprocess, concurrent.futures, contextlib, email, logging, multiprocessing, os
+import pathlib, random, shutil, signal, socket, sqlite3, ssl, subprocess, tempfile, threading, types
+import urllib.request, uuid, zoneinfo
+import cronsim, msgspec, pytest
 import uvicorn, uvicorn.config, uvicorn.protocols.http.httptools_impl
 
 class Absent:
@@ -58,8 +59,9 @@ subprocess.Popen.kill = lambda self, number=signal.SIGKILL: self.send_signal(num
 subprocess.CREATE_NEW_PROCESS_GROUP = 0  # which this system's Popen lets pass
 signal.SIGBREAK = signal.SIGUSR2
 socket.SO_EXCLUSIVEADDRUSE = socket.SO_REUSEADDR
-take_away(os, "fork", "forkpty", "register_at_fork", "pread", "pwrite", "preadv", "pwritev", "killpg", "getpgid",
-          "getuid", "geteuid", "fchmod", "setsid", "sync", "fdatasync", "posix_fallocate", "sched_getaffinity")
+take_away(os, "fork", "forkpty", "register_at_fork", "pread", "pwrite", "preadv", "pwritev", "killpg")
+take_away(os, "getpgid", "getuid", "geteuid", "fchmod", "setsid", "sync", "fdatasync", "posix_fallocate")
+take_away(os, "sched_getaffinity")
 take_away(signal, "SIGKILL", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCHLD", "pthread_kill", "alarm")
 take_away(socket, "TCP_USER_TIMEOUT", "SO_REUSEPORT")
 sys.platform = "win32"

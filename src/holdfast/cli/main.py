@@ -9,7 +9,7 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TextIO
 
 from holdfast.protocol.text import printable
 
@@ -40,8 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]
-    if isinstance(sys.stdout, io.TextIOWrapper):  # an old code page, say: show what it cannot as codes
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _show_everything(sys.stdout)
     if not words or words[0] not in COMMANDS:
         return _parse_overview(words)
     parser = Parser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))
@@ -49,6 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.configure(parser)
     arguments = parser.parse_args(words[1:])
     return _run(arguments)
+
+
+def _show_everything(stream: TextIO) -> None:
+    """What an old code page cannot show is shown as its code."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _parse_overview(words: list[str]) -> int:
@@ -65,9 +70,9 @@ def _parse_overview(words: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
     arguments = parser.parse_args(words[:1])
     if arguments.version:
-        from importlib.metadata import version
+        from holdfast import __version__
 
-        sys.stdout.write(f"holdfast {version('holdfast')}\n")
+        sys.stdout.write(f"holdfast {__version__}\n")
         return 0
     if arguments.command:
         parser.error(f"there is no command {arguments.command!r}; there are {', '.join(COMMANDS)}")
