@@ -88,7 +88,7 @@ package: $(STAMP)  ## the wheel and the source archive in dist/, built and check
 	@test -x $(PACKAGE)/bin/twine || { $(PYTHON) -m venv $(PACKAGE) && \
 		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.3.0 twine==6.2.0; }
 	rm -rf dist
-	$(PACKAGE)/bin/python -m build --quiet --outdir dist .
+	$(PACKAGE)/bin/python -m build --outdir dist . > $(PACKAGE)/build.log || { cat $(PACKAGE)/build.log; exit 1; }
 	$(PACKAGE)/bin/twine check --strict dist/*
 	$(BIN)/python -m pytest tests/packaging/test_distribution.py
 

@@ -1,4 +1,4 @@
-"""A notebook in a real Jupyter kernel, whose event loop always runs: declared cell by cell, cells run again."""
+"""A notebook in a real Jupyter kernel, whose loop always runs: declared cell by cell, cells run again."""
 
 import importlib
 from pathlib import Path
