@@ -86,7 +86,7 @@ sbom: $(STAMP)  ## what the package consists of, as CycloneDX JSON: holdfast.cdx
 PACKAGE := $(VENV)/package
 package: $(STAMP)  ## the wheel and the source archive in dist/, built and checked
 	@test -x $(PACKAGE)/bin/twine || { $(PYTHON) -m venv $(PACKAGE) && \
-		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.3.0 twine==6.2.0; }
+		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0; }
 	rm -rf dist
 	$(PACKAGE)/bin/python -m build --outdir dist . > $(PACKAGE)/build.log || { cat $(PACKAGE)/build.log; exit 1; }
 	$(PACKAGE)/bin/twine check --strict dist/*
