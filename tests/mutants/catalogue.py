@@ -97,8 +97,8 @@ ENGINE = (
         "the fence is open",
         "who lost the claim can write nothing",
         "engine",
-        "task = held_task(data.id, data.version, ws, now)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
-        "task = find_task(data.id, ws)\ntry:\n    ...\nexcept Refusal as refusal:\n    ...",
+        "task = held_task(data.id, data.version, ws, now)\nkind = type(action).__struct_config__.tag",
+        "task = find_task(data.id, ws)\nkind = type(action).__struct_config__.tag",
         DIFFERENTIAL,
     ),
     Mutant(
