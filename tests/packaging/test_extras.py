@@ -1,4 +1,4 @@
-"""What `pip install holdfast` brings is enough for everything but a server; what is missing is named."""
+"""Everything but a server does without the packages of the extras; what is missing is named."""
 
 import json
 import pkgutil
