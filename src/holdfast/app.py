@@ -215,6 +215,7 @@ class App(Declaring):
                 workflow.tags,
                 signature,
                 supplied,
+                workflow.placement,
             )
         )
 

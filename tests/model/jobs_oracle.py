@@ -20,8 +20,12 @@ class JobsOracle:
     def __init__(self) -> None:
         self.jobs: dict[str, Json] = {}
         self.queues: dict[str, Json] = {}
+        self.waited: list[str] = []  # what was on offer before the request at hand
 
     def handle(self, kind: str, data: Json, now: int) -> Seen:
+        self.waited = [
+            job["id"] for job in self.jobs.values() if job["state"] == "pending" and not job["parked"]
+        ]
         answer: Seen = getattr(self, kind.replace(".", "_"))(data, now)
         return answer
 
@@ -81,11 +85,36 @@ class JobsOracle:
         """Pending, and either resting until an instant or on offer."""
         job.update(state="pending", pid=None, acquired=None, parked=until > now)
         job["since"] = until if until > now else job["eligible"]
+        job["turn"] = self.turn(job)
         job["due"] = self.cap(job, until if until > now else now + RETRY_MS)
 
     def offer_again(self, job: Json, now: int) -> None:
         waited = min(now - job["since"], 3_600_000)
         job.update(parked=False, due=self.cap(job, now + max(RETRY_MS, waited)))
+        job["turn"] = self.turn(job)
+
+    def turn(self, job: Json) -> int:
+        """Where it stands among those that wait with the same priority; none while it rests."""
+        queue = self.queues.get(job["queue"], {})
+        if job["parked"] or job["turn"] or not (queue.get("fair") or queue.get("served")):
+            return 0 if job["parked"] else int(job["turn"])
+        waiting = [
+            other for other in self.jobs.values()
+            if other is not job
+            and ((other["state"] == "pending" and not other["parked"]) or other["id"] in self.waited)
+            and (other["queue"], other["priority"]) == (job["queue"], job["priority"])
+        ]  # fmt: skip
+        if not queue.get("fair"):
+            return max([other["turn"] for other in waiting], default=0)
+        mine = [other["turn"] for other in waiting if other["key"] == job["key"]]
+        behind = max([self.served(queue, job), *mine])
+        return int(behind + 1_000_000 // self.weight(queue, job))
+
+    def served(self, queue: Json, job: Json) -> int:
+        return int(queue.get("served", {}).get(job["priority"], 0))
+
+    def weight(self, queue: Json, job: Json) -> int:
+        return int(queue.get("weights", {}).get(job["key"], 1))
 
     def unclaim(self, job: Json) -> None:
         job.update(claimed_at=None, claimed_by=None)
@@ -141,11 +170,13 @@ class JobsOracle:
         self.wait(job, now, again)
 
     def tick(self, now: int) -> None:
+        self.waited = []
         for job in self.jobs.values():
+            if job["timeout"] <= now:
+                self.write_end(job, now)
+        due = [job for job in self.jobs.values() if job["due"] is not None and job["due"] <= now]
+        for job in sorted(due, key=lambda job: (job["due"], job["id"])):
             self.write_end(job, now)
-        for job in self.jobs.values():
-            if job["due"] is None or job["due"] > now:
-                continue
             if job["state"] == "acquired" and job["started"] is not None:
                 self.failed(job, "WORKER_CRASHED", self.verdict("WORKER_CRASHED", job), None, now, True)
             elif job["state"] == "acquired":
@@ -208,7 +239,7 @@ class JobsOracle:
             "unique": data.get("unique"), "retries": 0, "bounces": 0, "attempts": [], "started": None,
             "claimed_at": None, "claimed_by": None, "acquired": None, "next_retry": None, "outcome": None,
             "code": None, "finished": None, "pid": None, "ttl": None, "promise": ("pending", {}, None),
-            "eligible": max(now, data.get("delay", 0)),
+            "eligible": max(now, data.get("delay", 0)), "turn": 0,
         }  # fmt: skip
         self.jobs[data["id"]] = born
         self.wait(born, now, data.get("delay", 0))
@@ -235,7 +266,7 @@ class JobsOracle:
 
     def task_claim(self, data: Json, now: int) -> Seen:
         ready = sorted(
-            (-job["priority"], self.place(job), job["created"], job["id"])
+            (-job["priority"], job["turn"], self.place(job), job["created"], job["id"])
             for job in self.jobs.values()
             if job["state"] == "pending" and not job["parked"] and not self.over(job, now)
             and job["queue"] == data["queue"] and job["priority"] <= data.get("ceiling", 10**6)
@@ -263,6 +294,9 @@ class JobsOracle:
         job.update(claimed_at=now, claimed_by=pid, started=now if start else None)
         job["due"] = self.cap(job, now + ttl)
         self.count_begin(job, now)
+        queue = self.queues.get(job["queue"], {})
+        if queue.get("fair") and job["turn"] > self.served(queue, job):
+            queue.setdefault("served", {})[job["priority"]] = job["turn"]
 
     def count_begin(self, job: Json, now: int) -> None:
         queue = self.queues.get(job["queue"], {})
@@ -414,7 +448,8 @@ class JobsOracle:
         limits = {name: limit for name, limit in data.items() if name != "name"}
         timed = "rate" in limits or "keyRate" in limits
         self.queues[data["name"]] = limits | {
-            "paused": before["paused"], "meters": before["meters"] if timed else {}
+            "paused": before["paused"], "meters": before["meters"] if timed else {},
+            "served": before.get("served", {}),
         }  # fmt: skip
         return 200, None
 

@@ -18,7 +18,7 @@ from tests.job_rules.wire import JobWire
 from tests.model.jobs_oracle import JobsOracle, Json, Seen
 from tests.seeds import seed_for_test
 
-OPERATIONS = count_of("HOLDFAST_JOBS_OPS", quick=1_500, full=6_000)
+OPERATIONS = count_of("HOLDFAST_JOBS_OPS", quick=2_500, full=6_000)
 QUEUES = ("mail", "slow")
 STEMS = ("j", "j-", "j.k", "jé/", "é:")
 SCOPES = ("j", "j-", "jé", "é", "é:")
@@ -27,6 +27,7 @@ KINDS = (
     + ["task.release"] * 2 + ["task.cancel", "promise.settle", "task.halt", "task.continue", "task.continue"]
     + ["task.heartbeat", "task.get", "queue.set", "queue.pause", "queue.pause"] + ["tick"] * 6
 )  # fmt: skip
+TAKES_A_TURN = ("create", "task.start", "task.release", "task.continue")
 WANTED = [
     ("create", 200), ("create", 409), ("task.claim", 200), ("task.start", 200), ("task.start", 409),
     ("task.fulfill", 200), ("task.fulfill", 409), ("task.fail", 200), ("task.fail", 409),
@@ -59,6 +60,7 @@ class Dice:
         self._oracle = oracle
         self._made = 0
         self.now = T0
+        self.is_fair_world = False
 
     def next(self) -> tuple[str, Json]:
         chance = self._chance
@@ -68,8 +70,11 @@ class Dice:
         jobs = [*self._oracle.jobs.values()][-25:]
         if chance.random() < 0.1 and any(is_ripe(job) for job in jobs):
             kind = "task.start"
+        claimed = [job for job in jobs if is_waiting(job)]
+        if claimed and chance.random() < 0.03:
+            return "queue.pause", {"name": chance.choice(claimed)["queue"], "paused": True}
         held_back = [job for job in jobs if is_waiting(job) and self._is_gated(job)]
-        if held_back and chance.random() < 0.3:
+        if held_back and chance.random() < 0.5:
             job = chance.choice(held_back)
             return "task.start", {"id": job["id"], "version": job["version"]}
         if kind == "tick":
@@ -115,7 +120,7 @@ class Dice:
                 {"delays": [5], "crashes": False}, {"delays": [1], "retries": 14},
             ])  # fmt: skip
         if chance.random() < 0.5:
-            data["key"] = chance.choice("ab")
+            data["key"] = chance.choice("abc")
         if chance.random() < 0.35:
             data["unique"] = chance.choice("xyz")
             data["onUnique"] = chance.choice(["existing", "replace", "reject", "debounce"])
@@ -130,8 +135,11 @@ class Dice:
             if chance.random() < 0.4:
                 limits[name] = chance.choice(choices)
         for name in ("rate", "keyRate"):
-            if chance.random() < 0.2:
+            if chance.random() < 0.35:
                 limits[name] = {"count": chance.randint(1, 4), "perMs": chance.choice([10, 500, 3_000])}
+        if self.is_fair_world and chance.random() < 0.6:
+            limits["fair"] = True
+            limits |= {"weights": {"a": chance.choice([2, 3])}} if chance.random() < 0.5 else {}
         return limits
 
     def _on_job(self, kind: str, jobs: list[Json]) -> Json:
@@ -262,6 +270,11 @@ def run(stores: list[Store], seed: int, count: int, oracle: JobsOracle | None = 
     for number in range(count):
         kind, data = dice.next()
         what = f"seed {seed}, step {number}: {kind} {data} at {dice.now}"
+        if dice.is_fair_world and kind in TAKES_A_TURN:
+            # Turns go by what waits as it is written; which ends a claim has written is nobody's business.
+            oracle.tick(dice.now)
+            for store in stores:
+                store.wire.tick(dice.now)
         if kind == "tick":
             oracle.tick(dice.now)
             for store in stores:
@@ -282,6 +295,7 @@ def run(stores: list[Store], seed: int, count: int, oracle: JobsOracle | None = 
             count_ends(oracle, seen)
             oracle.jobs.clear()
             oracle.queues.clear()
+            dice.is_fair_world = not dice.is_fair_world
             for store in stores:
                 store.wire.send("debug.reset", {})
     count_ends(oracle, seen)
@@ -405,7 +419,35 @@ class CountsAClaimAgainstTheRate(JobsOracle):
         return seen
 
 
+class GivesAnIdleKeyCredit(JobsOracle):
+    def served(self, queue: Json, job: Json) -> int:
+        return 0
+
+
+class ForgetsTheWeights(JobsOracle):
+    def weight(self, queue: Json, job: Json) -> int:
+        return 1
+
+
+class TakesAnotherTurnForWhatComesBack(JobsOracle):
+    def back(self, job: Json, now: int, until: int = 0) -> None:
+        job["turn"] = 0
+        super().back(job, now, until)
+
+
+class KeepsTheTurnOfWhatRested(JobsOracle):
+    def turn(self, job: Json) -> int:
+        return super().turn({**job, "parked": False})
+
+
+class PutsTheUnfairBeforeThoseWithTurns(JobsOracle):
+    def turn(self, job: Json) -> int:
+        return super().turn(job) if self.queues.get(job["queue"], {}).get("fair") else int(job["turn"])
+
+
 MUTANTS = [
+    GivesAnIdleKeyCredit, ForgetsTheWeights, TakesAnotherTurnForWhatComesBack, KeepsTheTurnOfWhatRested,
+    PutsTheUnfairBeforeThoseWithTurns,
     RetriesAtTheDeadline, ExpiresOneTooLate, CountsALapsedClaim, ForgetsWhoClaimedWhatExpired,
     LetsOneTooManyThrough, CancelsWhatRuns, KeepsTheKeyOfWhatItDebounced, RetriesEveryCode,
     RetriesACrashOnlyIfItIsListed, RetriesEveryCrash, ClaimsTheOldestFirst, ClaimsWhatCameBackLast,

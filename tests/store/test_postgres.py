@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ from holdfast.node import Node
 from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.node.reads import read_offers
 from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
-from holdfast.store import postgres, postgres_bus, postgres_statements as sql, postgres_transaction
+from holdfast.store import lines, postgres, postgres_bus, postgres_statements as sql, postgres_transaction
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import PostgresStore, TooManyConflicts
@@ -266,6 +267,7 @@ def plans() -> list[tuple[str, list[Any]]]:
         (sql.OFFERS, ["many", 1, 10, 0, []]),
         (sql.OFFERS, ["many", 1, 10, 0, ["full"]]),
         (sql.OFFERS_WITHIN, ["many", 1, 10, 0, [], 4, "many", 5]),
+        (sql.FETCH["turns"], [['["queue.many", 0, "queue.many/"]']]),
         *((sql.numbered(statement), values) for statement, values in searches_by_status()),
         (sql.HELD, [["many"]]),
         (sql.COUNT_QUEUE, ["many", 10] * 4),
@@ -292,6 +294,32 @@ async def test_every_statement_walks_an_index(store: PostgresStore, url: str, st
             assert f"Seq Scan on {table}" not in plan, f"{statement}\n{plan}"
         assert "Sort" not in plan or "LIMIT" not in statement, f"{statement}\n{plan}"
         assert "DELETE" not in statement or "callbacks_outside" in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize("stored", [0, 500])
+async def test_what_leaves_keys_out_walks_the_index_of_lines(
+    store: PostgresStore, url: str, stored: int
+) -> None:
+    """And no other: that of offers would lead through all that is left out."""
+    if stored:
+        await commit(store, *(create(f"m{n}", target="poll://any@queue.m") for n in range(stored)))
+    [connection] = idle_connections(store)
+    texts = {
+        "heads": (lines.POSTGRES_HEADS, 8, "tasks_lines"),
+        "deep": (lines.POSTGRES_DEEP, 8, "tasks_lines"),
+        "turns": (sql.FETCH["turns"], 1, "tasks_lines"),
+        "walk": (lines.POSTGRES_WALK, 9, "tasks_offers"),
+        "among": (sql.OFFERS_AMONG, 5, "tasks_pkey"),
+        "held": (sql.HELD, 1, "tasks_held"),
+    }
+    for name, (statement, places, index) in texts.items():
+        await connection.execute(f"PREPARE {name} AS {statement}")
+        found = await connection.fetch(f"EXPLAIN EXECUTE {name}({', '.join(['NULL'] * places)})")
+        plan = "\n".join(row[0] for row in found)
+        used = set(re.findall(r"using (tasks_\w+)", plan))
+        assert used - {"tasks_offers"} == {index} - {"tasks_offers"}, f"{statement}\n{plan}"
+        assert "tasks_offers" not in used or name in ("walk", "turns"), f"{statement}\n{plan}"
+        assert "Seq Scan on tasks" not in plan, f"{statement}\n{plan}"
 
 
 async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) -> None:

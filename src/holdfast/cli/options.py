@@ -137,6 +137,15 @@ def add_queue_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-key", type=int, metavar="N", help="with the same limit key")
     parser.add_argument("--rate", metavar="N/TIME", help="at most so many begin: 10/s, 100/m, 5/10s")
     parser.add_argument("--per-key-rate", metavar="N/TIME", help="with the same limit key")
+    parser.add_argument("--running", type=int, metavar="N", help="at most so many are worked on at once")
+    parser.add_argument("--fair", action="store_true", help="let the limit keys take turns")
+    parser.add_argument(
+        "--weight",
+        action="append",
+        metavar="KEY=N",
+        default=[],
+        help="turns of a key, for each of the others",
+    )
 
 
 def deadline(span: Millis, now: Millis) -> Millis:

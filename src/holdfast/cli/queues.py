@@ -5,6 +5,7 @@ import argparse
 from holdfast.cli.options import add_queue_limits
 from holdfast.cli.output import print_block, print_json, print_table
 from holdfast.cli.session import CliSession, add_command
+from holdfast.jobs.errors import BadOption
 from holdfast.jobs.registry import parse_rate
 from holdfast.protocol.jobs import QueueView, Rate
 from holdfast.protocol.replies import QueueReply, QueuesReply
@@ -72,8 +73,27 @@ async def _set(session: CliSession, arguments: argparse.Namespace) -> None:
         parse_rate("--rate", arguments.rate),
         parse_rate("--per-key-rate", arguments.per_key_rate),
     )
-    change = QueueSet(arguments.name, arguments.concurrency, arguments.per_key, rate, key_rate)
+    change = QueueSet(
+        arguments.name,
+        arguments.concurrency,
+        arguments.per_key,
+        rate,
+        key_rate,
+        arguments.fair,
+        _weights(arguments.weight) or None,
+        arguments.running,
+    )
     _print(await session.ask(change, QueueReply), arguments)
+
+
+def _weights(texts: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        key, _, weight = text.rpartition("=")
+        if not key or not weight.isdecimal():
+            raise BadOption(f"--weight {text!r} is not KEY=N")
+        found[key] = int(weight)
+    return found
 
 
 def _print(reply: QueueReply, arguments: argparse.Namespace) -> None:
@@ -93,6 +113,9 @@ def _print(reply: QueueReply, arguments: argparse.Namespace) -> None:
             ("per key", None if queue.key_concurrency is None else str(queue.key_concurrency)),
             ("rate", _rate(queue.rate)),
             ("rate per key", _rate(queue.key_rate)),
+            ("running at once", None if queue.running_limit is None else str(queue.running_limit)),
+            ("fair", "yes" if queue.fair else None),
+            ("weights", ", ".join(f"{key}={weight}" for key, weight in queue.weights.items()) or None),
         ]
     )
 

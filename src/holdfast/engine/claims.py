@@ -5,13 +5,16 @@ has locked its record and counted what is held, so that what is decided here sti
 may find many tasks of a key that has no room left; then that key is left out and the store is asked again.
 
 A rate counts what begins. A claim that does not start is given no more than could begin now, and takes
-nothing: the start does, if there is still room then.
+nothing: the start does, if there is still room then. An execution begins with its first claim; once it counts
+(places.py), only a pause and the number of those that are claimed hold it back.
 """
 
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import is_expired
-from holdfast.engine.scans import ClaimScan, HeldScan
+from holdfast.engine.places import has_entered, is_queued, key_of
+from holdfast.engine.scans import ClaimScan, HeldRow, HeldScan
+from holdfast.engine.turns import served
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
@@ -49,15 +52,19 @@ class Gate:
             for key, meter in queue.meters.items()
             if (live := tuple(pair for pair in meter if pair[0] > now))
         }
+        self._kept_meters = dict(self.meters)  # of what begins with this claim
+        self._turns = queue.turns
         self.held: dict[str | None, int] = {}
+        self.claimed = 0
         self.saturated: set[str] = set()  # keys without room
         self.next_at: Millis | None = None
         self.is_limited = queue.paused
-        self.is_metered = False
+        self.is_changed = False
 
-    def count(self, held: dict[str | None, int]) -> None:
-        """What is held already, by key. From here on the gate knows its room."""
+    def count(self, held: dict[str | None, int], claimed: int) -> None:
+        """What counts already, by key, and how many are claimed. From here on the gate knows its room."""
         self.held = held
+        self.claimed = claimed
         if self.queue.key_concurrency is not None:
             for key in held:
                 self._check_key(key)
@@ -68,13 +75,23 @@ class Gate:
 
     @property
     def changed_queue(self) -> QueueRecord:
-        return replace(self.queue, meters=self.meters)
+        return replace(self.queue, meters=self._kept_meters, turns=self._turns)
+
+    @property
+    def is_closed(self) -> bool:
+        """Can nothing of the queue be claimed, not even what counts already?"""
+        if self.queue.paused:
+            return True
+        if self.queue.running is not None and self.claimed >= self.queue.running:
+            self.is_limited = True
+            return True
+        return False
 
     @property
     def is_shut(self) -> bool:
-        """Is there no room for any task of the queue?"""
+        """Is there no room for anything that does not count already?"""
         queue = self.queue
-        if queue.paused:
+        if self.is_closed:
             return True
         if queue.concurrency is not None and sum(self.held.values()) >= queue.concurrency:
             self.is_limited = True
@@ -83,12 +100,20 @@ class Gate:
 
     def lets_through(self, task: Task) -> bool:
         """Is there room for this task? If so it is taken."""
-        assert task.job is not None
-        key = task.job.key
+        if has_entered(task):
+            if self.is_closed:
+                return False
+            self.claimed += 1
+            return True
+        key = key_of(task)
         if self.is_shut or (key is not None and not self._check_key(key)):
             return False
         self.held[key] = self.held.get(key, 0) + 1
-        self._meter(key)
+        self.claimed += 1
+        self._meter(key, begins=self._starts or task.job is None)
+        turns = served(self.queue, self._turns, task)
+        self.is_changed = self.is_changed or turns is not self._turns
+        self._turns = turns
         if key is not None:
             self._check_key(key)
         return True
@@ -102,14 +127,17 @@ class Gate:
         for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
             if name is not None and rate is not None and self._is_spent(name, rate):
                 return False
-        self._meter(key)
+        self._meter(key, begins=True)
         return True
 
-    def _meter(self, key: str | None) -> None:
+    def _meter(self, key: str | None, *, begins: bool) -> None:
         for name, rate in (("", self.queue.rate), (key, self.queue.key_rate)):
-            if name is not None and rate is not None:
-                self.meters[name] = metered(self.meters.get(name, ()), rate, self._now)
-                self.is_metered = self._starts
+            if name is None or rate is None:
+                continue
+            self.meters[name] = metered(self.meters.get(name, ()), rate, self._now)
+            if begins:
+                self._kept_meters[name] = metered(self._kept_meters.get(name, ()), rate, self._now)
+                self.is_changed = True
 
     def _check_key(self, key: str | None) -> bool:
         """Has this key room? If not it is noted as saturated."""
@@ -173,21 +201,21 @@ class ClaimPlan:
 
     @property
     def held_scan(self) -> HeldScan | None:
-        return HeldScan(tuple(self.gates)) if self.gates else None
+        counted = tuple(group for group, gate in self.gates.items() if gate.queue.counts_held)
+        return HeldScan(counted) if counted else None
 
-    def count(self, held: list[tuple[str, str | None, int]]) -> None:
-        by_group: dict[str, dict[str | None, int]] = {group: {} for group in self.gates}
-        for group, key, number in held:
-            by_group[group][key] = number
+    def count(self, held: list[HeldRow]) -> None:
         for group, gate in self.gates.items():
-            gate.count(by_group[group])
+            own = [row[1:] for row in held if row[0] == group]
+            gate.count({key: counted for key, counted, _ in own}, sum(claimed for *_, claimed in own))
 
     def next_scan(self) -> ClaimScan | None:
         if self._done or self.is_full or self._rounds == limits.claim_rounds_max:
             return None
-        groups = tuple(g for g in self._groups if (gate := self.gates.get(g)) is None or not gate.is_shut)
+        groups = tuple(g for g in self._groups if (gate := self.gates.get(g)) is None or not gate.is_closed)
         if not groups:
             return None
+        entered = tuple(g for g in groups if (gate := self.gates.get(g)) is not None and gate.is_shut)
         self._rounds += 1
         self._passed_over = False
         self._limit = self._count + len(self._expired) + len(self._unread)
@@ -197,7 +225,13 @@ class ClaimPlan:
             if gate.saturated and group in groups
         }
         return ClaimScan(
-            groups, self._now, self._limit, ceiling=self._ceiling, without=without, scope=self._scope
+            groups,
+            self._now,
+            self._limit,
+            ceiling=self._ceiling,
+            without=without,
+            entered=entered,
+            scope=self._scope,
         )
 
     def consider(self, found: list[str], ws: WorkingSet, unread: set[str]) -> None:
@@ -221,7 +255,7 @@ class ClaimPlan:
                     self.is_full = True
                     break
                 gate = self.gates.get(claim_group(task.target) or "")
-                if gate is not None and task.job is not None and not gate.lets_through(task):
+                if gate is not None and is_queued(task) and not gate.lets_through(task):
                     self._passed_over = True
                     continue
                 self._granted.add(task_id)
@@ -242,7 +276,7 @@ class ClaimPlan:
 
     @property
     def changed_queues(self) -> list[QueueRecord]:
-        return [gate.changed_queue for gate in self.gates.values() if gate.is_metered]
+        return [gate.changed_queue for gate in self.gates.values() if gate.is_changed]
 
     @property
     def next_at(self) -> Millis | None:

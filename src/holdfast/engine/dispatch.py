@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.engine import debug, job_requests, promises, queues, schedules, streams, sweep, tasks
-from holdfast.engine.job_state import unique_name
-from holdfast.engine.needed import Footprint
+from holdfast.engine.job_state import queue_name, unique_name
+from holdfast.engine.needed import Footprint, Line, line_name
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import requests as r, tags
+from holdfast.protocol.address import claim_group
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Millis
@@ -70,6 +71,7 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
 def apply(request: r.Request, ws: WorkingSet, now: Millis) -> Reply:
     """Carry out one request. Whatever is not a success has changed nothing, but for `MustWait`."""
     ws.begin()
+    ws.lines.begin()
     try:
         return HANDLERS[type(request.data)](request, request.data, ws, now)
     except Refusal as refusal:
@@ -118,10 +120,21 @@ def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
     needed.promises.add(data.id)
     if data.settle is not None:
         needed.obligations.add(data.id)
-    if data.tags and tags.JOB in data.tags:
-        job = tags.job_of(data.tags)
-        if job is not None and job.unique is not None:
-            needed.uniques.add(unique_name(data.tags[tags.TARGET], job.unique))
+    if data.tags and (tags.JOB in data.tags or tags.QUEUE in data.tags):
+        _note_queued(data.tags, needed)
+
+
+def _note_queued(entries: dict[str, str], needed: Footprint) -> None:
+    target, group = entries[tags.TARGET], claim_group(entries[tags.TARGET]) or ""
+    place, job = tags.place_of(entries), tags.job_of(entries)
+    if job is not None and job.unique is not None:
+        needed.uniques.add(unique_name(target, job.unique))
+    found = place if job is None else job
+    needed.queue_views.add(queue_name(target))
+    name = line_name(group, None if found is None else found.key)
+    needed.turns.add(Line(group, tags.priority_of(entries), name))
+    if place is not None and place.overlap != "wait":
+        needed.placed.add(name)
 
 
 def _note_claim(data: r.TaskClaim, needed: Footprint) -> None:

@@ -1,6 +1,22 @@
 """Which records a request needs, and the exception that says that some of them are missing."""
 
+from typing import NamedTuple
+
 from msgspec import Struct
+
+
+class Line(NamedTuple):
+    """What waits in one group with one priority: all of it, or the line of one name."""
+
+    group: str
+    priority: int
+    name: str | None
+
+
+def line_name(group: str, key: str | None, *, entered: bool = False) -> str:
+    """In a queue each key has a line, what has no key has one, and so have executions that count already. No
+    name of a queue holds a slash."""
+    return f"{group}/+" if entered else f"{group}/" if key is None else f"{group}/={key}"
 
 
 class Footprint(Struct):
@@ -27,6 +43,8 @@ class Footprint(Struct):
     stream_views: set[str] = set()
     appends: dict[tuple[str, str], int] = {}  # execution and stream: so many next elements are needed
     answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
+    placed: set[str] = set()  # lines of queues: their open executions
+    turns: set[Line] = set()  # the last turn of each, if its queue has turns at all
 
 
 class Missing(Exception):

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.job_state import close, is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire, make_room
+from holdfast.engine.overlap import make_place
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
 from holdfast.engine.view import is_live, is_open, see_promise, view_promise
@@ -12,6 +13,7 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
+from holdfast.protocol.jobs import Place
 from holdfast.protocol.records import NOTHING, Listener, Millis, Promise, PromiseState, Task, Value
 from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
 from holdfast.protocol.requests import (
@@ -103,6 +105,7 @@ def create_promise(
         return settled
     if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
         return holder
+    make_place(data.tags, target, request.scope, ws, now)
     promise, task = new_promise(
         data.id, data.param, data.tags, data.timeout_at, data.ikc, target, request.dialect, ws, now, now
     )
@@ -164,12 +167,18 @@ def new_promise(
         tags.priority_of(entries),
         timeout_at,
         created_at,
+        place=_new_place(entries),
         job=None if spec is None else new_job(spec, target, tags.delay_of(entries), created_at),
     )
     if spec is not None and task.state == "fulfilled":
         task = replace(task, job=close(task, promise.state, NOTHING, timeout_at))
     ws.put_task(task)
     return promise, task
+
+
+def _new_place(entries: dict[str, str]) -> Place | None:
+    spec = tags.place_of(entries) if tags.QUEUE in entries else None
+    return None if spec is None else Place(spec.key)
 
 
 def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.claims import Gate
 from holdfast.engine.job_state import queue_name
+from holdfast.engine.places import is_queued
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import send_execute
 from holdfast.engine.view import is_open
@@ -25,7 +26,7 @@ def find_queue(name: str, ws: WorkingSet) -> QueueRecord:
 
 def check_gate(task: Task, ws: WorkingSet) -> None:
     """Limits are kept by task.claim and task.start alone, so nobody may go round them."""
-    if task.job is not None and find_queue(queue_name(task.target), ws).is_gated:
+    if is_queued(task) and find_queue(queue_name(task.target), ws).is_gated:
         raise QueueGated(queue_name(task.target))
 
 
@@ -40,7 +41,7 @@ def find_obstacle(task: Task, ws: WorkingSet, now: Millis) -> str | None:
         return (
             f"The queue {name!r} is paused" if queue.paused else f"The rate of the queue {name!r} is used up"
         )
-    if gate.is_metered:
+    if gate.is_changed:
         ws.put_queue(gate.changed_queue)
     return None
 
@@ -55,7 +56,17 @@ def set_limits(request: Request, data: QueueSet, ws: WorkingSet, now: Millis) ->
     meters = queue.meters if keeps_time else {}
     ws.put_queue(
         QueueRecord(
-            data.name, data.concurrency, data.key_concurrency, data.rate, data.key_rate, queue.paused, meters
+            data.name,
+            data.concurrency,
+            data.key_concurrency,
+            data.rate,
+            data.key_rate,
+            queue.paused,
+            data.running,
+            meters,
+            data.fair,
+            data.weights or {},
+            queue.turns,
         )
     )
     _wake(ws, now)
@@ -98,4 +109,7 @@ def _view(name: str, ws: WorkingSet) -> QueueView:
         queue.key_concurrency,
         queue.rate,
         queue.key_rate,
+        queue.fair,
+        queue.weights,
+        queue.running,
     )

@@ -91,6 +91,7 @@ class ClaimPlace(Struct, frozen=True):
     """Where in the order of claims a task stands."""
 
     priority: int
+    turn: int
     ready_at: Millis
     created_at: Millis
     id: str
@@ -100,20 +101,21 @@ def place_of(task: Task) -> ClaimPlace:
     """A job is ready since it was created, its delay was over or its retry was due. An execution keeps the
     place of its creation."""
     ready_at = task.created_at if task.job is None or task.acquired_at is None else task.acquired_at
-    return ClaimPlace(task.priority, ready_at, task.created_at, task.id)
+    return ClaimPlace(task.priority, task.turn, ready_at, task.created_at, task.id)
 
 
 class ClaimScan(Struct, frozen=True):
-    """Pending tasks that are not parked: highest priority first, then by the instant since which they may
-    begin, then oldest, then by id. Unless they are only looked at, a store that many nodes share passes over
-    what others are about to claim."""
+    """Pending tasks that are not parked: highest priority first, then by their turn, if their queue is fair,
+    then by the instant since which they may begin, then oldest, then by id. Unless they are only looked at, a
+    store that many nodes share passes over what others are about to claim."""
 
     groups: tuple[str, ...]
     now: Millis
     limit: int
     view: bool = False
     ceiling: int = limits.priority_max
-    without: dict[str, tuple[str, ...]] = {}  # keys of a group's jobs that are left out
+    without: dict[str, tuple[str, ...]] = {}  # keys of a group that are left out
+    entered: tuple[str, ...] = ()  # groups of which only what counts there already is wanted
     scope: str | None = None  # only ids that this prefix covers
     after: ClaimPlace | None = None  # only those of the same priority behind it; for what is only looked at
 
@@ -125,8 +127,12 @@ class LeaseScan(Struct, frozen=True):
     now: Millis
 
 
+HeldRow = tuple[str, str | None, int, int]
+
+
 class HeldScan(Struct, frozen=True):
-    """How many jobs of each of these groups are held, by key: rows of group, key or None, number."""
+    """How much of each of these groups counts there, by key: rows of group, key or None, how many, and how
+    many of those are held."""
 
     groups: tuple[str, ...]
 
@@ -138,7 +144,7 @@ class QueueScan(Struct, frozen=True):
 
 
 class QueueCountScan(Struct, frozen=True):
-    """How many jobs of each of these queues wait, are parked, are claimed, have started: one row a queue.
+    """How much of each of these queues waits, is parked, is claimed, runs: one row a queue.
     Each number is counted up to a limit."""
 
     names: tuple[str, ...]

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import expire
+from holdfast.engine.overlap import make_place
 from holdfast.engine.promises import held_key, new_promise, target_of
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
@@ -11,7 +12,7 @@ from holdfast.engine.view import is_open, see_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.cron import due_occurrences, next_occurrence
-from holdfast.protocol.errors import InvalidField, KeyTaken, ScheduleMissing, TaskRunning
+from holdfast.protocol.errors import InvalidField, KeyBusy, KeyTaken, ScheduleMissing, TaskRunning
 from holdfast.protocol.records import NOTHING, Millis, Schedule, ScheduleEntry
 from holdfast.protocol.replies import EMPTY, Reply, ScheduleReply, SchedulesReply
 from holdfast.protocol.requests import (
@@ -140,10 +141,11 @@ def _fire_one(entry: ScheduleEntry, promise_id: str, occurrence: Millis, ws: Wor
 
 
 def _is_taken(entries: dict[str, str], target: str | None, ws: WorkingSet, now: Millis) -> bool:
-    """Does another job hold the unique key of this occurrence, so that it is left out?"""
+    """Does something else hold the key of this occurrence, so that it is left out?"""
     try:
+        make_place(entries, target, None, ws, now)
         return held_key(entries, target, None, ws, now) is not None
-    except (KeyTaken, TaskRunning):
+    except (KeyBusy, KeyTaken, TaskRunning):
         return True
 
 

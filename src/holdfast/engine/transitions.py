@@ -14,12 +14,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import close
+from holdfast.engine.places import is_queued
+from holdfast.engine.turns import take_turn
 from holdfast.engine.view import is_live, lapse
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.errors import ExecutionOver
-from holdfast.protocol.jobs import CODE_HEADER, JobOutcome
+from holdfast.protocol.jobs import CODE_HEADER, JobOutcome, Place
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import NOTHING, Millis, Promise, PromiseState, Task, TaskRef, Value
 
@@ -131,6 +133,7 @@ def offer(
         ttl=None,
         corr_id=lapsed,
         acquired_at=_on_offer_since(task, rest_until, now),
+        turn=0 if parked else task.turn,
     )
     if parked:
         ws.put_task(pending)
@@ -153,7 +156,8 @@ def offer_now(task: Task, ws: WorkingSet, now: Millis) -> None:
 def _send_out(task: Task, ws: WorkingSet, now: Millis, *, waited: Millis) -> None:
     rest = max(ws.rules.retry_ms, min(waited, limits.offer_rest_ms_max))
     due_at = before_deadline(task, min(now + rest, limits.instant_ms_max))
-    offered = replace(task, due_at=due_at, parked=False)
+    turn = take_turn(task, ws) if is_queued(task) and not task.turn else task.turn
+    offered = replace(task, due_at=due_at, parked=False, turn=turn)
     ws.put_task(offered)
     send_execute(offered, ws)
 
@@ -166,7 +170,7 @@ def before_deadline(task: Task, instant: Millis) -> Millis:
 
 
 def send_execute(task: Task, ws: WorkingSet) -> None:
-    if task.job is not None and not ws.may_offer(task.target):
+    if is_queued(task) and not ws.may_offer(task.target):
         return  # enough workers of this queue are being woken, and each takes what it can
     ws.send(Execute(task.target, TaskRef(task.id, task.version), task.dialect, task.woken_by is not None))
 
@@ -191,10 +195,16 @@ def grant(
         parked=False,
         corr_id=corr_id,
         acquired_at=now,
+        place=_entered(task.place, now),
         job=None if task.job is None else replace(task.job, claimed_at=now, claimed_by=pid),
     )
     ws.put_task(acquired)
     return acquired
+
+
+def _entered(place: Place | None, now: Millis) -> Place | None:
+    """From its first claim on it counts in its queue."""
+    return place if place is None or place.entered_at is not None else replace(place, entered_at=now)
 
 
 def finish_job(task: Task, settled: Promise, outcome: JobOutcome | None, code: str | None) -> Task:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.needed import Footprint, Missing
+from holdfast.engine.queue_lines import QueueLines
 from holdfast.engine.rules import Rules
 from holdfast.engine.undo import UndoLog
 from holdfast.protocol import limits, tags
@@ -35,7 +36,7 @@ class WorkingSet:
         "_log", "_remove", "_set", "added_callbacks", "added_listeners", "answer_bytes", "begin",
         "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises", "changed_queues",
         "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts", "discharged",
-        "forgotten", "found", "handled", "listeners", "messages", "offered", "plan", "promises",
+        "forgotten", "found", "handled", "lines", "listeners", "messages", "offered", "plan", "promises",
         "queues", "read_bytes", "removed_callbacks", "rules", "schedules", "streams", "tasks", "undo",
         "uniques", "until", "viewed_queues", "waiting", "watched",
     )  # fmt: skip
@@ -82,6 +83,7 @@ class WorkingSet:
         self._log = UndoLog()
         self._set, self._remove = self._log.set, self._log.remove
         self.begin, self.undo = self._log.forget, self._log.undo  # of one request at a time
+        self.lines = QueueLines(self._set)
 
     # --- reading -------------------------------------------------------------------------------------
 
@@ -155,8 +157,7 @@ class WorkingSet:
 
     def need(self, promise_ids: Iterable[str]) -> None:
         """All of these are about to be read: load them at once, not one by one."""
-        unknown = {promise_id for promise_id in promise_ids if promise_id not in self.promises}
-        if unknown:
+        if unknown := {promise_id for promise_id in promise_ids if promise_id not in self.promises}:
             raise Missing(Footprint(promises=unknown))
 
     def branch(self, name: str) -> tuple[list[Promise], str | None]:
@@ -204,6 +205,8 @@ class WorkingSet:
     def put_task(self, task: Task) -> None:
         if task.job is not None and task.job.unique is not None:
             self._follow_unique(task, task.job.unique)
+        if task.turn or task.place is not None:
+            self.lines.follow(self.tasks.get(task.id), task)
         self.handled += _written
         self._set(self.tasks, task.id, task)
         self._set(self.changed_tasks, task.id, None)
@@ -294,6 +297,7 @@ class WorkingSet:
             self.uniques,
             self.queues,
             self.streams,
+            self.lines,
             self.watched,
             self.offered,
             self.messages,

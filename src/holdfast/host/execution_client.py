@@ -31,6 +31,7 @@ from holdfast.protocol.requests import (
 from holdfast.runtime.errors import TimedOut
 from holdfast.workflow.cancellation import cancel_requests
 from holdfast.workflow.errors import ExecutionCancelled
+from holdfast.workflow.placement import Placement
 from holdfast.workflow.same_call import check_same_call, is_same_value
 
 _short: Final = Repr()
@@ -47,6 +48,7 @@ class Start(Struct, frozen=True):
     tags: Mapping[str, str] = {}
     signature: Signature | None = None
     supplied: frozenset[str] = frozenset()
+    placement: Placement = Placement()
 
     @property
     def returns(self) -> Any:
@@ -80,10 +82,13 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             tags.PARENT: asked.id,
             tags.SCOPE: "global",
             tags.TARGET: f"poll://any@{asked.group or self.group}",
+            **asked.placement.entries(),
         }
         timeout_at = limits.instant_ms_max
-        if asked.timeout_s is not None:
+        if asked.timeout_s is not None or asked.placement.is_later:
             await self.learn_clock(asked.id)
+            entries |= asked.placement.delay(self.now())
+        if asked.timeout_s is not None:
             timeout_at = self.now() + round(asked.timeout_s * 1000)
         creation = PromiseCreate(asked.id, timeout_at, asked.param, entries)
         promise = await self._ask(creation)

@@ -240,7 +240,7 @@ class Host:
         if older is not None:  # its lease lapsed unnoticed, and the task came back to us
             self._lose(older, "its lease is over")
             self._forget(older)
-        runner = self._served[slots]
+        runner = self._runner_of(claim, slots)
         run = runner.accept(claim, lease_ends_s)
         if isinstance(run, TaskRelease):
             self._outbox.put(run, _ignore)
@@ -252,6 +252,14 @@ class Host:
         else:
             slots.running += 1
             self._begin(held)
+
+    def _runner_of(self, claim: AcquireReply, slots: SlotGroup) -> Runner[Any]:
+        """Executions wait in queues, too: who runs workflows here runs them, in the slots of the queue."""
+        if claim.task.job is None and slots.kind != "workflows":
+            for other, runner in self._served.items():
+                if other.kind == "workflows":
+                    return runner
+        return self._served[slots]
 
     def _give_back(self, held: Held) -> None:
         if held in held.slots.claimed:

@@ -118,7 +118,7 @@ class TaskService:
     def _serve(self) -> None:
         """Claim the tasks of every queue, and receive the messages about them."""
         if self.runner is None:
-            if not self._tasks and not self._settings.queues:
+            if not self._tasks and not self._settings.queues and not self._tasks.limits:
                 return
             self.runner = self._make_runner()
         wanted = queue_slots(self._tasks, self._settings, self.runner.left_behind, self._chance)

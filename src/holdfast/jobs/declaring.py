@@ -150,10 +150,16 @@ class Declaring:
         per_key: int | None = None,
         rate: str | None = None,
         per_key_rate: str | None = None,
+        running: int | None = None,
+        fair: bool = False,
+        weights: dict[str, int] | None = None,
     ) -> TaskQueue:
         """Declare a queue: how many of its tasks run at once in the whole cluster (`concurrency`), with the
         same `limit_key` (`per_key`), and how many begin in any stretch of time (`rate="10/s"`,
-        `per_key_rate`).
+        `per_key_rate`). An execution counts until it is over, also while it waits; `running` counts only what
+        is being worked on. `fair`: the keys take turns, by their `weights`.
+
+        >>> app.queue("reports", concurrency=20, fair=True, weights={"acme": 3})
         """
         given = {**locals()}
         given.pop("self")

@@ -1,7 +1,6 @@
 """The options of one send, checked where they are written."""
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, cast
 
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.jobs.errors import BadOption
 from holdfast.jobs.findings import read_options
-from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.durations import Duration, duration_s, instant_ms
 from holdfast.payloads.errors import BadDuration
 from holdfast.protocol import limits
 from holdfast.protocol.jobs import OnUnique, check_queue
@@ -28,6 +27,7 @@ class SendOptions(Struct, frozen=True, kw_only=True):
     priority: int | None = None
     good_until_ms: int | None = None
     delay_ms: int | None = None
+    at_ms: int | None = None
     timeout_ms: int | None = None
     key: str | None = None
     on_conflict: OnUnique = "existing"
@@ -45,9 +45,13 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     debounce_ms = read.pop("debounce", None)
     changes: dict[str, Any] = {_fields.get(name, name): value for name, value in read.items()}
     if debounce_ms is not None:
-        if "on_conflict" in read or "delay" in read:
+        if "on_conflict" in read or "delay" in read or "at" in read:
             raise BadOption("debounce says by itself how long to wait and what to replace")
         changes |= {"delay_ms": debounce_ms, "on_conflict": "debounce"}
+    if "delay" in read and "at" in read:
+        raise BadOption("delay and at both say when it begins: give one of them")
+    if "delay_ms" in changes or "at_ms" in changes:
+        changes = {"delay_ms": None, "at_ms": None} | changes
     refined = replace(options, **changes)
     if refined.key is None and refined.on_conflict != "existing":
         raise BadOption("on_conflict and debounce say what to do about a key, and there is none: give key=")
@@ -86,14 +90,10 @@ def time_limit_s(limit: Duration | None) -> float | None:
 
 
 def instant(name: str, moment: Any) -> int:
-    if not isinstance(moment, datetime):
-        raise BadOption(f"{name} is a datetime, not {type(moment).__name__}")
-    if moment.tzinfo is None or moment.utcoffset() is None:
-        raise BadOption(
-            f"{name}={moment.isoformat()} has no time zone, so it is no instant: "
-            "write datetime.now(timezone.utc) + ..., or give it a tzinfo"
-        )
-    return max(0, round(moment.timestamp() * 1000))
+    try:
+        return instant_ms(moment)
+    except ValueError as error:
+        raise BadOption(f"{name}={str(moment)[:80]} cannot be used: {error}") from None
 
 
 def _text(name: str, most: int, text: Any) -> str:
@@ -122,6 +122,7 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "priority": check_priority,
     "good_until": partial(instant, "good_until"),
     "delay": partial(millis, "delay"),
+    "at": partial(instant, "at"),
     "timeout": partial(millis, "timeout"),
     "debounce": partial(millis, "debounce"),
     "key": partial(_text, "key", limits.job_key_bytes_max),
@@ -129,4 +130,6 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "limit_key": partial(_text, "limit_key", limits.job_key_bytes_max),
     "connection": _as_it_is,
 }
-_fields: Final = {"good_until": "good_until_ms", "delay": "delay_ms", "timeout": "timeout_ms"}
+_fields: Final = {
+    "good_until": "good_until_ms", "delay": "delay_ms", "at": "at_ms", "timeout": "timeout_ms"
+}  # fmt: skip

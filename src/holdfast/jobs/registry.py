@@ -20,7 +20,7 @@ from holdfast.payloads.durations import duration_s
 from holdfast.payloads.errors import BadDuration
 from holdfast.payloads.interactive import is_interactive
 from holdfast.protocol import limits
-from holdfast.protocol.jobs import Rate
+from holdfast.protocol.jobs import Rate, check_weights
 from holdfast.protocol.requests import QueueSet
 
 _rate: Final = re.compile(r"\s*([0-9]+)\s*/\s*(.+)", re.ASCII)
@@ -35,14 +35,28 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
     per_key: int | None = None
     rate: Rate | None = None
     per_key_rate: Rate | None = None
+    running: int | None = None
+    fair: bool = False
+    weights: dict[str, int] | None = None
 
     def request(self) -> QueueSet:
-        return QueueSet(self.name, self.concurrency, self.per_key, self.rate, self.per_key_rate)
+        return QueueSet(
+            self.name,
+            self.concurrency,
+            self.per_key,
+            self.rate,
+            self.per_key_rate,
+            self.fair,
+            self.weights,
+            self.running,
+        )
 
 
 def declare_queue(given: Mapping[str, Any]) -> QueueLimits:
     """The options of `app.queue`. Raises BadOption for what makes no sense."""
     read: dict[str, Any] = {"name": str(given["name"])} | read_options("a queue", given, _readers)
+    if read.get("weights") is not None and not read.get("fair"):
+        raise BadOption("weights are for a fair queue: add fair=True")
     return QueueLimits(**read)
 
 
@@ -70,6 +84,25 @@ def _count(name: str, count: Any) -> int | None:
     return count
 
 
+def _is_fair(fair: Any) -> bool:
+    if not isinstance(fair, bool):
+        raise BadOption(f"fair is True or False, not {fair!r}")
+    return fair
+
+
+def _weights(weights: Any) -> dict[str, int] | None:
+    if weights is None:
+        return None
+    found: dict[Any, Any] = dict(weights) if isinstance(weights, Mapping) else {None: None}
+    if not all(type(key) is str and type(weight) is int for key, weight in found.items()):
+        raise BadOption(f"weights are whole numbers by key, such as {{'acme': 3}}, not {weights!r}")
+    try:
+        check_weights(found)
+    except ValueError as error:
+        raise BadOption(f"weights: {error}") from None
+    return found
+
+
 _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "name": check_queue_name,
     "priority": check_priority,
@@ -77,6 +110,9 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "per_key": partial(_count, "per_key"),
     "rate": partial(parse_rate, "rate"),
     "per_key_rate": partial(parse_rate, "per_key_rate"),
+    "running": partial(_count, "running"),
+    "fair": _is_fair,
+    "weights": _weights,
 }
 
 

@@ -61,6 +61,7 @@ class SendRequest(Struct, frozen=True):
     creation: PromiseCreate
     task: AnyTask | None
     guess: ClockReading | None = None  # its instants were reckoned by this, and are to be corrected
+    begins_at_instant: bool = False  # the caller named it, so no clock changes it
 
     def is_for(self, promise: Promise) -> bool:
         """Is this promise what the order asks for? An id may have been used for something else before."""
@@ -83,7 +84,7 @@ def corrected(order: SendRequest, now: int, ticks: int) -> SendRequest:
     creation = order.creation
     late_ms = now - (ticks - guess.ticks) - guess.now  # how much the guess was behind
     entries = {**creation.tags}
-    if tags.DELAY in entries:
+    if tags.DELAY in entries and not order.begins_at_instant:
         entries[tags.DELAY] = str(min(int(entries[tags.DELAY]) + late_ms, limits.instant_ms_max - 1))
     spec = tags.job_of(entries)
     if spec is not None and spec.sent_at is not None:
@@ -144,6 +145,8 @@ def make_orders(
         return [_invalid(options.id or new_id(task.name, sent_at, fresh()), error) for _ in calls]
     if options.delay_ms:
         common[tags.DELAY] = str(min(sent_at + options.delay_ms, limits.instant_ms_max - 1))
+    elif options.at_ms is not None:
+        common[tags.DELAY] = str(min(options.at_ms, limits.instant_ms_max - 1))
     if options.id is not None:
         common[tags.SENDING] = fresh()
     timeout_at = limits.instant_ms_max if options.timeout_ms is None else sent_at + options.timeout_ms
@@ -154,7 +157,8 @@ def make_orders(
         try:
             param = payloads.encode_call(task.name, args, kwargs, 1, signature, supplied)
             entries = {**common, tags.FINGERPRINT: payloads.digest(args, kwargs) or ""}
-            orders.append(SendRequest(PromiseCreate(task_id, timeout_at, param, entries), task))
+            creation = PromiseCreate(task_id, timeout_at, param, entries)
+            orders.append(SendRequest(creation, task, begins_at_instant=options.at_ms is not None))
         except (WorkerError, ValueError) as error:
             orders.append(_invalid(task_id, error))
     return orders

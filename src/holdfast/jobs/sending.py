@@ -23,6 +23,7 @@ from holdfast.jobs.task import TaskDefinition, TaskOptions
 from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
+from holdfast.protocol import tags
 from holdfast.workflow.operations import Call, JobCall
 from holdfast.workflow.registry import Callee
 
@@ -97,6 +98,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         priority: int | None = None,
         good_until: datetime | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         timeout: Duration | None = None,
         key: str | None = None,
         on_conflict: OnConflict | None = None,
@@ -106,7 +108,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     ) -> "Sending[P, T, E]":
         """The same task, sent otherwise.
 
-        `good_until`: not begun after this instant (with a time zone). `priority`: higher ones first.
+        `good_until`: not begun after this instant (with a time zone). `delay`, `at`: not begun before that
+        much time has passed, or that instant. `priority`: higher ones first.
         `timeout`: it must be over by then. `key`: at most one open task has it; another send finds it
         (`existing`), cancels it (`replace`) or is refused (`reject`), as `on_conflict` says. `debounce`: wait
         so long, and begin again whenever another with the same key is sent. `limit_key`: what the queue's
@@ -127,6 +130,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         supplied = self._task_app.providers.supplied_to(task.function, task.mode)
         self._task_app.payloads.encode_call(task.name, args, kwargs, 1, task.signature, supplied)
         entries = job_tags(task, options, None, self._task_app.tasks.priority_of(options.queue or task.queue))
+        if options.at_ms is not None:
+            entries[tags.DELAY] = str(options.at_ms)
 
         def read(promise: Any, payloads: Any, known: Any) -> Any:
             return read_result(promise, task.returns, task.error_type, payloads, known)

@@ -29,6 +29,7 @@ from holdfast.engine import (
 )
 from holdfast.engine.pages import found_footprint
 from holdfast.engine.scans import (
+    HeldRow,
     PromiseScan,
     QueueScan,
     ScheduleScan,
@@ -293,6 +294,7 @@ class _Commit:
             try:
                 return apply(request, ws, now)
             except Missing as missing:
+                yield from self.save() if missing.footprint.turns else ()  # they are found in the store
                 yield Load(ws, missing.footprint)
             except Exception:
                 log.exception("a request failed and was undone", extra={"kind": request.kind})
@@ -304,15 +306,13 @@ class _Commit:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        named = {name for group in data.groups if (name := queue_of(group)) is not None}
-        unknown = {name for name in named if not ws.holds_queue(name)}
-        if unknown:
+        named = [name for group in data.groups if (name := queue_of(group)) is not None]
+        if unknown := {name for name in named if not ws.holds_queue(name)}:
             yield Load(ws, Footprint(gates=unknown))
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
-        if plan.held_scan is not None:
-            held: list[tuple[str, str | None, int]] = yield Find(plan.held_scan)
-            self.looked += sum(number for _, _, number in held)
-            plan.count(held)
+        held: list[HeldRow] = [] if plan.held_scan is None else (yield Find(plan.held_scan))
+        self.looked += sum(counted for _, _, counted, _ in held)
+        plan.count(held)
         while (scan := plan.next_scan()) is not None:
             found: list[str] = yield Find(scan)
             self.looked += claim_steps if scope is not None or scan.without else len(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import isfinite
 from typing import TypeAlias
 
@@ -39,6 +39,18 @@ def seconds(name: str, duration: Duration | None) -> float | None:
         return None if duration is None else duration_s(duration)
     except BadDuration as error:
         raise BadDuration(f"{name}: {error.what}") from None
+
+
+def instant_ms(moment: datetime) -> int:
+    """An instant in milliseconds since the epoch; ValueError for what is none."""
+    if not isinstance(moment, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"Expected a datetime, got {type(moment).__name__}")
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise ValueError(
+            "it has no time zone, so it is no instant: write datetime.now(timezone.utc) + ..., or give it a "
+            "tzinfo"
+        )
+    return max(0, round(moment.timestamp() * 1000))
 
 
 def _read(duration: Duration) -> float:

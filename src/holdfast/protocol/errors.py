@@ -118,6 +118,16 @@ class KeyTaken(Refusal):
         super().__init__(f"The unique key {unique!r} is held by {who}")
 
 
+class KeyBusy(Refusal):
+    code = "HF1209"
+    status = 409
+    hint = 'Wait for it to end, cancel it, or start with overlap="wait" or "replace".'
+
+    def __init__(self, key: str, holder: str | None) -> None:
+        who = "that is not yours" if holder is None else repr(holder)
+        super().__init__(f"An execution {who} with the key {key!r} is open in this queue")
+
+
 class TaskOver(Refusal):
     code = "HF1205"
     status = 409

@@ -17,6 +17,7 @@ from holdfast.protocol.text import check_integer, check_text
 JobOutcome = Literal["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"]
 JobStatus = Literal["PENDING", "CLAIMED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "EXPIRED"]
 OnUnique = Literal["existing", "replace", "reject", "debounce"]
+KeyOverlap = Literal["wait", "reject", "replace"]
 
 # Outcomes that the engine decides carry one of these in `Job.code` and in the header of the promise's value.
 TASK_EXPIRED: Final = "TASK_EXPIRED"
@@ -137,6 +138,39 @@ def parse_job(text: str) -> JobSpec:
         raise ValueError(f"tag holdfast:job is not valid: {error}") from None
 
 
+class QueueSpec(
+    Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
+    """What the tag `holdfast:queue` says of an execution that waits in a queue."""
+
+    key: str | None = None
+    overlap: KeyOverlap = "wait"
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            check_text("key", self.key, limits.job_key_bytes_max)
+        elif self.overlap != "wait":
+            raise ValueError("overlap says what to do about others with the same key, and there is none")
+
+
+class Place(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """The place of an execution in a queue. From its first claim until it is over it counts there."""
+
+    key: str | None = None
+    entered_at: int | None = None
+
+
+_queue_decoder: Final = msgspec.json.Decoder(QueueSpec)
+
+
+@lru_cache(maxsize=1024)
+def parse_queue(text: str) -> QueueSpec:
+    try:
+        return _queue_decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"tag holdfast:queue is not valid: {error}") from None
+
+
 class Attempt(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """One run of a job's function that has ended. `number` counts from 1; `version` is that of its claim.
 
@@ -212,9 +246,17 @@ class Rate(Struct, frozen=True, rename="camel", gc=False):
         check_integer("rate.perMs", self.per_ms, 1, limits.rate_ms_max)
 
 
+def check_weights(weights: dict[str, int]) -> None:
+    check_integer("the number of weights", len(weights), 0, limits.fair_weights_max)
+    for key, weight in weights.items():
+        check_text("a key of weights", key, limits.job_key_bytes_max)
+        check_integer("a weight", weight, 1, limits.fair_weight_max)
+
+
 class QueueRecord(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The limits of a queue. `meters` are the recent grants by key ("" for the whole queue), where a rate is
-    set: pairs of an instant and how many count until then."""
+    set: pairs of an instant and how many count until then. `turns` are of a fair queue, by priority: the
+    highest turn that was granted (see engine/turns.py)."""
 
     name: str
     concurrency: int | None = None
@@ -222,13 +264,26 @@ class QueueRecord(Struct, frozen=True, rename="camel", omit_defaults=True, gc=Fa
     rate: Rate | None = None
     key_rate: Rate | None = None
     paused: bool = False
+    running: int | None = None
     meters: dict[str, tuple[tuple[int, int], ...]] = {}
+    fair: bool = False
+    weights: dict[str, int] = {}
+    turns: dict[int, int] = {}
 
     @property
     def is_gated(self) -> bool:
         """Must a claim look at this record? Queues without limits never do."""
-        limits_set = (self.concurrency, self.key_concurrency, self.rate, self.key_rate)
-        return self.paused or any(limit is not None for limit in limits_set)
+        limits_set = (self.concurrency, self.key_concurrency, self.running, self.rate, self.key_rate)
+        return self.paused or self.has_turns or any(limit is not None for limit in limits_set)
+
+    @property
+    def has_turns(self) -> bool:
+        """Is it fair, or was it once, so that tasks with turns may be waiting in it?"""
+        return self.fair or bool(self.turns)
+
+    @property
+    def counts_held(self) -> bool:
+        return any(it is not None for it in (self.concurrency, self.key_concurrency, self.running))
 
 
 class QueueView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -244,3 +299,6 @@ class QueueView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=Fals
     key_concurrency: int | None = None
     rate: Rate | None = None
     key_rate: Rate | None = None
+    fair: bool = False
+    weights: dict[str, int] = {}
+    running_limit: int | None = None

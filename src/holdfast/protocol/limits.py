@@ -61,6 +61,10 @@ rate_count_max: Final = 1_000_000
 rate_ms_max: Final = 30 * 86_400_000
 rate_slots: Final = 32  # a rate's window is remembered in so many parts
 meter_keys_max: Final = 10_000
+replaced_max: Final = 100  # executions of one key that another one replaces
+fair_weight_max: Final = 1_000
+fair_weights_max: Final = 1_000  # keys of a queue that have a weight of their own
+fair_priorities_max: Final = 100  # of one queue, in which keys take turns
 claim_rounds_max: Final = 32
 job_offers_max: Final = 64  # execute messages for one queue in one commit: each wakes a worker
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from holdfast.protocol.dialect import Dialect
-from holdfast.protocol.jobs import Job, JobView
+from holdfast.protocol.jobs import Job, JobView, Place
 
 Millis = int
 Count = Annotated[int, Meta(ge=0)]
@@ -52,7 +52,7 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     not started, its `good_until` if that comes first. `timeout_at`, `created_at` and `priority` repeat what
     the promise says, because guards and claims need them. In an attempt at a job, `started_at` is set.
     `acquired_at` of a pending task is the instant since which it has been on offer; among those of background
-    tasks with the same priority, the earliest is claimed first.
+    tasks with the same priority, the earliest is claimed first; in a fair queue, that with the lowest `turn`.
 
     Two fields that only a held task needs tell more of one that is not. Of a halted one `acquired_at` is
     since when, and `corr_id` the code of the reason, if one was given ("" if it has no code); the reason is
@@ -80,6 +80,8 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     bounces: Count = 0
     retries: Count = 0
     error: str | None = None
+    turn: Count = 0
+    place: Place | None = None
     job: Job | None = None
 
 

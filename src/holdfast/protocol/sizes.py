@@ -45,7 +45,8 @@ def message_value_bytes(value: Value) -> int:
 def queue_bytes(queue: QueueRecord) -> int:
     """With its meters, which are read along with it though nobody is shown them."""
     meters = sum(len(key) + meter_bytes * len(meter) for key, meter in queue.meters.items())
-    return meters + record_bytes
+    weights = sum(len(key) + meter_bytes for key in queue.weights)
+    return meters + weights + meter_bytes * len(queue.turns) + record_bytes
 
 
 def message_bytes(message: Message) -> int:

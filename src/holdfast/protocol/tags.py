@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.protocol import limits
-from holdfast.protocol.jobs import JobSpec, parse_job
+from holdfast.protocol.jobs import JobSpec, QueueSpec, parse_job, parse_queue
 
 TARGET: Final = "resonate:target"
 INVOKE: Final = "resonate:invoke"
@@ -21,6 +21,7 @@ JOB: Final = "holdfast:job"
 # Written by the node alone: a promise that ends with the execution named here, and which question it answers.
 DEPENDENT: Final = "holdfast:dependent"
 ANSWER: Final = "holdfast:answer"
+QUEUE: Final = "holdfast:queue"  # the place of an execution in a queue
 
 # What the engine only keeps.
 SCOPE: Final = "resonate:scope"
@@ -61,6 +62,12 @@ def job_of(tags: Mapping[str, str]) -> JobSpec | None:
     """What a promise says about its job, if it is one; ValueError when that makes no sense."""
     text = tags.get(JOB)
     return None if text is None else parse_job(text)
+
+
+def place_of(tags: Mapping[str, str]) -> QueueSpec | None:
+    """What a promise says about the place of its execution in a queue, if it has one; ValueError likewise."""
+    text = tags.get(QUEUE)
+    return None if text is None else parse_queue(text)
 
 
 def _integer(name: str, text: str, least: int, most: int) -> int:

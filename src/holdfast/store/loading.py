@@ -8,10 +8,13 @@ those before it reads them.
 from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.engine import Footprint, WorkingSet
+from holdfast.engine.needed import Line
 from holdfast.protocol import limits, tags
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Listener
 from holdfast.protocol.sizes import whole_promise_bytes
 from holdfast.protocol.streams import answer_id, element_id
@@ -22,11 +25,13 @@ class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
     the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
     of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
-    that are not open, or of `streams`."""
+    that are not open, of `streams`, of `turns` (a `Line` as JSON, its last turn), or of `placed` (name of a
+    line, id)."""
 
     what: Literal[
-        "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams"
-    ]
+        "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams",
+        "turns", "placed",
+    ]  # fmt: skip
     ids: set[str]
     change: bool = False
     bytes_max: int | None = None  # of promises; past it `TooMuchAtOnce` is raised
@@ -50,6 +55,8 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
     if footprint.uniques:
         holders = yield from _load_uniques(ws, footprint.uniques - ws.uniques.keys())
         named = named | holders
+    if lines_asked := footprint.placed - ws.lines.places.keys():
+        named = named | (yield from _load_places(ws, lines_asked))
     yield from _load_records(ws, named, owing, change=True, bytes_max=bytes_max)
     if owing:
         yield from load_obligations(ws, owing)
@@ -73,6 +80,17 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
             ws.fill_schedule(schedule_id, None)
     if footprint.queues or footprint.queue_views or footprint.gates:
         yield from _load_queues(ws, footprint)
+    if lines := {line for line in footprint.turns if has_turns(ws, line)}:
+        texts = {msgspec.json.encode(line).decode(): line for line in lines}
+        found = yield Fetch("turns", {*texts})
+        for text, turn in found:
+            ws.lines.fill_turn(texts[text], turn or 0)
+
+
+def has_turns(ws: WorkingSet, line: Line) -> bool:
+    """May tasks with turns wait there? That is looked up only where the queue is known to have some."""
+    queue = ws.queues.get(queue_of(line.group) or "")
+    return queue is not None and queue.has_turns and line not in ws.lines.turns
 
 
 def _load_streams(ws: WorkingSet, footprint: Footprint) -> Loading:
@@ -111,6 +129,15 @@ def _load_uniques(ws: WorkingSet, uniques: set[str]) -> Generator[Fetch, Sequenc
         ws.fill_unique(unique, holder)
     for unique in uniques:
         ws.fill_unique(unique, None)
+    return {row[1] for row in found}
+
+
+def _load_places(ws: WorkingSet, lines: set[str]) -> Generator[Fetch, Sequence[Any], set[str]]:
+    """The open executions of these lines, which may be changed: one more of each than can be replaced."""
+    found = yield Fetch("placed", lines)
+    for line in lines:
+        members = [row[1] for row in found if row[0] == line]
+        ws.lines.fill_places(line, members, map(ws.tasks.get, ws.changed_tasks))
     return {row[1] for row in found}
 
 

@@ -5,11 +5,11 @@ that can fail and writes only what is complete.
 """
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
+from holdfast.engine.places import has_entered, is_counted, is_queued, key_of
 from holdfast.engine.scans import (
     ClaimPlace,
     ClaimScan,
@@ -29,10 +29,11 @@ from holdfast.engine.scans import (
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
 from holdfast.protocol.ids import is_covered, root_of
-from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_group, queue_of
+from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import fitting, promise_bytes, whole_promise_bytes
 from holdfast.protocol.streams import Streams, answer_id
+from holdfast.store import memory_queues
 from holdfast.store.interface import (
     Backlog,
     Bus,
@@ -50,7 +51,7 @@ from holdfast.store.interface import (
     Work,
     drive,
 )
-from holdfast.store.loading import next_elements, weighed_from
+from holdfast.store.loading import has_turns, next_elements, weighed_from
 
 
 class MemoryStore:
@@ -124,8 +125,15 @@ class MemoryStore:
             ws.fill_unique(unique, holder)
             if holder is not None:
                 wanted.add(holder)
+        for name in footprint.placed:
+            members = memory_queues.placed(self.tasks.values(), name)
+            ws.lines.fill_places(name, members, map(ws.tasks.get, ws.changed_tasks))
+            wanted.update(members)
         for name in footprint.queues | footprint.queue_views | footprint.gates:
             ws.fill_queue(name, self.queues.get(name))
+        for line in footprint.turns:
+            if has_turns(ws, line):
+                ws.lines.fill_turn(line, memory_queues.last_turn(self.tasks.values(), line))
         for promise_id in footprint.branches_of & self.promises.keys():
             entries = self.promises[promise_id].tags
             branch = entries.get(tags.BRANCH)
@@ -235,25 +243,21 @@ class MemoryStore:
     def _find(self, scan: Scan) -> list[Any]:
         match scan:
             case HeldScan(groups):
-                held = Counter(
-                    (group, task.job.key)
-                    for task in self.tasks.values()
-                    if task.job is not None
-                    and task.state == "acquired"
-                    and (group := claim_group(task.target)) in groups
-                )
-                return [(group, key, count) for (group, key), count in held.items()]
+                return memory_queues.held(self.tasks.values(), groups)
             case QueueScan(page):
                 used = {
                     queue
                     for task in self.tasks.values()
-                    if task.job is not None
-                    and task.state in ("pending", "acquired")
+                    if is_queued(task)
+                    and (task.state == "pending" or is_counted(task))
                     and (queue := queue_of(claim_group(task.target) or "")) is not None
                 }
                 return _stretch(used | self.queues.keys(), page)[: page.limit]
             case QueueCountScan(names, limit):
-                return [(name, *(min(count, limit) for count in self._count_queue(name))) for name in names]
+                return [
+                    (name, *(min(count, limit) for count in memory_queues.count(self.tasks.values(), name)))
+                    for name in names
+                ]
             case PromiseScan(page, now, spans, wanted):
                 return [
                     key
@@ -289,7 +293,8 @@ class MemoryStore:
                     and task.timeout_at > now
                     and task.priority <= scan.ceiling
                     and (group := claim_group(task.target)) in groups
-                    and (task.job is None or task.job.key not in scan.without.get(group or "", ()))
+                    and (has_entered(task) or group not in scan.entered)
+                    and (has_entered(task) or key_of(task) not in scan.without.get(group or "", ()))
                     and (scan.scope is None or is_covered(task.id, scan.scope))
                     and (scan.after is None or _is_behind(place_of(task), scan.after))
                 ]
@@ -300,16 +305,6 @@ class MemoryStore:
                     for task in self.tasks.values()
                     if task.state == "acquired" and task.pid == pid and task.timeout_at > now
                 )
-
-    def _count_queue(self, name: str) -> tuple[int, int, int, int]:
-        pending = delayed = claimed = running = 0
-        for task in self.tasks.values():
-            if task.job is not None and claim_group(task.target) == queue_group(name):
-                pending += task.state == "pending"
-                delayed += task.state == "pending" and task.parked
-                claimed += task.state == "acquired" and task.started_at is None
-                running += task.state == "acquired" and task.started_at is not None
-        return pending, delayed, claimed, running
 
     def _belongs(self, promise: Promise, roots: tuple[str, ...]) -> bool:
         return root_of(promise.id) in roots or promise.tags.get(tags.ORIGIN) in roots
@@ -356,8 +351,8 @@ class MemoryStore:
         return Backlog(groups[:groups_max], leases, waiting, due_count, suspended, halted)
 
 
-def _claim_order(place: ClaimPlace) -> tuple[int, Millis, Millis, str]:
-    return -place.priority, place.ready_at, place.created_at, place.id
+def _claim_order(place: ClaimPlace) -> tuple[int, int, Millis, Millis, str]:
+    return -place.priority, place.turn, place.ready_at, place.created_at, place.id
 
 
 def _is_behind(place: ClaimPlace, other: ClaimPlace) -> bool:

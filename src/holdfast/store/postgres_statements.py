@@ -12,7 +12,17 @@ from typing import Any, Final
 from holdfast.protocol import limits
 from holdfast.store import rows
 from holdfast.store.interface import search_ms_max
-from holdfast.store.scan_sql import BEHIND, POSTGRES, READY, WITHIN, count_query
+from holdfast.store.scan_sql import (
+    BEHIND,
+    COUNTED,
+    IN_QUEUES,
+    LINE,
+    PLACED,
+    POSTGRES,
+    READY,
+    WITHIN,
+    count_query,
+)
 
 idle_transaction_ms: Final = 2_000
 idle_transaction_ms_max: Final = 10_000  # while much is being sent: for the database that is idling, too
@@ -53,8 +63,8 @@ _BOOLEAN: Final = frozenset({"watched", "timer", "parked", "gated"})
 _BIGINT: Final = frozenset(
     {
         "timeout_at", "created_at", "settled_at", "version", "priority", "resumes", "due_at", "ttl",
-        "acquired_at", "started_at", "bounces", "retries", "promise_timeout", "next_run_at", "last_run_at",
-        "catch_up",
+        "acquired_at", "started_at", "bounces", "retries", "turn", "entered_at", "promise_timeout",
+        "next_run_at", "last_run_at", "catch_up",
     }
 )  # fmt: skip
 
@@ -144,6 +154,15 @@ STREAM_IDS: Final = "SELECT id FROM streams"
 SCHEDULE_IDS: Final = "SELECT id FROM schedules"
 # All of these, or none if together they hold too much.
 RECORDS_WEIGHED: Final = f"{_RECORDS} WHERE p.id = ANY($1::text[]) AND coalesce(({WEIGH}), 0) <= $2::bigint"
+# Of a line, which is [group, priority, key or null], the highest turn of what waits.
+_TURN, _TURN_OF_ALL = (
+    f"(SELECT t.turn FROM tasks t WHERE t.state = 'pending' AND NOT t.parked AND {which} "
+    "AND t.priority = (of ->> 1)::bigint ORDER BY t.turn DESC LIMIT 1)"
+    for which in (
+        f"{IN_QUEUES.format(t='t.')} AND {LINE.format(t='t.')} = of ->> 2",
+        "t.claim_group = of ->> 0",
+    )
+)
 FETCH: Final = {
     "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
     "tasks": f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id = ANY($1::text[])",
@@ -164,6 +183,14 @@ FETCH: Final = {
     ),
     "queues": _QUEUES,
     "streams": "SELECT id, record FROM streams WHERE id = ANY($1::text[])",
+    "placed": (
+        "SELECT line, found.id FROM unnest($1::text[]) line CROSS JOIN LATERAL (SELECT id FROM tasks "
+        f"WHERE {PLACED} = line ORDER BY id LIMIT {limits.replaced_max + 1}) found"
+    ),
+    "turns": (
+        f"SELECT line, CASE WHEN of ->> 2 IS NULL THEN {_TURN_OF_ALL} ELSE {_TURN} END "
+        "FROM (SELECT line, line::jsonb AS of FROM unnest($1::text[]) line) named"
+    ),
 }
 # Whoever grants under limits holds the queue's row until the grants are committed. The time as with _LOCK.
 _LOCK_QUEUES: Final = (
@@ -286,17 +313,27 @@ CLEAR: Final = "; ".join(
 _TASKS: Final = "FROM promises p JOIN tasks t ON t.id = p.id"
 _READY: Final = READY.format(t="t.")
 _OFFERS: Final = (
-    f"SELECT -t.priority, {_READY}, t.created_at, t.id {_TASKS} "
+    f"SELECT -t.priority, t.turn, {_READY}, t.created_at, t.id {_TASKS} "
     "WHERE t.state = 'pending' AND NOT t.parked AND t.claim_group = $1 AND t.timeout_at > $2 "
-    "AND t.priority <= $4 AND (t.job_key IS NULL OR t.job_key <> ALL($5::text[])) {more}"
-    f"ORDER BY t.priority DESC, {_READY}, t.created_at, t.id LIMIT $3"
+    "AND t.priority <= $4 "
+    "AND (t.job_key IS NULL OR t.entered_at IS NOT NULL OR t.job_key <> ALL($5::text[])) "
+    "{more}"
+    f"ORDER BY t.priority DESC, t.turn, {_READY}, t.created_at, t.id LIMIT $3"
 )
 VIEW_OFFERS: Final = _OFFERS.format(more="")
 VIEW_BEHIND: Final = _OFFERS.format(
-    more=BEHIND.format(t="t.", ready=_READY, p="$6::bigint", r="$7::bigint", c="$8::bigint", i="$9::text")
+    more=BEHIND.format(
+        t="t.", ready=_READY, p="$6::bigint", u="$7::bigint", r="$8::bigint", c="$9::bigint", i="$10::text"
+    )
 )
 _VIEW_WITHIN: Final = _OFFERS.format(
     more=WITHIN.format(id="t.id", size="$6::int", prefix="$7::text", edge="$8::int")
+)
+# Those that were found already, if they are still what they were: by their ids, and by no index of offers.
+_VIEW_AMONG: Final = (
+    _OFFERS.replace("t.job_key IS NULL OR t.entered_at IS NOT NULL OR t.job_key <> ALL", "t.id = ANY")
+    .replace("t.state = 'pending'", "t.state || '' = 'pending'")
+    .format(more="")
 )
 # Their records come along: from here on nobody else changes them. But only as many as a claim may be given.
 # (The length of a value that is stored apart is known without reading it.) In front of each line, and of one
@@ -305,18 +342,18 @@ _VIEW_WITHIN: Final = _OFFERS.format(
 _BROUGHT: Final = "sum({size}) OVER (ROWS UNBOUNDED PRECEDING) - {size}".format(
     size="(coalesce(octet_length(param), 0) + octet_length(tags))"
 )
-OFFERS, OFFERS_WITHIN = (
+OFFERS, OFFERS_WITHIN, OFFERS_AMONG = (
     f"WITH held AS MATERIALIZED ({view.replace(' FROM ', f', {_RECORD_COLUMNS} FROM ', 1)} "
     "FOR NO KEY UPDATE OF p SKIP LOCKED FOR UPDATE OF t SKIP LOCKED), "
     f"weighed AS (SELECT {_BROUGHT} AS brought, held.* FROM held), "
     "counted AS (SELECT count(*) AS number FROM held) "
     f"SELECT CASE WHEN number < $3 THEN (SELECT count(*) FROM ({view}) seen) - number END, weighed.* "
     f"FROM counted LEFT JOIN weighed ON brought < {2 * limits.claim_bytes_max}"
-    for view in (VIEW_OFFERS, _VIEW_WITHIN)
+    for view in (VIEW_OFFERS, _VIEW_WITHIN, _VIEW_AMONG)
 )
 HELD: Final = (
-    "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
-    "AND claim_group = ANY($1::text[]) GROUP BY claim_group, job_key"
+    "SELECT claim_group, job_key, count(*), count(pid) FROM tasks "
+    f"WHERE {COUNTED} AND claim_group = ANY($1::text[]) GROUP BY claim_group, job_key"
 )
 COUNT_QUEUE: Final = numbered(count_query(POSTGRES))
 _WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched"

@@ -41,6 +41,7 @@ from holdfast.store.interface import (
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
 from holdfast.store.postgres_connection import fetch_in_time
 from holdfast.store.postgres_counts import count_backlog, count_queue
+from holdfast.store.postgres_lines import find_ids
 from holdfast.store.postgres_parts import Parts, payload_chars
 from holdfast.store.scan_sql import POSTGRES, behind, find_query, within
 
@@ -49,7 +50,7 @@ heavy_chars: Final = 16_384  # a promise that counts when records are weighed
 passed_over_rest_ms: Final = 50
 passed_over_rests_s: Final = (0.001, 0.002, 0.004, 0.008)
 
-_offer_order: Final = itemgetter(0, 1, 2, 3)
+_offer_order: Final = itemgetter(0, 1, 2, 3, 4)
 
 
 class RunAgain(Exception):
@@ -301,10 +302,9 @@ class Transaction:
     async def _release_uniques(self, ws: WorkingSet) -> None:
         """A unique key that passes on in this commit is let go first: parts of a statement have no order."""
         changed = [task for key in ws.changed_tasks if (task := ws.tasks[key]) is not None and task.job]
-        if any(task.id not in self._held and task.job and task.job.unique for task in changed):
-            ended = [task.id for task in changed if task.id in self._held and _holds_nothing(task)]
-            if ended:
-                await self._connection.execute(sql.RELEASE_UNIQUES, ended)
+        ended = [task.id for task in changed if task.id in self._held and _holds_nothing(task)]
+        if ended and any(task.id not in self._held and task.job and task.job.unique for task in changed):
+            await self._connection.execute(sql.RELEASE_UNIQUES, ended)
 
     def _save_queues(self, ws: WorkingSet, parts: Parts) -> None:
         queues = [queue for name in ws.changed_queues if (queue := ws.queues[name]) is not None]
@@ -319,8 +319,7 @@ class Transaction:
         held = self._held_schedules
         parts.add_rows("insert_schedules", [row for key, row in written.items() if key not in held])
         parts.add_rows("update_schedules", [row for key, row in written.items() if key in held])
-        gone = [key for key, entry in entries.items() if entry is None]
-        if gone:
+        if gone := [key for key, entry in entries.items() if entry is None]:
             parts.add("drop_schedules", gone)
         held.update(written)
         held.difference_update(gone)
@@ -349,14 +348,14 @@ class Transaction:
         something that was passed over, and room for it, look again in a moment, a few times.
         """
         if scan.view:
-            return [row[3] for row in await self._view_offers(scan)]
+            return [row[4] for row in await self._view_offers(scan)]
         found, passed_over = await self._hold_offers(scan)
         for rest_s in passed_over_rests_s:
             if not passed_over:
                 break
             await asyncio.sleep(rest_s)
             found, passed_over = await self._hold_offers(scan)
-        return [row[3] for row in found]
+        return [row[4] for row in found]
 
     async def _view_offers(self, scan: ClaimScan) -> list[Any]:
         best: list[Any] = []
@@ -371,16 +370,19 @@ class Transaction:
         best: list[Any] = []
         passed_over = False
         for group in scan.groups:
+            wishes = _offer_wishes(scan, group)
             statement = sql.OFFERS if scan.scope is None else sql.OFFERS_WITHIN
-            lines = await self._connection.fetch(statement, *_offer_wishes(scan, group))
-            held = [line[2:] for line in lines if line[2] is not None]
-            passed_over = passed_over or (lines[0][0] or 0) > 0
-            best += held
+            if (ids := await find_ids(self._connection, scan, group)) is not None:
+                statement = sql.OFFERS_AMONG
+                wishes = *wishes[:4], ids
+            offers = await self._connection.fetch(statement, *wishes)
+            best += [offer[2:] for offer in offers if offer[2] is not None]
+            passed_over = passed_over or (offers[0][0] or 0) > 0
         chosen = sorted(best, key=_offer_order)[: scan.limit]
-        found = {row[3] for row in best}
+        found = {row[4] for row in best}
         self._claimed |= found - self._asked
         self._note_held(found)
-        self._fresh = {row[3]: row[4:] for row in chosen}
+        self._fresh = {row[4]: row[5:] for row in chosen}
         return chosen, passed_over and len(chosen) < scan.limit
 
     async def _find_due(self, now: Millis, limit: int) -> Due:

@@ -16,7 +16,7 @@ from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.ids import lies_within
-from holdfast.protocol.jobs import Job, QueueRecord
+from holdfast.protocol.jobs import Job, Place, QueueRecord
 from holdfast.protocol.records import (
     NOTHING,
     Listener,
@@ -36,17 +36,21 @@ PROMISE_COLUMNS: Final = (
     "id", "state", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "ikc", "iku",
     "branch", "origin", "watched",
 )  # fmt: skip
-TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique")
+TASK_COLUMNS: Final = (
+    *Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique", "entered_at"
+)  # fmt: skip
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
 STREAM_COLUMNS: Final = ("id", "record")
 
+_place_at: Final = Task.__struct_fields__.index("place")
 _job_at: Final = Task.__struct_fields__.index("job")
-assert _job_at == len(Task.__struct_fields__) - 1
+assert (_place_at, _job_at) == (len(Task.__struct_fields__) - 2, len(Task.__struct_fields__) - 1)
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_value: Final = msgspec.json.Decoder(Value).decode
 _decode_job: Final = msgspec.json.Decoder(Job).decode
+_decode_place: Final = msgspec.json.Decoder(Place).decode
 _decode_queue: Final = msgspec.json.Decoder(QueueRecord).decode
 _decode_streams: Final = msgspec.json.Decoder(Streams).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -139,18 +143,22 @@ def read_promise(row: Row) -> Promise:
 
 def task_row(task: Task) -> Row:
     target, job = task.target, task.job
-    plain = astuple(task)[:_job_at]
-    if job is None:
-        return (*plain, None, poll_group(target), claim_group(target), None, None)
-    return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
+    plain = astuple(task)[:_place_at]
+    groups = poll_group(target), claim_group(target)
+    if job is not None:
+        return (*plain, None, _encode(job).decode(), *groups, job.key, job.unique, None)
+    if (place := task.place) is not None:
+        return (*plain, _encode(place).decode(), None, *groups, place.key, None, place.entered_at)
+    return (*plain, None, None, *groups, None, None, None)
 
 
 def read_task(row: Row) -> Task:
     try:
-        task = msgspec.convert(row[:_job_at], Task, strict=False)
-        text = row[_job_at]
-        if text is not None:
-            task = replace(task, job=_decode_job(text))
+        task = msgspec.convert(row[:_place_at], Task, strict=False)
+        if row[_job_at] is not None:
+            task = replace(task, job=_decode_job(row[_job_at]))
+        elif row[_place_at] is not None:
+            task = replace(task, place=_decode_place(row[_place_at]))
         parse_address(task.target)
     except ValueError as error:  # of msgspec too
         raise CorruptRecord("task", row[0], str(error)) from error

@@ -34,6 +34,21 @@ _ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
 # which it is on offer (its creation, its delay, its retry), of a workflow's the creation of its execution.
 READY: Final = "CASE WHEN {t}job IS NULL THEN {t}created_at ELSE coalesce({t}acquired_at, {t}created_at) END"
 
+# What waits in a queue, as the index of lines has it; and in which line (`line_name`): one text, so that no
+# other index is taken for this one.
+IN_QUEUES: Final = "substr({t}claim_group, 1, 6) = 'queue.'"
+LINE: Final = (
+    "({t}claim_group || CASE WHEN {t}entered_at IS NOT NULL THEN '/+' WHEN {t}job_key IS NULL THEN '/' "
+    "ELSE '/=' || {t}job_key END)"
+)
+# Where an execution with a key has its place, whether it waits or goes on; in the words of its index.
+PLACED: Final = "place IS NOT NULL AND state <> 'fulfilled' AND (claim_group || '/=' || job_key)"
+# What has a place in a queue; and what counts there. In the words of their indexes.
+QUEUED: Final = "(job IS NOT NULL OR place IS NOT NULL)"
+COUNTED: Final = (
+    "((job IS NOT NULL AND state = 'acquired') OR (entered_at IS NOT NULL AND state <> 'fulfilled'))"
+)
+
 # Only ids that a prefix covers (`is_covered`).
 WITHIN: Final = (
     "AND substr({id}, 1, {size}) = {prefix} AND substr({id}, {edge}, 1) IN ('', '-', '.', '/', ':') "
@@ -42,7 +57,8 @@ WITHIN: Final = (
 
 # Only those of one priority behind a place: a walk along the index of offers from there on.
 BEHIND: Final = (
-    "AND {t}priority = {p} AND {ready} >= {r} AND ({ready}, {t}created_at, {t}id) > ({r}, {c}, {i}) "
+    "AND {t}priority = {p} AND {t}turn >= {u} "
+    "AND ({t}turn, {ready}, {t}created_at, {t}id) > ({u}, {r}, {c}, {i}) "
 )
 
 
@@ -81,7 +97,9 @@ def within(scope: str | None) -> list[Any]:
 
 def behind(place: ClaimPlace | None) -> list[Any]:
     """The parameters of `BEHIND`, if that is asked for."""
-    return [] if place is None else [place.priority, place.ready_at, place.created_at, place.id]
+    if place is None:
+        return []
+    return [place.priority, place.turn, place.ready_at, place.created_at, place.id]
 
 
 class _Query:
@@ -155,30 +173,31 @@ _QUEUES: Final = (
 
 
 def count_query(words: Words) -> str:
-    """Of one group: offered, parked, claimed and started jobs, each up to a limit."""
+    """Of one group: what is offered, parked, claimed and running, each up to a limit. An execution runs while
+    it is claimed."""
     count = (
         "(SELECT count(*) FROM (SELECT 1 FROM tasks WHERE {which} AND claim_group = ? LIMIT ?) some_{name})"
     )
-    waiting = "state = 'pending' AND {parked} AND job IS NOT NULL"
-    held = "state = 'acquired' AND job IS NOT NULL AND started_at IS"
+    waiting = f"state = 'pending' AND {{parked}} AND {QUEUED}"
+    held = f"{COUNTED} AND state = 'acquired' AND"
     kinds = {
         "offered": waiting.format(parked=words.offered),
         "parked": waiting.format(parked=words.parked),
-        "claimed": f"{held} NULL",
-        "started": f"{held} NOT NULL",
+        "claimed": f"{held} place IS NULL AND started_at IS NULL",
+        "running": f"{held} (place IS NOT NULL OR started_at IS NOT NULL)",
     }
     return "SELECT " + ", ".join(count.format(which=which, name=name) for name, which in kinds.items())
 
 
 def _queue_query(words: Words, start: str, most: int) -> tuple[str, list[Any]]:
     """The names from one on, and its parameters."""
-    pending = "state = 'pending' AND {parked} AND claim_group IS NOT NULL AND job IS NOT NULL"
+    pending = f"state = 'pending' AND {{parked}} AND claim_group IS NOT NULL AND {QUEUED}"
     groups = ", ".join(
         _GROUPS.format(name=name, which=which, first="?", most="?")
         for name, which in (
             ("offered", pending.format(parked=words.offered)),
             ("parked", pending.format(parked=words.parked)),
-            ("held", "state = 'acquired' AND job IS NOT NULL"),
+            ("held", COUNTED),
         )
     )
     values = [queue_group(start), most] * 3

@@ -21,7 +21,7 @@ from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan, passes_over
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
-from holdfast.store import rows, sqlite_statements as sql
+from holdfast.store import lines, rows, sqlite_statements as sql
 from holdfast.store.interface import (
     Backlog,
     CountBacklog,
@@ -367,11 +367,38 @@ class SqliteTransaction:
                 place = behind(scan.after)
                 best += self._query(sql.OFFERS_BEHIND, [group, scan.now, scan.ceiling, *place, scan.limit])
                 continue
+            if group in scan.entered:
+                names = _encode(lines.of_entered(group)).decode()
+                wishes = lines.wishes(scan, group)
+                best += [row[1:] for row in self._query(lines.SQLITE_DEEP, [*wishes, scan.limit, names])]
+                continue
             without = scan.without.get(group)
+            if without and (places := self._find_places(scan, group)) is not None:
+                best += places
+                continue
             keys = [_encode(without).decode()] if without else []
             parameters = [group, scan.now, scan.ceiling, *keys, *scope, scan.limit]
             best += self._query(sql.OFFERS[bool(without), bool(scope)], parameters)
         return [row[-1] for row in sorted(best)[: scan.limit]]
+
+    def _find_places(self, scan: ClaimScan, group: str) -> list[lines.Place] | None:
+        """Where keys are left out, without a look at their tasks."""
+        wishes, without = lines.wishes(scan, group), _encode(lines.left_out(scan, group)).decode()
+        finding = lines.find_places(scan.limit)
+        found: Sequence[Any] | None = None
+        while True:
+            try:
+                question = finding.send(found)  # type: ignore[arg-type]  # the first is None, as it must be
+            except StopIteration as done:
+                places: list[lines.Place] | None = done.value
+                return places
+            match question:
+                case lines.Heads(reach):
+                    found = self._query(lines.SQLITE_HEADS, [*wishes, reach, without])
+                case lines.Walk(reach):
+                    found = self._query(lines.SQLITE_WALK, [*wishes, reach, without, scan.limit])
+                case lines.Deep(names, each):
+                    found = self._query(lines.SQLITE_DEEP, [*wishes, each, _encode(names).decode()])
 
     def _count_queue(self, group: str, limit: int) -> tuple[int, int, int, int]:
         ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group, limit] * 4)

@@ -6,7 +6,17 @@ from typing import Final, NamedTuple
 
 from holdfast.protocol import limits
 from holdfast.store import rows
-from holdfast.store.scan_sql import BEHIND, READY, SQLITE, WITHIN, count_query
+from holdfast.store.scan_sql import (
+    BEHIND,
+    COUNTED,
+    IN_QUEUES,
+    LINE,
+    PLACED,
+    READY,
+    SQLITE,
+    WITHIN,
+    count_query,
+)
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -134,11 +144,13 @@ SET_CLOCK: Final = "UPDATE clock SET now = ? WHERE now < ?"
 
 _READY: Final = READY.format(t="")
 _OFFERS: Final = (
-    f"SELECT -priority, {_READY}, created_at, id FROM tasks "
+    f"SELECT -priority, turn, {_READY}, created_at, id FROM tasks "
     "WHERE state = 'pending' AND parked = 0 AND claim_group = ? AND timeout_at > ? AND priority <= ? "
-    f"{{without}}{{within}}{{behind}}ORDER BY priority DESC, {_READY}, created_at, id LIMIT ?"
+    f"{{without}}{{within}}{{behind}}ORDER BY priority DESC, turn, {_READY}, created_at, id LIMIT ?"
 )
-_WITHOUT: Final = "AND (job_key IS NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+_WITHOUT: Final = (
+    "AND (job_key IS NULL OR entered_at IS NOT NULL OR job_key NOT IN (SELECT value FROM json_each(?))) "
+)
 _WITHIN: Final = WITHIN.format(id="id", size="?", prefix="?", edge="?")
 # By whether keys are left out, and whether only some ids are wanted.
 OFFERS: Final = {
@@ -148,12 +160,12 @@ OFFERS: Final = {
 }
 # Numbered from there on, because SQLite counts the others from the highest number before them.
 OFFERS_BEHIND: Final = _OFFERS.format(
-    without="", within="", behind=BEHIND.format(t="", ready=_READY, p="?4", r="?5", c="?6", i="?7")
+    without="", within="", behind=BEHIND.format(t="", ready=_READY, p="?4", u="?5", r="?6", c="?7", i="?8")
 )
 COUNT_QUEUE: Final = count_query(SQLITE)
 HELD: Final = (
-    "SELECT claim_group, job_key, count(*) FROM tasks WHERE state = 'acquired' AND job IS NOT NULL "
-    "AND claim_group IN (SELECT value FROM json_each(?)) GROUP BY claim_group, job_key"
+    "SELECT claim_group, job_key, count(*), count(pid) FROM tasks "
+    f"WHERE {COUNTED} AND claim_group IN (SELECT value FROM json_each(?)) GROUP BY claim_group, job_key"
 )
 WATCHED: Final = "FROM promises WHERE state = 'pending' AND watched = 1 AND timeout_at"
 DUE_PROMISES: Final = f"SELECT id {WATCHED} <= ? ORDER BY timeout_at, id LIMIT ?"
@@ -162,6 +174,24 @@ DUE_SCHEDULES: Final = "SELECT id FROM schedules WHERE next_run_at <= ? ORDER BY
 NEXT_PROMISE: Final = f"SELECT min(timeout_at) {WATCHED} > ?"
 NEXT_TASK: Final = "SELECT min(due_at) FROM tasks WHERE due_at > ?"
 NEXT_SCHEDULE: Final = "SELECT min(next_run_at) FROM schedules WHERE next_run_at > ?"
+
+# Of each line, which is [group, priority, key or null], the highest turn of what waits.
+_TURN: Final = (
+    "(SELECT turn FROM tasks WHERE state = 'pending' AND parked = 0 AND {which} "
+    "AND priority = line.value ->> 1 ORDER BY turn DESC LIMIT 1)"
+)
+TURNS: Final = (
+    "SELECT line.value, CASE WHEN line.value ->> 2 IS NULL THEN "
+    + _TURN.format(which="claim_group = line.value ->> 0")
+    + " ELSE "
+    + _TURN.format(which=f"{IN_QUEUES.format(t='')} AND {LINE.format(t='')} = line.value ->> 2")
+    + " END FROM json_each(?) line"
+)
+
+OF_PLACES: Final = (
+    "SELECT line.value, t.id FROM json_each(?) line CROSS JOIN tasks t ON t.id IN (SELECT id FROM tasks "
+    f"WHERE {PLACED} = line.value ORDER BY id LIMIT {limits.replaced_max + 1})"
+)
 
 FETCH: Final = {
     "records": RECORDS_BY_ID,
@@ -173,6 +203,8 @@ FETCH: Final = {
     "queues": QUEUES,
     "gates": GATES,
     "streams": STREAMS,
+    "turns": TURNS,
+    "placed": OF_PLACES,
 }
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)

@@ -9,7 +9,8 @@ that one which is suspended is woken, and one which is held hears of it (`check_
 """
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.cancelling import cancel_creation, cancel_id, origin_of
+from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseRegisterCallback,
@@ -17,12 +18,11 @@ from holdfast.protocol.requests import (
     RequestData,
     TaskCancel,
 )
-from holdfast.workflow.journal import LABEL, cancel_id
 
 
 def cancel_promise(root: Promise) -> PromiseCreate:
     """The promise of the request, before anybody has asked: for an execution that wants to listen."""
-    return _creation(root.id, origin_of(root), root.timeout_at)
+    return cancel_creation(root.id, origin_of(root), root.timeout_at)
 
 
 def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
@@ -45,16 +45,7 @@ def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_ma
     """To be sent in this order, best in one commit."""
     name = cancel_id(root)
     return [
-        _creation(root, origin, timeout_at),
+        cancel_creation(root, origin, timeout_at),
         PromiseRegisterCallback(name, root),
         PromiseSettle(name, "resolved"),
     ]
-
-
-def _creation(root: str, origin: str, timeout_at: int) -> PromiseCreate:
-    entries = {tags.ORIGIN: origin, tags.BRANCH: root, tags.PARENT: root, tags.SCOPE: "global"}
-    return PromiseCreate(cancel_id(root), timeout_at, Value({LABEL: "cancel"}), entries)
-
-
-def origin_of(promise: Promise) -> str:
-    return promise.tags.get(tags.ORIGIN, promise.id)

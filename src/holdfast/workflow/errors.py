@@ -44,6 +44,12 @@ class NotAWorkflow(WorkerError):
     hint = "Decorate it with @app.workflow. Inside one, hf.run(...) runs a step; a task has its .send(...)."
 
 
+class BadStartOption(WorkerError, ValueError):
+    """An option of a workflow that says where or when it begins, and cannot be used."""
+
+    code = "HF5016"
+
+
 class ClaimGone(Exception):
     """This process no longer drives the execution. Never seen by user code."""
 

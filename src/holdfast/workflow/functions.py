@@ -130,6 +130,7 @@ def _call(
         waits=waits,
         tags=workflow.tags,
         function=workflow.function,
+        placement=workflow.placement,
     )
 
 

@@ -18,12 +18,12 @@ each completion has a *place*.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from holdfast.protocol.cancelling import LABEL as LABEL, cancel_id as cancel_id
 from holdfast.protocol.ids import below as below, child_id as child_id
 from holdfast.protocol.records import Promise
 from holdfast.workflow.errors import ReplayMismatch
 
 PLACE: Final = "holdfast:place"
-LABEL: Final = "holdfast:op"
 ARGUMENTS: Final = "holdfast:args"
 OBSERVED: Final = "holdfast:observed"
 AFTER: Final = "holdfast:canceled-after"
@@ -45,11 +45,6 @@ def mark_id(promise_id: str) -> str:
 def refusal_id(promise_id: str) -> str:
     """Beside an operation that could not be created."""
     return f"{promise_id}{_refused}"
-
-
-def cancel_id(root: str) -> str:
-    """The promise that asks an execution to cancel itself, once it is resolved."""
-    return f"{below(root)}cancel"
 
 
 def cancellation_id(root: str) -> str:

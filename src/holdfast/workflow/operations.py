@@ -25,6 +25,7 @@ from holdfast.steps.retry import Retry
 from holdfast.steps.step_run import Mode
 from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.journal import PLACE
+from holdfast.workflow.placement import Placement
 
 if TYPE_CHECKING:
     from holdfast.workflow.recording import Recorder
@@ -182,7 +183,9 @@ class Call(DurableOperation, runtime.Revocable):
         waits: bool,
         tags: Mapping[str, str] | None = None,
         function: Callable[..., Any] | None = None,
+        placement: Placement | None = None,
     ) -> None:
+        self.placement = placement or Placement()
         self.workflow = workflow
         self.version = version
         self.label = f"{'call' if waits else 'start'} {workflow}"
@@ -209,7 +212,8 @@ class Call(DurableOperation, runtime.Revocable):
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         """The tags that say who runs it."""
-        return {tags.TARGET: f"poll://any@{self.group or recorder.group}"}
+        target = {tags.TARGET: f"poll://any@{self.group or recorder.group}"}
+        return target | self.placement.entries() | self.placement.delay(recorder.after(0))
 
     def _encoded(self, recorder: "Recorder") -> Value:
         args, kwargs = self.arguments

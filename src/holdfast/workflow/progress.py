@@ -19,13 +19,14 @@ from typing import Any, Final
 
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
+from holdfast.protocol.cancelling import origin_of
 from holdfast.protocol.records import Promise, Settlement
 from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, SettleAction
 from holdfast.runtime import Cancelled, ExecutionClosed, Scheduler, Timer
 from holdfast.runtime.driver import Origin
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
-from holdfast.workflow.cancellation import cancel_called, cancel_promise, origin_of
+from holdfast.workflow.cancellation import cancel_called, cancel_promise
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words

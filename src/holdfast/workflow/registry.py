@@ -2,15 +2,18 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.payloads.durations import Duration, seconds
 from holdfast.payloads.interactive import is_interactive
 from holdfast.payloads.user_tags import check_id, check_user_tags
+from holdfast.protocol.jobs import KeyOverlap
 from holdfast.runtime.slot import slot
-from holdfast.workflow.errors import DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
+from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
 from holdfast.workflow.operations import Call
+from holdfast.workflow.placement import Placement
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
@@ -42,6 +45,7 @@ class WorkflowDefinition(Generic[P, T_co]):
         self.timeout_s = timeout_s
         self.tags = check_user_tags(tags)
         self.id: str | None = None  # of the next execution, by `with_options`
+        self.placement = Placement()
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -60,18 +64,33 @@ class WorkflowDefinition(Generic[P, T_co]):
         tags: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
         group: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        limit_key: str | None = None,
+        overlap: KeyOverlap | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
     ) -> Self:
         """The same workflow, started otherwise: what is not given stays as it is.
 
         `id`: of the execution, when it is started from outside; a call inside a workflow gets its id from its
         place there. `tags`: added to those it has. `timeout`: it must be over by then. `group`: whose workers
-        run it.
+        run it. `queue`: where it waits, by the limits of that queue, and for the workers that serve it;
+        `limit_key`: what limits per key count it by. `overlap`: while another with this key is open there, it
+        waits by those limits ("wait"), is refused ("reject"), or the other one is asked to cancel
+        ("replace"). `priority`: higher ones first. `delay`, `at`: it does
+        not begin before that much time has passed, or that instant.
         """
+        if group is not None and queue is not None:
+            raise BadStartOption("group and queue both say whose workers run it: give one of them")
         other = copy.copy(self)
         other.id = self.id if id is None else check_id(id)
         other.tags = self.tags | check_user_tags(tags)
         other.timeout_s = self.timeout_s if timeout is None else seconds("timeout", timeout)
         other.group = self.group if group is None else group
+        other.placement = self.placement.refined(
+            queue=queue, priority=priority, limit_key=limit_key, overlap=overlap, delay=delay, at=at
+        )
         return other
 
     def __repr__(self) -> str:

@@ -36,21 +36,26 @@ def check_tags(entries: dict[str, str]) -> None:
     if tags.DEPENDENT in entries:
         raise ValueError(f"tag {tags.DEPENDENT} is written by the node alone")
     if tags.JOB in entries:
-        check_job(entries)
+        tags.job_of(entries)
+        if tags.QUEUE in entries:
+            raise ValueError("a background task has its place in a queue already: leave out holdfast:queue")
+        check_queued(entries, "a background task")
+    elif tags.QUEUE in entries:
+        tags.place_of(entries)
+        check_queued(entries, "an execution with holdfast:queue")
 
 
-def check_job(entries: dict[str, str]) -> None:
-    tags.job_of(entries)
+def check_queued(entries: dict[str, str], what: str) -> None:
     target = entries.get(tags.TARGET)
     address = None if target is None else parse_address(target)
     if not isinstance(address, Poll) or address.unicast or address.member is not None:
-        raise ValueError("a background task needs a resonate:target of the form poll://any@queue.<name>")
+        raise ValueError(f"{what} needs a resonate:target of the form poll://any@queue.<name>")
     name = queue_of(address.group)
     if name is None:
-        raise ValueError("a background task needs a resonate:target of the form poll://any@queue.<name>")
+        raise ValueError(f"{what} needs a resonate:target of the form poll://any@queue.<name>")
     check_queue(name)
     if tags.is_timer(entries):
-        raise ValueError("a background task is work to be done, so resonate:timer makes no sense with it")
+        raise ValueError(f"{what} is work to be done, so resonate:timer makes no sense with it")
 
 
 def check_page(limit: int | None, cursor: str | None, prefix: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.protocol import limits
-from holdfast.protocol.jobs import Rate, check_queue
+from holdfast.protocol.jobs import Rate, check_queue, check_weights
 from holdfast.protocol.requests.checks import RequestData, check_page
 from holdfast.protocol.text import check_integer
 
@@ -16,17 +16,26 @@ class QueueGet(RequestData, frozen=True):
 
 
 class QueueSet(RequestData, frozen=True):
-    """All limits of a queue; one that is left out is lifted."""
+    """All limits of a queue; one that is left out is lifted. `fair`: its keys take turns, by
+    their weights."""
 
     name: str
     concurrency: int | None = None
     key_concurrency: int | None = None
     rate: Rate | None = None
     key_rate: Rate | None = None
+    fair: bool = False
+    weights: dict[str, int] | None = None
+    running: int | None = None
 
     def __post_init__(self) -> None:
         check_queue(self.name)
-        for name, most in (("concurrency", self.concurrency), ("keyConcurrency", self.key_concurrency)):
+        if self.weights is not None:
+            if not self.fair:
+                raise ValueError("weights are for a fair queue, and this one is not")
+            check_weights(self.weights)
+        counts = {"concurrency": self.concurrency, "keyConcurrency": self.key_concurrency}
+        for name, most in (counts | {"running": self.running}).items():
             if most is not None:
                 check_integer(name, most, 1, limits.concurrency_max)
 

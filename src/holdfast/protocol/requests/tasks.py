@@ -31,6 +31,8 @@ class TaskCreate(RequestData, frozen=True):
             raise ValueError("task.create claims the task at once, so resonate:delay makes no sense with it")
         if tags.JOB in self.action.data.tags:
             raise ValueError("a background task is made by promise.create and claimed from its queue")
+        if tags.QUEUE in self.action.data.tags:
+            raise ValueError("what waits in a queue is made by promise.create and claimed from there")
 
 
 class TaskAcquire(RequestData, frozen=True):
