@@ -28,6 +28,7 @@ CRASHED = "WORKER_CRASHED"
 narrow_slots = 2
 stubborn = hf.Retry(delay=0.5, attempts=100, delay_max="3s", retry_for=["BROKEN"])
 app.queue("narrow", concurrency=narrow_slots)
+app.queue("shared", concurrency=6, per_key=2, fair=True, weights={"tenant-0": 3})
 
 
 class BrokenTask(Exception):
@@ -271,7 +272,49 @@ async def delegate(simulation: Simulation, expectation: Expectation, name: str, 
     assert found == sum(failures) + 1, f"{name} is {found}"
 
 
+@app.task(queue="shared", retry=stubborn)
+async def shared_errand(what: str, seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    ledger.enter(what)
+    return what
+
+
+@app.workflow
+async def shared_flow(what: str, seconds: float) -> str:
+    """It waits in the middle, and counts in its queue meanwhile."""
+    await hf.sleep(seconds)
+    return await hf.run(enter, what)
+
+
+def enter(what: str) -> str:
+    ledger.enter(what)
+    return what
+
+
+async def many_tenants(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
+    """Tasks and executions of many keys in one fair queue with limits: none waits for ever."""
+    seconds = chance.choice([0.0, 0.3, 1.0])
+    tenants = [f"tenant-{min(chance.randint(0, 3), chance.randint(0, 3))}" for _ in range(8)]
+    calls = {
+        f"{name}-t{number}": shared_errand.with_options(id=f"{name}-t{number}", limit_key=tenant)
+        for number, tenant in enumerate(tenants[:5])
+    }
+    flows = {
+        f"{name}-w{number}": shared_flow.with_options(
+            id=f"{name}-w{number}", queue="shared", limit_key=tenant, priority=chance.choice([0, 0, 1])
+        )
+        for number, tenant in enumerate(tenants[5:])
+    }
+    expectation.exactly[name] = [*flows]
+    handles = await send(expectation, {each: call.prepare(each, seconds) for each, call in calls.items()})
+    started = [flow.start(each, seconds) for each, flow in flows.items()]
+    for each, handle in handles.items():
+        assert (await handle).ok_value == each
+    assert [await flow for flow in started] == [*flows]
+
+
 TASK_WORKLOADS = {
+    "tenants": many_tenants,
     "errand": run_errand,
     "bulk": send_many,
     "again": try_again,
