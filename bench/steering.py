@@ -1,4 +1,4 @@
-"""What a claim costs behind a long backlog: `make bench-steering`.
+"""What a claim costs behind a long backlog, and a start in a queue: `make bench-steering`.
 
 Every figure is a ratio of two medians that were measured in turns on one store, because machines are noisy.
 Backlogs are copied by the database itself. `--scale 0.1` makes them a tenth as long.
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from bench.table import Row, print_table
+from holdfast.app import App
 from holdfast.node import Node
 from holdfast.protocol.records import TaskRef
-from holdfast.protocol.requests import PromiseCreate, QueueSet, RequestData, TaskClaim
+from holdfast.protocol.requests import PromiseCreate, QueueSet, RequestData, TaskCancel, TaskClaim
 from holdfast.store import rows
 from holdfast.store.urls import open_store
 from tests.postgres import PostgresServer, execute
@@ -30,6 +31,9 @@ saturated_count: Final = 500_000
 fair_count: Final = 1_000_000
 fair_keys: Final = 1_000
 rounds: Final = 60
+start_rounds: Final = 15
+starts_at_once: Final = 100
+start_ratio_min: Final = 0.8
 ratio_max: Final = 2.0
 step: Final = 1_000_000
 
@@ -99,7 +103,7 @@ class Ground:
             await self.send(node, "template", "full", "TEMPLATE")
             count = int(saturated_count * scale)
             copy(self.run, self.series(count), "template", "'s' || n", "'acme'", "0")
-            await self.ask_to_cancel(node, "template")
+            await self.ask(node, TaskCancel("template"))
             for number in range(rounds + 5):
                 for queue in ("full", "empty"):
                     await self.send(node, f"{queue}-{number:05}", queue, f"key-{number:05}")
@@ -117,10 +121,28 @@ class Ground:
             copy(self.run, self.series(1_000), "one", "'o' || n", "'key-0'", f"n * {step}")
             return await self.compare(node, "many", "one", granted=1)
 
-    async def ask_to_cancel(self, node: Node, name: str) -> None:
-        from holdfast.protocol.requests import TaskCancel
+    async def starts(self) -> float:
+        """How many executions are started in a second with queue, priority and key, over plain ones."""
+        app = App(self.url, worker=False)
 
-        await self.ask(node, TaskCancel(name))
+        @app.workflow
+        async def report(number: int) -> int:
+            return number
+
+        rates: dict[bool, list[float]] = {True: [], False: []}
+        async with app:
+            for _ in range(start_rounds):
+                for queued in (True, False):
+                    flow = (
+                        report.with_options(queue="starts", priority=3, limit_key="acme")
+                        if queued
+                        else report
+                    )
+                    began = time.perf_counter()
+                    handles = [flow.start(number) for number in range(starts_at_once)]
+                    await asyncio.gather(*(handle.started() for handle in handles))
+                    rates[queued].append(starts_at_once / (time.perf_counter() - began))
+        return statistics.median(rates[True]) / statistics.median(rates[False])
 
 
 def sqlite_ground(folder: Path) -> Ground:
@@ -160,6 +182,10 @@ def measure(name: str, ground: Ground, scale: float) -> list[Row]:
     ):
         ratio = asyncio.run(measuring(scale))
         table.append(Row(f"{name}: {what}", f"{ratio:.2f}x", f"<= {ratio_max:g}x", ratio <= ratio_max))
+    ratio = asyncio.run(ground.starts())
+    is_ok = ratio >= start_ratio_min
+    name = f"{name}: start with queue, priority and key, against a plain one"
+    table.append(Row(name, f"{ratio:.2f}x", f">= {start_ratio_min:g}x", is_ok))
     return table
 
 
