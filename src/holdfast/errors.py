@@ -110,6 +110,7 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
+    BadStartOption as BadStartOption,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
@@ -135,6 +136,7 @@ __all__ = [
     "BadReply",
     "BadRetry",
     "BadSetting",
+    "BadStartOption",
     "BadStepOption",
     "BadTags",
     "Cancelled",

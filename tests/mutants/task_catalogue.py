@@ -105,8 +105,8 @@ TASKS = (
         "what rests keeps its turn",
         "a retry takes its turn when it is due",
         "engine",
-        "turn=0 if parked else task.turn",
-        "turn=task.turn",
+        "0 if parked else task.turn",
+        "task.turn",
         "tests/model/test_jobs.py -k memory",
     ),
     Mutant(
