@@ -15,7 +15,7 @@ from tests.seeds import seed_for_test
 
 
 def send(wire: JobWire, count: int, key: str | None, **more: Any) -> None:
-    spec = more if key is None else {"key": key, **more}
+    spec: Json = more if key is None else {"key": key, **more}
     start = wire.sent = getattr(wire, "sent", 0) + count  # type: ignore[attr-defined]
     names = [f"{key}-{start + number:06}" for number in range(count)]
     replies = wire.batch(*(("promise.create", job_creation(name, **spec)) for name in names))

@@ -137,8 +137,8 @@ TASKS = (
         "of each key only the first is found",
         "a claim that leaves keys out finds what a walk finds",
         "store",
-        "cut = list(found)",
-        "cut = []",
+        "cut: list[str] = list(found)",
+        "cut: list[str] = []",
         "tests/store/test_lines.py -k sqlite",
     ),
     Mutant(

@@ -65,10 +65,10 @@ def find_places(limit: int) -> Generator[Question, Sequence[Any], list[Place] | 
 
 
 def _best(rows: Sequence[Any], limit: int) -> Generator[Question, Sequence[Any], list[Place]]:
-    heads = sorted((_place(row[1:]), row[0]) for row in rows if row[-1] is not None)[:limit]
-    found = {line: [place] for place, line in heads}
+    heads = sorted((_place(row[1:]), str(row[0])) for row in rows if row[-1] is not None)[:limit]
+    found: dict[str, list[Place]] = {line: [place] for place, line in heads}
     each = 1
-    cut = list(found)  # lines of which more may follow
+    cut: list[str] = list(found)  # lines of which more may follow
     while True:
         best = sorted(place for places in found.values() for place in places)[:limit]
         if len(best) == limit:

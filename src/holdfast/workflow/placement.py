@@ -70,9 +70,7 @@ class Placement(Struct, frozen=True, kw_only=True):
         if priority is not None:
             changes["priority"] = _priority(priority)
         if limit_key is not None:
-            changes["limit_key"] = _checked(
-                "limit_key", limit_key, lambda key: check_text("limit_key", key, limits.job_key_bytes_max)
-            )
+            changes["limit_key"] = _checked("limit_key", limit_key, _check_key)
         if overlap is not None:
             if overlap not in OVERLAPS:
                 raise BadStartOption(f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
@@ -87,6 +85,10 @@ class Placement(Struct, frozen=True, kw_only=True):
         if found.overlap != "wait" and found.limit_key is None:
             raise BadStartOption("overlap is about others with the same key: give limit_key=, too")
         return found
+
+
+def _check_key(key: str) -> None:
+    check_text("limit_key", key, limits.job_key_bytes_max)
 
 
 def _priority(priority: Any) -> int:
