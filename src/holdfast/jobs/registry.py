@@ -7,7 +7,7 @@ app starts, and replace those that were there. A queue that nobody declared has 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -93,8 +93,8 @@ def _is_fair(fair: Any) -> bool:
 def _weights(weights: Any) -> dict[str, int] | None:
     if weights is None:
         return None
-    given = cast(Mapping[Any, Any], weights) if isinstance(weights, Mapping) else {None: None}
-    found: dict[Any, Any] = dict(given)
+    given: Mapping[Any, Any] = weights if isinstance(weights, Mapping) else {None: None}
+    found = {**given}
     if not all(type(key) is str and type(weight) is int for key, weight in found.items()):
         raise BadOption(f"weights are whole numbers by key, such as {{'acme': 3}}, not {weights!r}")
     try:
