@@ -47,6 +47,7 @@ class Start(Struct, frozen=True):
     tags: Mapping[str, str] = {}
     signature: Signature | None = None
     supplied: frozenset[str] = frozenset()
+    name: str | None = None
 
     @property
     def returns(self) -> Any:
@@ -81,6 +82,8 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             tags.SCOPE: "global",
             tags.TARGET: f"poll://any@{asked.group or self.group}",
         }
+        if asked.name is not None:
+            entries[tags.WORKFLOW] = asked.name
         timeout_at = limits.instant_ms_max
         if asked.timeout_s is not None:
             await self.learn_clock(asked.id)

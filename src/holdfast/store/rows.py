@@ -11,10 +11,13 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec.structs import astuple, replace
 
+from holdfast.engine import WorkingSet
+from holdfast.engine.newest import Listing, listing_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.executions import read_waits
 from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, QueueRecord
 from holdfast.protocol.records import (
@@ -36,7 +39,9 @@ PROMISE_COLUMNS: Final = (
     "id", "state", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "ikc", "iku",
     "branch", "origin", "watched",
 )  # fmt: skip
-TASK_COLUMNS: Final = (*Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique")
+TASK_COLUMNS: Final = (
+    *Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique", "name", "outcome", "code",
+)  # fmt: skip
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
 STREAM_COLUMNS: Final = ("id", "record")
@@ -137,12 +142,23 @@ def read_promise(row: Row) -> Promise:
     return promise
 
 
-def task_row(task: Task) -> Row:
+def task_row(task: Task, listing: Listing) -> Row:
     target, job = task.target, task.job
     plain = astuple(task)[:_job_at]
+    found_by = key_of(listing.name), listing.outcome, listing.code
     if job is None:
-        return (*plain, None, poll_group(target), claim_group(target), None, None)
-    return (*plain, _encode(job).decode(), poll_group(target), claim_group(target), job.key, job.unique)
+        return (*plain, None, poll_group(target), claim_group(target), None, None, *found_by)
+    groups = poll_group(target), claim_group(target)
+    return (*plain, _encode(job).decode(), *groups, job.key, job.unique, *found_by)
+
+
+def changed_task_rows(ws: WorkingSet) -> dict[str, Row]:
+    """The rows of all tasks that a working set has changed, by id."""
+    return {
+        key: task_row(task, listing_of(task, ws.promises.get(key)))
+        for key in ws.changed_tasks
+        if (task := ws.tasks[key]) is not None
+    }
 
 
 def read_task(row: Row) -> Task:
@@ -151,6 +167,8 @@ def read_task(row: Row) -> Task:
         text = row[_job_at]
         if text is not None:
             task = replace(task, job=_decode_job(text))
+        if task.waits is not None:
+            read_waits(task.waits)
         parse_address(task.target)
     except ValueError as error:  # of msgspec too
         raise CorruptRecord("task", row[0], str(error)) from error

@@ -8,30 +8,20 @@ that one which is suspended is woken, and one which is held hears of it (`check_
 2. The execution itself decides when it sees the request, and records that (journal.py).
 """
 
-from holdfast.protocol import limits, tags
-from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.requests import (
-    PromiseCreate,
-    PromiseRegisterCallback,
-    PromiseSettle,
-    RequestData,
-    TaskCancel,
+from holdfast.protocol import tags
+from holdfast.protocol.cancelling import (
+    ask_to_cancel as ask_to_cancel,
+    cancel_creation,
+    cancel_requests as cancel_requests,
+    origin_of as origin_of,
 )
-from holdfast.workflow.journal import LABEL, cancel_id
+from holdfast.protocol.records import Promise
+from holdfast.protocol.requests import PromiseCreate, RequestData, TaskCancel
 
 
 def cancel_promise(root: Promise) -> PromiseCreate:
     """The promise of the request, before anybody has asked: for an execution that wants to listen."""
-    return _creation(root.id, origin_of(root), root.timeout_at)
-
-
-def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
-    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
-    if promise.state != "pending":
-        return []
-    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
-        return [PromiseSettle(promise.id, "rejected_canceled")]
-    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
+    return cancel_creation(root.id, origin_of(root), root.timeout_at)
 
 
 def cancel_called(called: Promise, origin: str) -> list[RequestData]:
@@ -39,22 +29,3 @@ def cancel_called(called: Promise, origin: str) -> list[RequestData]:
     if tags.JOB in called.tags:
         return [TaskCancel(called.id)]
     return ask_to_cancel(called.id, origin)
-
-
-def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_max) -> list[RequestData]:
-    """To be sent in this order, best in one commit."""
-    name = cancel_id(root)
-    return [
-        _creation(root, origin, timeout_at),
-        PromiseRegisterCallback(name, root),
-        PromiseSettle(name, "resolved"),
-    ]
-
-
-def _creation(root: str, origin: str, timeout_at: int) -> PromiseCreate:
-    entries = {tags.ORIGIN: origin, tags.BRANCH: root, tags.PARENT: root, tags.SCOPE: "global"}
-    return PromiseCreate(cancel_id(root), timeout_at, Value({LABEL: "cancel"}), entries)
-
-
-def origin_of(promise: Promise) -> str:
-    return promise.tags.get(tags.ORIGIN, promise.id)

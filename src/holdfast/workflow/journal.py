@@ -19,15 +19,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.protocol.ids import below as below, child_id as child_id
+from holdfast.protocol.operations import (
+    AFTER as AFTER,
+    ARGUMENTS as ARGUMENTS,
+    LABEL as LABEL,
+    OBSERVED as OBSERVED,
+    PLACE as PLACE,
+    RAN as RAN,
+    cancel_id as cancel_id,
+)
 from holdfast.protocol.records import Promise
 from holdfast.workflow.errors import ReplayMismatch
-
-PLACE: Final = "holdfast:place"
-LABEL: Final = "holdfast:op"
-ARGUMENTS: Final = "holdfast:args"
-OBSERVED: Final = "holdfast:observed"
-AFTER: Final = "holdfast:canceled-after"
-RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
 
 _refused: Final = "~no"
 
@@ -45,11 +47,6 @@ def mark_id(promise_id: str) -> str:
 def refusal_id(promise_id: str) -> str:
     """Beside an operation that could not be created."""
     return f"{promise_id}{_refused}"
-
-
-def cancel_id(root: str) -> str:
-    """The promise that asks an execution to cancel itself, once it is resolved."""
-    return f"{below(root)}cancel"
 
 
 def cancellation_id(root: str) -> str:

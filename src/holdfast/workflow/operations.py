@@ -209,7 +209,7 @@ class Call(DurableOperation, runtime.Revocable):
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         """The tags that say who runs it."""
-        return {tags.TARGET: f"poll://any@{self.group or recorder.group}"}
+        return {tags.TARGET: f"poll://any@{self.group or recorder.group}", tags.WORKFLOW: self.workflow}
 
     def _encoded(self, recorder: "Recorder") -> Value:
         args, kwargs = self.arguments

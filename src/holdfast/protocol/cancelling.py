@@ -1,0 +1,43 @@
+"""Asking an execution to cancel itself: the requests that whoever asks sends.
+
+A request to cancel is a promise beside the execution that is resolved; `workflow/cancellation.py` says what
+becomes of it.
+"""
+
+from holdfast.protocol import limits, tags
+from holdfast.protocol.operations import LABEL, cancel_id
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseRegisterCallback,
+    PromiseSettle,
+    RequestData,
+)
+
+
+def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
+    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
+    if promise.state != "pending":
+        return []
+    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
+        return [PromiseSettle(promise.id, "rejected_canceled")]
+    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
+
+
+def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_max) -> list[RequestData]:
+    """To be sent in this order, best in one commit."""
+    name = cancel_id(root)
+    return [
+        cancel_creation(root, origin, timeout_at),
+        PromiseRegisterCallback(name, root),
+        PromiseSettle(name, "resolved"),
+    ]
+
+
+def cancel_creation(root: str, origin: str, timeout_at: int) -> PromiseCreate:
+    entries = {tags.ORIGIN: origin, tags.BRANCH: root, tags.PARENT: root, tags.SCOPE: "global"}
+    return PromiseCreate(cancel_id(root), timeout_at, Value({LABEL: "cancel"}), entries)
+
+
+def origin_of(promise: Promise) -> str:
+    return promise.tags.get(tags.ORIGIN, promise.id)
