@@ -26,7 +26,7 @@ _INNER: dict[str, set[str]] = {
     "host": {*BELOW, "engine", "store", "node", "payloads", "steps", "workflow", "jobs"},
 }
 USERS = {"app", *_INNER}
-LAYERS = _INNER | {"testing": USERS, "cli": USERS}
+LAYERS = _INNER | {"testing": USERS, "cli": {*USERS, "testing"}}
 PURE = ("protocol", "engine", "runtime")
 IMPURE_MODULES = {
     "asyncio",

@@ -7,15 +7,17 @@ what happens in which state of the app, by who asks. Nothing of that is part of 
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.tls import find_certificate
 from holdfast.host.bridge import AppBridge
 from holdfast.host.execution_client import Start
+from holdfast.host.finding import Instant, Statuses, search_of
 from holdfast.host.handle import Body, Handle as Handle, Workflow as Workflow
+from holdfast.host.looking import Executions
 from holdfast.host.session import Session
 from holdfast.host.settings import (
     SessionSettings,
@@ -30,6 +32,7 @@ from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_id, check_user_tags
+from holdfast.protocol.executions import ExecutionKind
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import DuplicateWorkflow
 from holdfast.workflow.registry import Registry, WorkflowDefinition, check_workflow, workflow_options
@@ -191,7 +194,7 @@ class App(Declaring):
             tags = check_user_tags(kwargs.pop("tags", None))
             promise_id = self._id_of(workflow, kwargs.pop("id", None))
             param = self.payloads.encode_call(workflow, args, kwargs, 0)
-            return self._begin(Start(promise_id, param, tags=tags))
+            return self._begin(Start(promise_id, param, tags=tags, name=workflow))
         check_workflow(workflow)
         own = {parameter.name for parameter in signature_of(workflow.function).parameters or ()}
         options = {
@@ -216,6 +219,7 @@ class App(Declaring):
                 signature,
                 supplied,
                 workflow.placement,
+                workflow.name,
             )
         )
 
@@ -233,6 +237,36 @@ class App(Declaring):
     def handle(self, id: str, returns: Any = Any) -> Handle[Any]:  # noqa: A002
         """The handle of an execution that was started elsewhere."""
         return Handle(self._bridge, check_id(id), returns)
+
+    def find(
+        self,
+        workflow: Any = None,
+        *,
+        status: Statuses | None = None,
+        tags: Tags | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        prefix: str | None = None,
+        kind: ExecutionKind | None = None,
+        schedule: str | None = None,
+        order: str = "newest",
+        page_size: int = 100,
+    ) -> Executions:
+        """Executions and background tasks, newest first: all for which everything given is true.
+
+        `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or so long ago. `error`: the
+        code or the class name of what they failed with. `schedule`: those that a schedule has started.
+
+        >>> for failed in app.find(checkout, status="failed", since="1d"):
+        ...     print(failed.id, failed.error_code)
+        """
+        now = self._bridge.now()
+        search = search_of(
+            workflow, status, tags, since, until, queue, error, prefix, kind, schedule, order, page_size, now
+        )
+        return Executions(self._bridge, search)
 
     def resolve(self, promise_id: str, value: Any = None) -> Awaitable[None]:
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.
@@ -257,6 +291,30 @@ class App(Declaring):
         if given is not None:
             return check_id(given)
         return f"{name}-{self._bridge.now():011x}{self._bridge.fresh()}"
+
+    def serve_management(
+        self, port: int = 8002, *, host: str = "127.0.0.1", tokens: Sequence[str] = ()
+    ) -> str:
+        """Serve the management API (`/v1`, docs/management.md) of this app's own node until it is closed.
+
+        Answers with its URL. Without `tokens` it can be reached from this machine only.
+        """
+        return self._bridge.block(self._serve_management(port, host, tokens))
+
+    async def serve_management_async(
+        self, port: int = 8002, *, host: str = "127.0.0.1", tokens: Sequence[str] = ()
+    ) -> str:
+        return await self._bridge.bridge(self._serve_management(port, host, tokens))
+
+    async def _serve_management(self, port: int, host: str, tokens: Sequence[str]) -> str:
+        from holdfast.server import Settings, serving_management
+
+        session = self.session
+        stack = AsyncExitStack()
+        settings = Settings(host=host, port=port, tokens=tuple(tokens))
+        server = await stack.enter_async_context(serving_management(session.node, settings))
+        session.before_close.append(stack.aclose)
+        return server.url
 
     # --- life ------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ import base64
 
 import msgspec
 
-from holdfast.cli.payloads import invocation
 from holdfast.cli.tree import Branch, draw, encode, grow
+from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import NOTHING, Halted, Promise, PromiseState, TaskState, TaskView, Value
 
 
@@ -24,12 +24,12 @@ def promise(
 
 
 def test_calls_hang_under_their_callers() -> None:
-    root = promise("wf", "wf", "pending", invocation("order", [], {}, 1), target="poll://any@g")
+    root = promise("wf", "wf", "pending", plain_call("order", [], {}, 1), target="poll://any@g")
     found = [
         root,
         promise("wf:1", "wf", scope="local"),
-        promise("wf:1.1", "wf:1", "rejected", scope="local", param=invocation("charge", [], {}, 1)),
-        promise("wf:2", "wf", param=invocation("ship", [], {}, 1), target="poll://any@g", born=1),
+        promise("wf:1.1", "wf:1", "rejected", scope="local", param=plain_call("charge", [], {}, 1)),
+        promise("wf:2", "wf", param=plain_call("ship", [], {}, 1), target="poll://any@g", born=1),
         promise("wf:10", "wf", "rejected_timedout", born=2),
         promise("wf:3", "wf", "pending", born=2, timer="true"),
         promise("wf:4", "lost", "rejected_canceled", born=3),

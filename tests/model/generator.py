@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from tests.model.execution_views import STATUSES
 from tests.model.machine import Promise
 from tests.model.oracle import Oracle
 from tests.model.spoil import spoil
@@ -106,6 +107,9 @@ class Generator:
             (self.stream_next, 5, "open"),
             (self.stream_read, 2, "task"),
             (self.stream_list, 1, "task"),
+            (self.execution_get, 1, None),
+            (self.execution_search, 3, None),
+            (self.execution_count, 1.2, None),
             (self.schedule_get, 1, None),
             (self.schedule_create, 2.2, None),
             (self.schedule_delete, 1, None),
@@ -275,7 +279,7 @@ class Generator:
         if self.chance(0.6):
             payload["data"] = self.rng.choice(("eyJ4IjogMX0=", "", "ä\n", None))
         if self.chance(0.3):
-            payload["headers"] = self.rng.choice(({}, {"content-type": "json"}))
+            payload["headers"] = self.rng.choice(({}, {"content-type": "json"}, {"holdfast-code": "BROKEN"}))
         return payload
 
     def tags(self, timeout_at: int, *, target: bool) -> dict[str, str]:
@@ -297,6 +301,8 @@ class Generator:
             tags["holdfast:priority"] = str(self.rng.choice((-1_000_000, -1, 0, 1, 10, 9, 1_000_000)))
         if self.chance(0.1):
             tags["colour"] = self.rng.choice(("red", "blue"))
+        if self.chance(0.3):
+            tags["holdfast:workflow"] = self.rng.choice(("pay", "ship"))
         return tags
 
     def create_data(self, promise_id: str, *, target: bool, plain: bool = False) -> Json:
@@ -463,6 +469,8 @@ class Generator:
             actions.append(self.action(kind, {"awaiter": awaiter, "awaited": awaited}))
         if self.chance(0.3):
             data["checkWoken"] = self.chance(0.8)
+        if self.chance(0.3):
+            data["waits"] = [{"id": "a:1", "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}]
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:
@@ -566,6 +574,52 @@ class Generator:
 
     def stream_list(self) -> tuple[str, Json]:
         return "stream.list", {"id": self.execution_id()}
+
+    # ----------------------------------------------------------------------------------------- executions
+
+    def execution_get(self) -> tuple[str, Json]:
+        return "execution.get", {
+            "id": self.any_id()
+            if self.chance(0.1)
+            else self.task_id("pending", "suspended", "halted", "fulfilled")
+        }
+
+    def execution_wishes(self) -> Json:
+        data: Json = {}
+        if self.chance(0.6):
+            data["status"] = self.rng.sample(STATUSES, self.rng.choice((1, 1, 2, 5)))
+        if self.chance(0.2):
+            data["kind"] = self.rng.choice(("execution", "execution", "task"))
+        if self.chance(0.3):
+            data["name"] = self.rng.choice(("pay", "ship", "no such"))
+        if self.chance(0.2):
+            data["tags"] = self.rng.choice(({"colour": "red"}, {"resonate:branch": "a"}))
+        if self.chance(0.2):
+            data["queue"] = self.rng.choice(GROUPS)
+        if self.chance(0.15):
+            data["code"] = self.rng.choice(("BROKEN", "ODD"))
+        if self.chance(0.2):
+            data["prefix"] = self.rng.choice(("a", "a:", "b.", ""))
+        if self.chance(0.2):
+            data[self.rng.choice(("since", "until"))] = self.now - self.rng.randrange(100_000)
+        return data
+
+    def execution_search(self) -> tuple[str, Json]:
+        data = self.execution_wishes()
+        if self.chance(0.6):
+            data["limit"] = self.rng.choice((1, 2, 3, 5, 1_000))
+        if self.chance(0.4):
+            instant = self.now - self.rng.randrange(30_000)
+            known = [promise for promise in self.oracle.promises.values() if promise.id in self.oracle.tasks]
+            if known and self.chance(0.8):
+                chosen = self.rng.choice(known)
+                data["cursor"] = f"{chosen.created_at}/{chosen.id}"
+            else:
+                data["cursor"] = self.rng.choice((str(instant), f"{instant}/a", "", "x", "12/"))
+        return "execution.search", data
+
+    def execution_count(self) -> tuple[str, Json]:
+        return "execution.count", self.execution_wishes()
 
     # ------------------------------------------------------------------------------------------ schedules
 

@@ -67,6 +67,8 @@ class Task:
     error: str | None = None
     halted: Json | None = None  # with a reason
     lapsed: str | None = None  # who held it, if its lease lapsed and nobody has taken it since
+    rested_at: int = 0  # when it was suspended or halted
+    waits: list[Json] = field(default_factory=list[Json])
 
 
 @dataclass(slots=True)

@@ -319,6 +319,28 @@ class OverwritesWhatOthersWrote(Oracle):
         return self.count(execution, stream) + 1
 
 
+class FindsTheOldestFirst(Oracle):
+    def executions_wanted(self, data: Json, scope: str | None) -> tuple[tuple[str, ...], list[Task]]:
+        statuses, found = super().executions_wanted(data, scope)
+        return statuses, found[::-1]
+
+
+class ShowsADeadlineLate(Oracle):
+    def execution_search(self, data: Json, call: Call) -> Answer:
+        return super().execution_search(data, Call(0, call.dialect, call.version, call.corr_id, None))
+
+
+class FindsEveryCode(Oracle):
+    def code_of(self, task: Task) -> str | None:
+        return "BROKEN"
+
+
+class KeepsWhatItWaitedFor(Oracle):
+    def status_of(self, task: Task, now: int | None) -> str:
+        status = super().status_of(task, now)
+        return "suspended" if status == "pending" and task.waits else status
+
+
 MUTANTS: tuple[type[Oracle], ...] = (
     SkipsTheVersionCheck,
     WakesAnAwaiterPastItsOwnDeadline,
@@ -357,4 +379,8 @@ MUTANTS: tuple[type[Oracle], ...] = (
     KeepsCountingAnAnsweredQuestion,
     ReadsWhateverAnybodyReads,
     OverwritesWhatOthersWrote,
+    FindsTheOldestFirst,
+    ShowsADeadlineLate,
+    FindsEveryCode,
+    KeepsWhatItWaitedFor,
 )

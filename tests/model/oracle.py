@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tests.model import fields
+from tests.model.execution_views import ExecutionViews, read_cursor, read_waits
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
 from tests.model.machine import Promise, Schedule, Task, leave_lease
 from tests.model.streams import StreamMachine
@@ -60,6 +61,9 @@ OPERATIONS = {
     "task.halt": "task_halt",
     "task.continue": "task_continue",
     "task.search": "task_search",
+    "execution.get": "execution_get",
+    "execution.search": "execution_search",
+    "execution.count": "execution_count",
     "schedule.get": "schedule_get",
     "schedule.create": "schedule_create",
     "schedule.delete": "schedule_delete",
@@ -90,7 +94,7 @@ class Call:
 Answer = tuple[int, Any]
 
 
-class Oracle(StreamMachine):
+class Oracle(ExecutionViews, StreamMachine):
     """The whole server as one object; `handle` is its only door."""
 
     answer_chars = 8 * 1_048_576  # about so much is in a page, and in the answer to a claim
@@ -449,6 +453,7 @@ class Oracle(StreamMachine):
             if fields.identifier(action, "awaiter") != task_id or awaited == task_id:
                 raise bad("the awaiter must be the task, and the awaited another promise")
             awaiteds.append(awaited)
+        waits = read_waits(data)
         task = self.held_task(data, call)
         if any(awaited not in self.promises for awaited in awaiteds):
             raise Refused(422, "an awaited promise does not exist", "HF1301")
@@ -462,6 +467,7 @@ class Oracle(StreamMachine):
         leave_lease(task)
         task.state = "suspended"
         task.bounces = 0
+        task.rested_at, task.waits = call.now, waits
         return 200, {}
 
     def task_fence(self, data: Json, call: Call) -> Answer:
@@ -529,6 +535,7 @@ class Oracle(StreamMachine):
         if task.state != "halted":
             leave_lease(task)
             task.state = "halted"
+            task.rested_at = call.now
             if reason is not None:
                 task.halted = {"at": call.now, "reason": reason} | ({} if code is None else {"code": code})
                 task.error = reason
@@ -559,6 +566,38 @@ class Oracle(StreamMachine):
             and carries(self.promises[view["id"]].tags, tags)
         )
         return 200, self.page("tasks", found, data, 100, lambda name: self.chars(self.promises[name]))
+
+    # ---------------------------------------------------------------------------------------- executions
+
+    def execution_get(self, data: Json, call: Call) -> Answer:
+        self.promise_or_404(fields.identifier(data, "id"))
+        return 200, {"execution": self.show_execution(self.task_or_404(data["id"]), call.now)}
+
+    def execution_search(self, data: Json, call: Call) -> Answer:
+        """A page of what is stored so; of that is shown what is still so at this instant."""
+        limit = fields.optional_integer(data, "limit", 1, 1_000) or 100
+        after = read_cursor(data)
+        statuses, wanted = self.executions_wanted(data, self.scope)
+        rest = [
+            task
+            for task in wanted
+            if self.status_of(task, None) in statuses
+            and (after is None or (self.promises[task.id].created_at, task.id) < after)
+        ]
+        count = self.fitting([self.chars(self.promises[task.id]) for task in rest[:limit]])
+        views = [self.show_execution(task, call.now) for task in rest[:count]]
+        shown = [view for view in views if data.get("status") is None or view["status"] in statuses]
+        answer: Json = {"executions": shown}
+        if len(rest) > count:
+            last = rest[count - 1].id
+            answer["cursor"] = f"{self.promises[last].created_at}/{last}"
+        return 200, answer
+
+    def execution_count(self, data: Json, call: Call) -> Answer:
+        """As they are stored."""
+        statuses, wanted = self.executions_wanted(data, self.scope)
+        found = [self.status_of(task, None) for task in wanted]
+        return 200, {"counts": {status: found.count(status) for status in statuses}}
 
     # ----------------------------------------------------------------------------------------- schedules
 

@@ -106,6 +106,13 @@ BAD_FIELDS: dict[str, Choices] = {
     "iku": (5, [], LONG),
     "target": (5, []),
     "group": (5, []),
+    "kind": ("workflow", "", 5),
+    "status": ("running", [], [5], ["done"], ["running"] * 17),
+    "name": (5, [], "", "x" * 4_097),
+    "queue": (5, [], "", LONG),
+    "since": (-1, 1.5, "1", 2**53),
+    "until": (-1, 1.5, "1", 2**53),
+    "waits": ("x", [5], [{}], [{"id": ""}], [{"id": "a", "line": -1}], [{"id": "a", "file": LONG}]),
 }
 
 # What a search may leave out it may also give as anything that is a string.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.mutants.app_catalogue import APP
 from tests.mutants.found_catalogue import FOUND
+from tests.mutants.look_catalogue import LOOK
 from tests.mutants.mutant import Mutant
 from tests.mutants.stream_catalogue import STREAMS
 from tests.mutants.task_catalogue import TASKS
@@ -576,4 +577,4 @@ CLIENT = (
     ),
 )
 
-MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *STREAMS, *APP, *FOUND)
+MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *STREAMS, *APP, *LOOK, *FOUND)

@@ -131,7 +131,7 @@ def test_a_search_that_takes_too_long_on_postgres_is_undone_alone_and_looks_at_f
                 return "SELECT pg_sleep(30)::text", []
         return scan_sql.find_query(scan, words)
 
-    monkeypatch.setattr(postgres_transaction, "find_query", find_query)
+    monkeypatch.setattr(postgres_transaction, "query_of", find_query)
     monkeypatch.setattr(limits, "search_steps_max", 64)
     backend = open_backend("postgres")
     try:

@@ -150,6 +150,9 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("queue.pause", {"name": "b", "paused": True}),
     ("queue.search", {"prefix": "b"}),
     ("promise.search", {"prefix": "b"}),
+    ("execution.get", {"id": "b"}),
+    ("execution.search", {"prefix": "b"}),
+    ("execution.count", {"prefix": "b"}),
     ("debug.reset", {}),
     ("debug.snap", {}),
 ]  # fmt: skip
@@ -251,7 +254,13 @@ async def test_a_cursor_does_not_tell_whether_there_are_foreign_ids() -> None:
         async def answers() -> list[Any]:
             bodies = [
                 envelope(kind, {"tags": {}} | query if kind == "schedule.search" else query)
-                for kind in ("promise.search", "task.search", "schedule.search", "queue.search")
+                for kind in (
+                    "promise.search",
+                    "task.search",
+                    "schedule.search",
+                    "queue.search",
+                    "execution.search",
+                )
                 for query in queries
                 if kind != "queue.search" or "tags" not in query
             ]

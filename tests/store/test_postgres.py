@@ -12,13 +12,22 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.engine import Rules
+from holdfast.engine.newest import ExecutionStretch, execution_scan
 from holdfast.node import Node
 from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.node.reads import read_offers
-from holdfast.protocol.requests import PromiseCreate, PromiseSearch, PromiseSettle, Request, TaskClaim
+from holdfast.protocol.requests import (
+    ExecutionSearch,
+    PromiseCreate,
+    PromiseSearch,
+    PromiseSettle,
+    Request,
+    TaskClaim,
+)
 from holdfast.store import lines, postgres, postgres_bus, postgres_statements as sql, postgres_transaction
 from holdfast.store.interface import NewerSchema, Work
 from holdfast.store.migrations import migrations
+from holdfast.store.newest_sql import newest_query, stretch_query
 from holdfast.store.postgres import PostgresStore, TooManyConflicts
 from holdfast.store.postgres_connection import Connector, MissingDriver
 from holdfast.store.postgres_migrate import migrate
@@ -320,6 +329,32 @@ async def test_what_leaves_keys_out_walks_the_index_of_lines(
         assert used - {"tasks_offers"} == {index} - {"tasks_offers"}, f"{statement}\n{plan}"
         assert "tasks_offers" not in used or name in ("walk", "turns"), f"{statement}\n{plan}"
         assert "Seq Scan on tasks" not in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize(
+    ("wishes", "index"),
+    [
+        ({"status": ["failed"], "kind": "execution"}, "tasks_newest"),
+        ({}, "tasks_newest"),
+        ({"cursor": "7/x"}, "tasks_newest"),
+        ({"name": "pay", "status": ["running"]}, "tasks_named"),
+        ({"code": "BROKEN"}, "tasks_failed"),
+    ],
+)
+async def test_the_newest_are_read_from_the_end_of_an_index(
+    store: PostgresStore, wishes: dict[str, Any], index: str
+) -> None:
+    await commit(store, *(create(f"many{number}", target="poll://any@many") for number in range(200)))
+    scan = execution_scan(ExecutionSearch(**wishes, limit=50), 1)
+    [connection] = idle_connections(store)
+    end = ExecutionStretch(scan.wanted, None, 9)
+    for statement, values in (newest_query(scan, POSTGRES), stretch_query(end, POSTGRES)):
+        found = await connection.fetch(f"EXPLAIN {sql.numbered(statement)}", *values)
+        plan = "\n".join(row[0] for row in found)
+        reads = [line for line in plan.splitlines() if "Scan" in line and " on tasks" in line]
+        assert reads, plan
+        assert all(index in line and "Backward" in line for line in reads), plan
+        assert plan.count("Sort Key: t.") == 0, plan
 
 
 async def test_a_claim_reads_only_what_it_takes(store: PostgresStore, url: str) -> None:

@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Rules
+from holdfast.engine.newest import ExecutionScan, ExecutionStretch, execution_scan
 from holdfast.engine.scans import Page, StretchScan, TaskScan
 from holdfast.node import Node
 from holdfast.node.clock import wall_clock
 from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
-from holdfast.protocol.requests import Request, ScheduleCreate, ScheduleGet, TaskClaim
+from holdfast.protocol.requests import ExecutionSearch, Request, ScheduleCreate, ScheduleGet, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
 from holdfast.store.interface import NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
+from holdfast.store.newest_sql import newest_query, stretch_query
 from holdfast.store.scan_sql import SQLITE, find_query
 from holdfast.store.sqlite import SqliteFile, SqliteStore
 from tests.requests import acquire, ask, create, get, listen, register, settle
@@ -327,6 +329,38 @@ def scans_of_failed() -> list[TaskScan | StretchScan]:
         TaskScan(page, 1, (), {}, status="RUNNING"),
         StretchScan("tasks", page, status="FAILED"),
     ]
+
+
+def newest(**wishes: Any) -> ExecutionScan:
+    return execution_scan(ExecutionSearch(**wishes, limit=50), 1)
+
+
+@pytest.mark.parametrize(
+    ("scan", "index"),
+    [
+        (
+            newest(status=["failed"], kind="execution"),
+            "tasks_newest (<expr>=? AND created_at>? AND created_at<?)",
+        ),
+        (newest(), "tasks_newest (<expr>=? AND created_at>? AND created_at<?)"),
+        (newest(cursor="7/x"), "tasks_newest (<expr>=? AND created_at>? AND created_at<?)"),
+        (newest(name="pay", status=["running"]), "tasks_named (name=? AND <expr>=? AND created_at>?"),
+        (newest(code="BROKEN"), "tasks_failed (code=? AND created_at>? AND created_at<?)"),
+    ],
+)
+def test_the_newest_are_read_from_the_end_of_an_index(
+    tmp_path: Path, scan: ExecutionScan, index: str
+) -> None:
+    opened(tmp_path / "h.db").close()
+    for statement, _ in (
+        newest_query(scan, SQLITE),
+        stretch_query(ExecutionStretch(scan.wanted, None, 9), SQLITE),
+    ):
+        words = plan(tmp_path / "h.db", statement)
+        assert words.count("SCAN t") == 0, words
+        assert words.count(f"INDEX {index.partition(' ')[0]}") == words.count("SEARCH t "), words
+        assert index in words.replace("COVERING INDEX ", ""), words
+        assert words.count("TEMP B-TREE") <= 1, "only what several lanes have found is sorted"
 
 
 def plan(path: Path, statement: str) -> str:

@@ -3,9 +3,9 @@
 import asyncio
 
 import holdfast as hf
+from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import NOTHING, Promise, Value
 from holdfast.testing import World
-from holdfast.workflow.ran import Ran
 
 app = hf.App()
 

@@ -7,7 +7,8 @@ import msgspec
 
 from holdfast.cli.failures import UsageError
 from holdfast.cli.options import pair
-from holdfast.cli.payloads import invocation, parse_json_or_text
+from holdfast.cli.payloads import parse_json_or_text
+from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import Value
 
 
@@ -41,7 +42,7 @@ def add_call(options: _Options, *, required: bool) -> None:
 def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = None) -> Value:
     """What a worker needs to know to call the function."""
     args, kwargs = call_arguments(arguments)
-    return invocation(arguments.func, args, kwargs, arguments.version, headers)
+    return plain_call(arguments.func, args, kwargs, arguments.version, headers)
 
 
 def call_arguments(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -60,6 +60,7 @@ def _creation(arguments: argparse.Namespace, now: Millis) -> PromiseCreate:
         tags.PARENT: arguments.id,
         tags.SCOPE: "global",
         tags.TARGET: arguments.target,
+        tags.WORKFLOW: arguments.func,
     }
     if arguments.delay:
         entries[tags.DELAY] = str(now + arguments.delay)

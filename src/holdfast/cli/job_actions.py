@@ -27,11 +27,12 @@ from holdfast.jobs.options import SendOptions
 from holdfast.jobs.outcome import AttemptResult, store_error
 from holdfast.jobs.policy import rule_of
 from holdfast.jobs.result import TaskError
-from holdfast.jobs.send_request import SendError, again, fresh_end, make_orders, new_id
+from holdfast.jobs.send_request import SendError, again, fresh_end, make_orders
 from holdfast.jobs.task import AnyTask, TaskDefinition, TaskOptions
 from holdfast.jobs.telling import write_trouble
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
+from holdfast.protocol.ids import new_id
 from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.protocol.records import TaskView
 from holdfast.protocol.replies import PromiseReply, TaskReply, TasksReply

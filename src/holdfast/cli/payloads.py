@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,20 +32,6 @@ def payload(data: str | None, raw: str | None, headers: dict[str, str] | None) -
     if raw is not None:
         return Value(headers or None, raw)
     return Value(headers or None, None if data is None else encode_json(parse_json_or_text(data)))
-
-
-def invocation(
-    func: str,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    version: int,
-    headers: dict[str, str] | None = None,
-) -> Value:
-    """The param with which the SDKs call a function. Only Python's know `kwargs`: left out if empty."""
-    call: dict[str, Any] = {"func": func, "args": [*args], "version": version}
-    if kwargs:
-        call["kwargs"] = kwargs
-    return Value(headers or None, encode_json(call))
 
 
 def decode_payload(value: Value) -> Any:

@@ -17,8 +17,22 @@ from holdfast.client.caller import Caller
 from holdfast.client.http import HttpClient
 from holdfast.client.tls import client_context, find_certificate
 from holdfast.protocol.records import Millis
-from holdfast.protocol.replies import Empty, PromisesReply, Reply, SchedulesReply, TasksReply
-from holdfast.protocol.requests import PromiseGet, PromiseSearch, RequestData, ScheduleSearch, TaskSearch
+from holdfast.protocol.replies import (
+    Empty,
+    ExecutionsReply,
+    PromisesReply,
+    Reply,
+    SchedulesReply,
+    TasksReply,
+)
+from holdfast.protocol.requests import (
+    ExecutionSearch,
+    PromiseGet,
+    PromiseSearch,
+    RequestData,
+    ScheduleSearch,
+    TaskSearch,
+)
 from holdfast.store.interface import Store
 from holdfast.store.urls import UnknownStore, is_missing, open_store
 
@@ -26,8 +40,8 @@ if TYPE_CHECKING:
     from holdfast.client.embedded import EmbeddedClient
 
 Data = TypeVar("Data")
-Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply)
-Search = PromiseSearch | TaskSearch | ScheduleSearch
+Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply, ExecutionsReply)
+Search = PromiseSearch | TaskSearch | ScheduleSearch | ExecutionSearch
 Command = Callable[["CliSession", argparse.Namespace], Awaitable[None]]
 
 
@@ -35,18 +49,18 @@ class CliSession:
     def __init__(self, client: "HttpClient | EmbeddedClient") -> None:
         self._client = client
         # A person waits for the answer, and is told at once that the node is busy.
-        self._caller = Caller(client, tries_max=1)
+        self.caller = Caller(client, tries_max=1)
 
     async def ask(self, data: RequestData, shape: type[Data]) -> Data:
         """The data of the reply; raises `Refused` when the node refuses."""
-        return await self._caller.ask(data, shape)
+        return await self.caller.ask(data, shape)
 
     async def ask_all(self, asked: Sequence[RequestData], shape: type[Data]) -> list[Data]:
         """In one commit, in this order."""
-        return await self._caller.ask_all(asked, shape)
+        return await self.caller.ask_all(asked, shape)
 
     async def replies(self, asked: Sequence[RequestData]) -> list[Reply]:
-        return await self._caller.replies(asked)
+        return await self.caller.replies(asked)
 
     async def reply(self, data: RequestData) -> Reply:
         [reply] = await self.replies([data])

@@ -21,11 +21,11 @@ from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import label
 from holdfast.protocol import tags
 from holdfast.protocol.limits import page_size_max
+from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Millis, Promise, TaskView
 from holdfast.protocol.replies import PromiseReply, PromisesReply, TasksReply
 from holdfast.protocol.requests import PromiseGet, PromiseSearch, TaskSearch
 from holdfast.workflow.journal import OBSERVED, cancel_id
-from holdfast.workflow.ran import Ran
 
 
 class Branch(Struct, frozen=True, omit_defaults=True):

@@ -6,9 +6,9 @@ from holdfast.cli.durations import format_duration
 from holdfast.cli.output import brief, shown_halt
 from holdfast.cli.payloads import called_function, decode_payload
 from holdfast.protocol import tags
+from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Millis, Promise, TaskView, Value
 from holdfast.workflow.journal import LABEL
-from holdfast.workflow.ran import Ran
 
 SIGNS: Final = {
     "pending": "…",

@@ -78,6 +78,9 @@ _kinds: Final[dict[Any, str]] = {
     replies.SchedulesReply: "schedule.search",
     replies.QueueReply: "queue.get queue.set queue.pause",
     replies.QueuesReply: "queue.search",
+    replies.ExecutionReply: "execution.get",
+    replies.ExecutionsReply: "execution.search",
+    replies.CountsReply: "execution.count",
     replies.SnapReply: "debug.snap",
     replies.Empty: "task.release task.suspend task.halt task.continue schedule.delete debug.start debug.stop "
     "debug.reset",

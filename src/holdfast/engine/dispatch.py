@@ -8,7 +8,17 @@ what a request will need, so that one load serves a whole group.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.engine import debug, job_requests, promises, queues, schedules, streams, sweep, tasks
+from holdfast.engine import (
+    debug,
+    executions,
+    job_requests,
+    promises,
+    queues,
+    schedules,
+    streams,
+    sweep,
+    tasks,
+)
 from holdfast.engine.job_state import queue_name, unique_name
 from holdfast.engine.needed import Footprint, Line, line_name
 from holdfast.engine.working_set import WorkingSet
@@ -57,6 +67,9 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.QueueSet: queues.set_limits,
     r.QueuePause: queues.pause,
     r.QueueSearch: queues.search,
+    r.ExecutionGet: executions.get,
+    r.ExecutionSearch: executions.search,
+    r.ExecutionCount: executions.count,
     r.DebugStart: debug.start,
     r.DebugStop: debug.stop,
     r.DebugReset: debug.reset,
@@ -105,7 +118,7 @@ _BY_ID: Final = frozenset(
 )
 
 
-def _note_view(data: r.PromiseGet | r.TaskGet, needed: Footprint) -> None:
+def _note_view(data: r.PromiseGet | r.TaskGet | r.ExecutionGet, needed: Footprint) -> None:
     needed.views.add(data.id)
 
 
@@ -226,6 +239,7 @@ def _note_schedule_view(data: r.ScheduleGet, needed: Footprint) -> None:
 _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.PromiseGet: _note_view,
     r.TaskGet: _note_view,
+    r.ExecutionGet: _note_view,
     r.PromiseCreate: _note_promise_create,
     r.PromiseSettle: _note_settle,
     r.TaskFulfill: _note_settle,

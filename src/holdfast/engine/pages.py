@@ -7,6 +7,7 @@ always fits.
 from typing import Final
 
 from holdfast.engine.needed import Footprint
+from holdfast.engine.newest import ExecutionScan
 from holdfast.engine.scans import (
     ClaimScan,
     LeaseScan,
@@ -27,7 +28,7 @@ read_at_once: Final = 16
 class PageReading:
     """Ask `next_ids`, load them, `note` them, until there are none; then `ids` fit."""
 
-    def __init__(self, scan: SearchScan, found: list[str]) -> None:
+    def __init__(self, scan: SearchScan | ExecutionScan, found: list[str]) -> None:
         self._scan = scan
         self._found = found
         self._read = 0
@@ -45,7 +46,7 @@ class PageReading:
                 return Footprint(schedule_views=ids)
             case QueueScan():
                 return Footprint(queue_views=ids)
-            case PromiseScan() | TaskScan():
+            case PromiseScan() | TaskScan() | ExecutionScan():
                 return Footprint(views=ids)
 
     def note(self, ws: WorkingSet) -> None:
@@ -66,7 +67,7 @@ class PageReading:
             case QueueScan():
                 queue = ws.queue(record_id)
                 return 0 if queue is None else queue_bytes(queue)
-            case PromiseScan() | TaskScan():
+            case PromiseScan() | TaskScan() | ExecutionScan():
                 promise = ws.promise(record_id)
                 return 0 if promise is None else whole_promise_bytes(promise)
 

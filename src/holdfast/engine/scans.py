@@ -11,11 +11,20 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.engine.newest import (
+    ExecutionScan,
+    ExecutionStretch,
+    ExecutionTally,
+    execution_scan,
+    execution_tally,
+)
 from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import delimiters, edge_of
 from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.protocol.records import Millis, PromiseState, Task, TaskState
 from holdfast.protocol.requests import (
+    ExecutionCount,
+    ExecutionSearch,
     PromiseSearch,
     QueueGet,
     QueuePause,
@@ -170,6 +179,9 @@ Scan = (
     | HeldScan
     | QueueScan
     | QueueCountScan
+    | ExecutionScan
+    | ExecutionStretch
+    | ExecutionTally
 )
 
 
@@ -233,6 +245,8 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     TaskSearch: _task_scan,
     ScheduleSearch: _schedule_scan,
     QueueSearch: _queue_scan,
+    ExecutionSearch: execution_scan,
+    ExecutionCount: execution_tally,
     QueueSet: _first_scan,
     QueuePause: _first_scan,
     TaskHeartbeat: _lease_scan,
@@ -250,6 +264,8 @@ _LOOKS: Final = frozenset(
         QueueGet,
         QueueSet,
         QueuePause,
+        ExecutionSearch,
+        ExecutionCount,
     }
 )
 _CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
@@ -320,6 +336,8 @@ def passes_over(scan: Scan) -> bool:
             return bool(scan.spans or scan.tags or scan.target or scan.group or scan.pid)
         case ScheduleScan():
             return bool(scan.tags)
+        case ExecutionScan() | ExecutionStretch() | ExecutionTally():
+            return scan.wanted.passes_over
         case _:
             return False
 

@@ -21,7 +21,7 @@ from holdfast.engine.promises import (
 )
 from holdfast.engine.queues import check_gate, find_obstacle
 from holdfast.engine.scans import page_of
-from holdfast.engine.transitions import before_deadline, grant, offer, settle
+from holdfast.engine.transitions import before_deadline, grant, offer, settle, suspended
 from holdfast.engine.view import (
     Room,
     is_open,
@@ -43,6 +43,7 @@ from holdfast.protocol.errors import (
     Refusal,
     TaskMissing,
 )
+from holdfast.protocol.executions import waits_text
 from holdfast.protocol.jobs import JobStatus
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef, TaskView
 from holdfast.protocol.replies import (
@@ -293,19 +294,7 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
         return Reply(300, PreloadReply(*preload(promise_of(task, ws), ws, now)))
     for promise_id in awaited:
         ws.add_callback(promise_id, task.id)
-    ws.put_task(
-        replace(
-            task,
-            state="suspended",
-            resumes=0,
-            due_at=None,
-            pid=None,
-            ttl=None,
-            corr_id=None,
-            acquired_at=None,
-            bounces=0,
-        )
-    )
+    ws.put_task(suspended(task, waits_text(data.waits), now))
     return Reply(200, EMPTY)
 
 
@@ -380,6 +369,7 @@ def halt(request: Request, data: TaskHalt, ws: WorkingSet, now: Millis) -> Reply
         corr_id=code,
         acquired_at=now,
         error=error,
+        waits=None,
     )
     if task.job is not None:
         jobs.halt(task, resting, ws, now)

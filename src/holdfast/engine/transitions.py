@@ -134,6 +134,7 @@ def offer(
         corr_id=lapsed,
         acquired_at=_on_offer_since(task, rest_until, now),
         turn=0 if parked else task.turn,
+        waits=None,
     )
     if parked:
         ws.put_task(pending)
@@ -207,6 +208,22 @@ def _entered(place: Place | None, now: Millis) -> Place | None:
     return place if place is None or place.entered_at is not None else replace(place, entered_at=now)
 
 
+def suspended(task: Task, waits: str | None, now: Millis) -> Task:
+    """Nobody holds it until something that it waits for has settled."""
+    return replace(
+        task,
+        state="suspended",
+        resumes=0,
+        due_at=None,
+        pid=None,
+        ttl=None,
+        corr_id=None,
+        acquired_at=now,
+        bounces=0,
+        waits=waits,
+    )
+
+
 def finish_job(task: Task, settled: Promise, outcome: JobOutcome | None, code: str | None) -> Task:
     assert settled.settled_at is not None
     job = close(task, settled.state, settled.value, settled.settled_at, outcome, code)
@@ -222,5 +239,13 @@ def tell_holder(task: Task, settled: Promise, ws: WorkingSet) -> None:
 
 def finish(task: Task) -> Task:
     return replace(
-        task, state="fulfilled", resumes=0, due_at=None, parked=False, pid=None, ttl=None, corr_id=None
+        task,
+        state="fulfilled",
+        resumes=0,
+        due_at=None,
+        parked=False,
+        pid=None,
+        ttl=None,
+        corr_id=None,
+        waits=None,
     )

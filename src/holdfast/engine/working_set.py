@@ -76,7 +76,7 @@ class WorkingSet:
         self.found: list[str] = []
         self.until: str | None = None  # how far it has looked, if not to the end
         self.waiting: list[Message] = []
-        self.counts: dict[str, tuple[int, int, int, int]] = {}  # of queues: see QueueCountScan
+        self.counts: dict[str, tuple[int, ...]] = {}  # see QueueCountScan, ExecutionTally
         self.plan: ClaimPlan | None = None
         self.handled = 0  # records that were loaded, shown in a preload or written: the work of this commit
         self.read_bytes = 0  # of the payloads, tags and headers that were loaded

@@ -75,3 +75,17 @@ class AlreadyOpen(AppError, RuntimeError):
 
     code = "HF5208"
     hint = "Open it once, where the program starts, and use it from everywhere: threads and other loops too."
+
+
+class HistoryTooLong(AppError):
+    """An execution has recorded more than is read into memory at once."""
+
+    code = "HF5212"
+    hint = "Read its records page by page: `holdfast promises search --prefix`."
+
+
+class NoNodeHere(AppError):
+    """The app talks to a server: what only a node can do is done there."""
+
+    code = "HF5213"
+    hint = "Ask the server itself: it has the management API at /v1."

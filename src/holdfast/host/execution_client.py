@@ -49,6 +49,7 @@ class Start(Struct, frozen=True):
     signature: Signature | None = None
     supplied: frozenset[str] = frozenset()
     placement: Placement = Placement()
+    name: str | None = None
 
     @property
     def returns(self) -> Any:
@@ -84,6 +85,8 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             tags.TARGET: f"poll://any@{asked.group or self.group}",
             **asked.placement.entries(),
         }
+        if asked.name is not None:
+            entries[tags.WORKFLOW] = asked.name
         timeout_at = limits.instant_ms_max
         if asked.timeout_s is not None or asked.placement.is_later:
             await self.learn_clock(asked.id)

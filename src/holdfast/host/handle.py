@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.host.bridge import AppBridge
+from holdfast.host.looking import ExecutionDetails, OperationDetails
 from holdfast.host.tracked_calls import TrackedCall
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.workflow.registry import WorkflowDefinition
@@ -61,6 +62,39 @@ class Handle(Generic[T]):
         is told nothing and stops at its next write.
         """
         return self._app.do(f"the cancelling of {self.id}", self._cancel(now))
+
+    def info(self) -> ExecutionDetails:
+        """What it is doing: its state and since when, what it waits for and at which line, its error."""
+        return self._app.block(self._info())
+
+    async def info_async(self) -> ExecutionDetails:
+        return await self._app.bridge(self._info())
+
+    def steps(self) -> list[OperationDetails]:
+        """Every operation that it has recorded, in the order of the code. Results are decoded on demand."""
+        return self._app.block(self._steps())
+
+    async def steps_async(self) -> list[OperationDetails]:
+        return await self._app.bridge(self._steps())
+
+    def history(self) -> dict[str, Any]:
+        """The whole execution as plain data, ready for `json.dump`: `holdfast replay` reads it."""
+        return self._app.block(self._history())
+
+    async def history_async(self) -> dict[str, Any]:
+        return await self._app.bridge(self._history())
+
+    async def _info(self) -> ExecutionDetails:
+        await self._creation()
+        return await self._app.session.looking.info(self.id)
+
+    async def _steps(self) -> list[OperationDetails]:
+        await self._creation()
+        return await self._app.session.looking.steps(self.id)
+
+    async def _history(self) -> dict[str, Any]:
+        await self._creation()
+        return await self._app.session.looking.history(self.id)
 
     async def _creation(self) -> None:
         if self._created is not None and not self._created.is_inherited:

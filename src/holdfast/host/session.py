@@ -18,8 +18,10 @@ from holdfast.client.caller import Caller, ask, busy_tries_max
 from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
+from holdfast.host.errors import NoNodeHere
 from holdfast.host.execution_client import ExecutionClient
 from holdfast.host.host import Host
+from holdfast.host.looking import LookClient
 from holdfast.host.loop_watch import LoopWatch, watch_loop
 from holdfast.host.settings import SessionSettings, app_location
 from holdfast.host.slots import workflow_slots
@@ -101,6 +103,7 @@ class Session:
         self._far: HttpClient | None = None
         self._is_stopped = False
         self.is_open = False
+        self.before_close: list[Part] = []
         self._workflows: WorkflowRunner | None = None
         self._service: TaskService | None = None
         self._listen_again_s = self._seams.listen_again_s
@@ -124,6 +127,7 @@ class Session:
             learn_clock=self.learn_clock,
             listen_again_s=self._listen_again_s,
         )
+        self.looking = LookClient(Caller(self._client), self._payloads, self._errors)
         self.task_client = TaskClient(
             Caller(self._client, tries_max=busy_tries_max),
             self._payloads,
@@ -207,6 +211,13 @@ class Session:
         )
 
     @property
+    def node(self) -> Node:
+        """That which runs in this process."""
+        if self._node is None:
+            raise NoNodeHere(f"The app has no node of its own: it talks to {self._settings.url}")
+        return self._node
+
+    @property
     def queues(self) -> list[str]:
         """Those whose tasks are run here."""
         return [] if self._service is None else self._service.queues
@@ -228,7 +239,13 @@ class Session:
 
     async def close(self) -> None:
         """All of it, also when a part of it fails: what failed first is raised at the end."""
-        parts = [self.stop_workers, self._host.end_streams, self._runner.close, self._provided.close]
+        parts = [
+            *self.before_close,
+            self.stop_workers,
+            self._host.end_streams,
+            self._runner.close,
+            self._provided.close,
+        ]
         parts.append(self._client.close)
         if self._node is not None:
             parts.append(self._node.stop)

@@ -58,6 +58,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
         timeout_ms = limits.instant_ms_max
         if isinstance(work, WorkflowDefinition):
             entries[tags.TARGET] = f"poll://any@{work.group or group}"
+            entries[tags.WORKFLOW] = work.name
             if work.timeout_s is not None:
                 timeout_ms = round(work.timeout_s * 1000)
         else:

@@ -24,13 +24,14 @@ from holdfast.jobs.task import AnyTask
 from holdfast.payloads.errors import WorkerError
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits, tags
+from holdfast.protocol.ids import new_id
 from holdfast.protocol.jobs import JobSpec, queue_group
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate
+from holdfast.protocol.reruns import rerun_of
 from holdfast.steps.providers import Providers
 
 _counter: Final = itertools.count()
-_flat: Final = str.maketrans(":.", "__")
 
 
 class SendError(Struct, frozen=True):
@@ -174,28 +175,6 @@ def fresh_end() -> str:
     return f"{next(_counter) % 0x10000:04x}{secrets.token_hex(5)}"
 
 
-def new_id(name: str, sent_at: int, end: str) -> str:
-    """Ids that grow with time stay together in every index."""
-    # The part of an id before a colon or a dot is what nodes take turns by: it shall be the task's own.
-    root = name.translate(_flat)
-    return f"{root}-{sent_at:011x}{end}"
-
-
 def again(promise: Promise, now: int, end: str) -> PromiseCreate:
-    """A promise for another go at the same: a new id, linked by a tag; deadlines and keys are not kept."""
-    spec = tags.job_of(promise.tags)
-    assert spec is not None, "only a job is run again"
-    task_id = new_id(promise.tags.get(tags.TASK, "task"), now, end)
-    left_out = (tags.DELAY, tags.SCHEDULE, tags.ORIGIN, tags.BRANCH, tags.PARENT, tags.SCOPE, tags.SENDING)
-    kept = {key: value for key, value in promise.tags.items() if key not in left_out}
-    renewed = JobSpec(sent_at=now, retry=spec.retry, key=spec.key)
-    entries = {
-        **kept,
-        tags.JOB: msgspec.json.encode(renewed).decode(),
-        tags.RERUN_OF: promise.id,
-    }
-    headers = {
-        key: value for key, value in (promise.param.headers or {}).items() if not key.startswith("holdfast:")
-    }
-    param = Value(headers or None, promise.param.data)
-    return PromiseCreate(task_id, limits.instant_ms_max, param, entries)
+    """A promise for another go at the same, under a new id."""
+    return rerun_of(promise, now, new_id(promise.tags.get(tags.TASK, "task"), now, end))

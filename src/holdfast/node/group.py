@@ -28,24 +28,17 @@ from holdfast.engine import (
     sweep_requests,
 )
 from holdfast.engine.pages import found_footprint
-from holdfast.engine.scans import (
-    HeldRow,
-    PromiseScan,
-    QueueScan,
-    ScheduleScan,
-    TaskScan,
-    class_of,
-)
+from holdfast.engine.scans import HeldRow, class_of
 from holdfast.node.budget import (
     ArrayBudget,
     Budget,
     QueueCounts,
     claim_steps,
     commit_steps_max,
-    read_page,
     record_steps,
 )
 from holdfast.node.crashes import Crash, find_crashes
+from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
@@ -275,11 +268,11 @@ class _Commit:
     def carry_out(self, request: Request, now: Millis) -> Work[Reply]:
         ws = self.ws
         scan = scan_of(request.data, now)
-        if isinstance(scan, PromiseScan | TaskScan | ScheduleScan | QueueScan):
+        if isinstance(scan, Look):
             # What is only shown to one caller is not kept until the commit is over.
             ws = WorkingSet(ws.rules)
             yield from self.save()  # a scan sees only what the store has
-            self.looked += yield from read_page(scan, request.scope, ws)
+            self.looked += yield from look(scan, request.scope, ws)
         elif scan is not None:
             yield from self.save()
             ws.found = yield Find(scan)

@@ -131,6 +131,11 @@ class MessageRouter:
     def mailbox_count(self) -> int:
         return sum(len(mailboxes) for mailboxes in self._mailboxes.values())
 
+    @property
+    def members(self) -> list[tuple[str, str]]:
+        """Who is connected: group and id of each."""
+        return [(group, box.member) for group, boxes in self._mailboxes.items() for box in boxes]
+
     def has_workers(self, group: str) -> bool:
         return group in self._mailboxes
 

@@ -36,6 +36,7 @@ TRACEBACK_CHARS_MAX: Final = 16_000
 _our_folder: Final = str(Path(__file__).parent.parent)
 GROUP_MEMBERS_MAX: Final = 100
 DEPTH_MAX: Final = 8
+failure_code_chars_max: Final = 64
 
 E = TypeVar("E", bound=type[Exception])
 
@@ -100,6 +101,14 @@ def register_error_as(name: str, cls: type[Exception]) -> None:
 
 def type_name(cls: type[BaseException]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def failure_code(error: BaseException) -> str:
+    """What failures of this kind are found by: the code of the error, or the name of its class."""
+    found = code_of(error)
+    if found is None and isinstance(error, RemoteError) and error.type_name:
+        found = error.type_name.rpartition(":")[2].rpartition(".")[2]
+    return _storable(found or type(error).__name__)[:failure_code_chars_max]
 
 
 def describe(error: BaseException, depth: int = 0) -> dict[str, Any]:

@@ -153,6 +153,13 @@ class BadSetting(WorkerError, ValueError):
     code = "HF5211"
 
 
+class BadHistory(WorkerError, ValueError):
+    """What was to be replayed is not the exported history of an execution."""
+
+    code = "HF5214"
+    hint = "`holdfast history ID -o FILE` and `handle.history()` export one."
+
+
 class AnotherLoop(WorkerError, RuntimeError):
     """A test world was used where another event loop is running."""
 

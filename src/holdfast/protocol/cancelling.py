@@ -1,21 +1,37 @@
-"""How an execution is asked to cancel itself: by a promise beside it, `root:cancel`, that is resolved.
+"""Asking an execution to cancel itself: the requests that whoever asks sends.
 
-It is part of the execution's branch, so whoever claims the execution is given it.
+A request to cancel is a promise beside the execution that is resolved; `workflow/cancellation.py` says what
+becomes of it.
 """
 
-from typing import Final
-
-from holdfast.protocol import tags
-from holdfast.protocol.ids import below
+from holdfast.protocol import limits, tags
+from holdfast.protocol.operations import LABEL, cancel_id
 from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.requests import PromiseCreate
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseRegisterCallback,
+    PromiseSettle,
+    RequestData,
+)
 
-LABEL: Final = "holdfast:op"  # the header of a record that names the operation it is of
+
+def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
+    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
+    if promise.state != "pending":
+        return []
+    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
+        return [PromiseSettle(promise.id, "rejected_canceled")]
+    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
 
 
-def cancel_id(root: str) -> str:
-    """The promise that asks an execution to cancel itself, once it is resolved."""
-    return f"{below(root)}cancel"
+def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_max) -> list[RequestData]:
+    """To be sent in this order, best in one commit."""
+    name = cancel_id(root)
+    return [
+        cancel_creation(root, origin, timeout_at),
+        PromiseRegisterCallback(name, root),
+        PromiseSettle(name, "resolved"),
+    ]
 
 
 def cancel_creation(root: str, origin: str, timeout_at: int) -> PromiseCreate:

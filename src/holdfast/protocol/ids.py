@@ -34,3 +34,12 @@ def is_covered(name: str, prefix: str) -> bool:
 def edge_of(prefix: str) -> int:
     """Where in a covered name a delimiter stands, unless it ends before: in the prefix or right behind it."""
     return len(prefix) - 1 if prefix[-1] in delimiters else len(prefix)
+
+
+_flat: Final = str.maketrans(":.", "__")
+
+
+def new_id(name: str, instant: int, end: str) -> str:
+    """An id that nobody chose. Those that grow with time stay together in every index."""
+    # The part of an id before a colon or a dot is what nodes take turns by: it shall be the name's own.
+    return f"{name.translate(_flat)}-{instant:011x}{end}"

@@ -26,6 +26,11 @@ page_size: Final = 100
 schedule_page_size: Final = 10
 search_steps_max: Final = 10_000  # records that one search looks at, times the tags it compares
 queue_count_max: Final = 50_000  # tasks of one queue are counted up to here
+execution_count_max: Final = 10_000  # executions of one status are counted up to here
+statuses_max: Final = 16  # that one search names
+waits_max: Final = 16  # promises that a suspended execution is told to wait for, with their lines of code
+wait_text_bytes_max: Final = 1_024  # of each file, function, fiber and operation among them
+waits_bytes_max: Final = 8_192  # of all of them, as JSON
 # Bytes of records, as `sizes` counts them. What is larger by itself still goes, alone.
 search_bytes_max: Final = 8 * 1_048_576  # in one page
 claim_bytes_max: Final = 8 * 1_048_576  # of the promises that one claim is given

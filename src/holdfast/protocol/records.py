@@ -54,9 +54,12 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     `acquired_at` of a pending task is the instant since which it has been on offer; among those of background
     tasks with the same priority, the earliest is claimed first; in a fair queue, that with the lowest `turn`.
 
-    Two fields that only a held task needs tell more of one that is not. Of a halted one `acquired_at` is
-    since when, and `corr_id` the code of the reason, if one was given ("" if it has no code); the reason is
-    `error`. Of a pending one whose lease lapsed `corr_id` is the pid of whoever held it.
+    `waits` is JSON: what a suspended one waits for, as its worker told it.
+
+    Two fields that only a held task needs tell more of one that is not. Of a halted or suspended one
+    `acquired_at` is since when; of a halted one `corr_id` is the code of the reason, if one was given ("" if
+    it has no code), and the reason is `error`. Of a pending one whose lease lapsed `corr_id` is the pid of
+    whoever held it.
     """
 
     id: str
@@ -80,6 +83,7 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     bounces: Count = 0
     retries: Count = 0
     error: str | None = None
+    waits: str | None = None
     turn: Count = 0
     place: Place | None = None
     job: Job | None = None

@@ -5,7 +5,7 @@ as the first one was.
 
 | kind | repeated | because |
 |---|---|---|
-| `*.get`, `*.search`, `debug.snap` | yes | they change nothing |
+| `*.get`, `*.search`, `*.count`, `debug.snap` | yes | they change nothing |
 | `promise.create`, `promise.settle` | yes | idempotent by id: answered with what the first left |
 | `promise.register_callback`, `promise.register_listener` | yes | a set: adding twice is adding once |
 | `task.acquire` | yes | the same corrId, pid and version get the same answer while the lease lasts |
@@ -52,6 +52,9 @@ repeatable_kinds: Final = frozenset(
         "queue.set",
         "queue.pause",
         "queue.search",
+        "execution.get",
+        "execution.search",
+        "execution.count",
         "schedule.get",
         "schedule.create",
         "schedule.search",

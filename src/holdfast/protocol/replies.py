@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from holdfast.protocol.executions import ExecutionStatus, ExecutionView
 from holdfast.protocol.jobs import QueueRecord, QueueView
 from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
 from holdfast.protocol.streams import Streams
@@ -137,6 +138,22 @@ class StreamsReply(ReplyData, frozen=True):
     streams: dict[str, int]
     read: int
     over: bool
+
+
+class ExecutionReply(ReplyData, frozen=True):
+    execution: ExecutionView
+
+
+class ExecutionsReply(ReplyData, frozen=True):
+    executions: list[ExecutionView]
+    cursor: str | None = None
+
+
+class CountsReply(ReplyData, frozen=True):
+    """`more`: of these statuses there are more than were counted, or may be."""
+
+    counts: dict[ExecutionStatus, int]
+    more: list[ExecutionStatus] = []
 
 
 class TimeoutEntry(Struct, frozen=True):

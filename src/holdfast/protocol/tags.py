@@ -27,6 +27,7 @@ QUEUE: Final = "holdfast:queue"  # the place of an execution in a queue
 SCOPE: Final = "resonate:scope"
 STREAM: Final = "holdfast:stream"  # of an element, and of the record of a key: in which stream
 TASK: Final = "holdfast:task"  # the name of a background task
+WORKFLOW: Final = "holdfast:workflow"  # the name of a workflow, on each of its executions
 FINGERPRINT: Final = "holdfast:payload"  # of its name and arguments
 SENDING: Final = "holdfast:sending"  # which send made it
 RERUN_OF: Final = "holdfast:rerun-of"

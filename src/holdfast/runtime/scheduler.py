@@ -173,6 +173,15 @@ class Scheduler:
         found = [(fiber, diagnosis.innermost(fiber)) for fiber in self.live]
         return [Origin(fiber.path, *line) for fiber, line in found if line is not None]
 
+    def place_of(self, promise_id: str) -> Origin | None:
+        """The line at which a fiber waits for this promise; of several fibers, the first one's."""
+        promise = self._pending.get(promise_id)
+        if promise is None:
+            return None
+        fiber = self.alarms.get(promise) or waitgraph.first_waiting(promise)
+        line = None if fiber is None else diagnosis.innermost(fiber)
+        return None if fiber is None or line is None else Origin(fiber.path, *line)
+
     def failure(self) -> str | None:
         """What the root has failed with, and the line where that was raised."""
         if self.root is None or self.root._state != REJECTED:

@@ -63,6 +63,11 @@ def is_awaited(promise: Future[Any]) -> bool:
     return bool(_waiting_for([promise], {}))
 
 
+def first_waiting(promise: Future[Any]) -> RunningFiber | None:
+    """The fiber that waits for it, itself or through combinators; not one that only awaits that fiber."""
+    return next(iter(_waiting_for([promise], {})), None)
+
+
 def _waiting_for(
     promises: Iterable[Future[Any]], below: dict[Future[Any], list[Future[Any]]]
 ) -> dict[RunningFiber, None]:

@@ -10,13 +10,13 @@ from holdfast.server.errors import MissingExtra
 from holdfast.server.settings import SETTINGS, Setting, Settings, load_settings
 
 if TYPE_CHECKING:
-    from holdfast.server.serving import running, serve
+    from holdfast.server.serving import running, serve, serving_management
 
-__all__ = ["SETTINGS", "Setting", "Settings", "load_settings", "running", "serve"]
+__all__ = ["SETTINGS", "Setting", "Settings", "load_settings", "running", "serve", "serving_management"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("running", "serve"):
+    if name not in ("running", "serve", "serving_management"):
         raise AttributeError(f"holdfast.server has no {name!r}")
     try:
         serving = importlib.import_module("holdfast.server.serving")

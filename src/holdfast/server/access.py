@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.requests import (
+    ExecutionFilter,
     PromiseCreate,
     PromiseRegisterCallback,
     PromiseRegisterListener,
@@ -58,7 +59,7 @@ def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request 
 def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
     if kind.startswith("debug."):
         raise Forbidden(f"{kind} needs the role admin")
-    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch):
+    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch | ExecutionFilter):
         grant.require_prefix(data.prefix or "")
         return data
     check = _CHECKS.get(type(data))

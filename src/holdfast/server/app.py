@@ -33,6 +33,7 @@ from holdfast.server.asgi import (
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
+from holdfast.server.management.door import Management
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc
@@ -58,12 +59,20 @@ class ServerApp:
         self._authenticator = authenticator
         self._visitors = Visitors(settings)
         self._rpc = Rpc(node, settings, self.metrics, authenticator)
+        self._management = Management(
+            node,
+            authenticator,
+            self._rpc.answer,
+            settings.body_bytes_max,
+            lambda refusal: self.metrics.count_refused(refusal.code),
+        )
         self._routes: dict[str, dict[str, Handler]] = {
             "": {"POST": self._post},
             "poll": {"GET": self.streams.handle},
             "health": {"GET": self._health, "HEAD": self._health},
             "ready": {"GET": self._ready, "HEAD": self._ready},
             "collect": {"POST": self._collect},
+            "v1": dict.fromkeys(("GET", "POST", "PUT", "DELETE"), self._management.handle),
         }
         if settings.metrics:
             self._routes["metrics"] = {"GET": self._metrics}
@@ -156,6 +165,19 @@ class ServerApp:
 
     async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond(send, 204, b"", [])
+
+
+class ManagementApp(ServerApp):
+    """The management API alone, of a node inside an application."""
+
+    def __init__(self, node: Node, settings: Settings, authenticator: Authenticator, url: str) -> None:
+        super().__init__(node, settings, authenticator, url)
+        self._routes = {name: self._routes[name] for name in ("v1", "health", "ready")}
+
+    async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
+        refusal = NoSuchPath("This is the management API of an application, and nothing is answered here")
+        self.metrics.count_refused(refusal.code)
+        return refusal.status, refusal_body(refusal), refusal_headers(refusal)
 
 
 async def _of_the_store(result: Awaitable[T]) -> T:

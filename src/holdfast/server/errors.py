@@ -6,7 +6,10 @@ from holdfast.protocol.errors import HoldfastError, Refusal
 class NoSuchPath(Refusal):
     code = "HF3001"
     status = 404
-    hint = "Requests go to POST /, streams to GET /poll/{group}/{id}; also GET /health, /ready and /metrics."
+    hint = (
+        "Requests go to POST /, streams to GET /poll/{group}/{id}, management to /v1 (GET /v1/openapi.json); "
+        "also GET /health, /ready and /metrics."
+    )
 
 
 class WrongMethod(Refusal):
@@ -101,6 +104,46 @@ class TooFast(Refusal):
     code = "HF3011"
     status = 429
     hint = "Wait as long as Retry-After says; rate_limit is the bound."
+
+
+class BadManagementRequest(Refusal):
+    """A parameter or a body of the management API that makes no sense."""
+
+    code = "HF3401"
+    status = 400
+    hint = "GET /v1/openapi.json describes every path, its parameters and its body."
+
+
+class IdInUse(Refusal):
+    """Nothing was started."""
+
+    code = "HF3402"
+    status = 409
+    hint = "Use an id that stands for one call; GET /v1/executions/{id} shows what has it."
+
+
+class NotToBeSettled(Refusal):
+    code = "HF3403"
+    status = 409
+    hint = "Cancel it: POST /v1/executions/{id}/cancel, POST /v1/tasks/{id}/cancel."
+
+
+class SettledOtherwise(Refusal):
+    code = "HF3404"
+    status = 409
+    hint = "The first outcome stands; GET /v1/promises/{id} shows it."
+
+
+class NoBackgroundTask(Refusal):
+    code = "HF3405"
+    status = 404
+    hint = "Executions of workflows are at /v1/executions/{id}."
+
+
+class CannotRunAgain(Refusal):
+    code = "HF3406"
+    status = 409
+    hint = "Only background tasks that failed, were cancelled or have expired are run again."
 
 
 class SettingsError(HoldfastError):

@@ -22,7 +22,7 @@ import uvicorn
 from holdfast.engine import Rules
 from holdfast.node.node import Node
 from holdfast.node.process_loop import on_stop_signals, run_on_fast_loop
-from holdfast.server.app import ServerApp
+from holdfast.server.app import ManagementApp, ServerApp
 from holdfast.server.auth import Authenticator
 from holdfast.server.budgets import AnswerBudget, RequestBudget
 from holdfast.server.connection import ServerConnection, check_pace
@@ -127,22 +127,46 @@ async def running(settings: Settings, store: Store | None = None) -> AsyncGenera
         pusher = Pusher(settings, app.metrics, url)
         node.router.set_push(pusher.push)
         server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s)
-        app.connection_count = lambda: len(server.server_state.connections)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        started = asyncio.create_task(server.accepting.wait())
         try:
-            await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
-            yield server
+            async with _served(server, listener):
+                yield server
         finally:
-            if server.started:
-                server.ask_to_stop()
-            await serving
-            started.cancel()
             node.router.set_push(None)
             await pusher.stop()
             await _stop_node(node, settings.stop_timeout_s)
     finally:
         listener.close()
+
+
+@asynccontextmanager
+async def serving_management(node: Node, settings: Settings) -> AsyncGenerator[Running]:
+    """The management API of a node that somebody else runs, for the time of a block; and nothing besides."""
+    authenticator = Authenticator(settings)
+    _refuse_to_be_open(settings, authenticator)
+    listener = _listen(settings)
+    try:
+        url = settings.public_url or _url(settings, listener)
+        app = ManagementApp(node, settings, authenticator, url)
+        server = Running(_config(settings, app, _tls(settings)), app, node, url, settings.read_timeout_s)
+        async with _served(server, listener):
+            yield server
+    finally:
+        listener.close()
+
+
+@asynccontextmanager
+async def _served(server: Running, listener: socket.socket) -> AsyncGenerator[None]:
+    server.app.connection_count = lambda: len(server.server_state.connections)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    started = asyncio.create_task(server.accepting.wait())
+    try:
+        await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
+        yield
+    finally:
+        if server.started:
+            server.ask_to_stop()
+        await serving
+        started.cancel()
 
 
 async def _stop_node(node: Node, timeout_s: float) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
+from holdfast.engine.newest import ExecutionScan, ExecutionStretch, ExecutionTally
 from holdfast.engine.places import has_entered, is_counted, is_queued, key_of
 from holdfast.engine.scans import (
     ClaimPlace,
@@ -52,6 +53,7 @@ from holdfast.store.interface import (
     drive,
 )
 from holdfast.store.loading import has_turns, next_elements, weighed_from
+from holdfast.store.memory_lanes import Lanes
 
 
 class MemoryStore:
@@ -75,6 +77,7 @@ class MemoryStore:
         self.uniques: dict[str, str] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.streams: dict[str, Streams] = {}
+        self.lanes = Lanes()
 
     async def open(self) -> Millis:
         return self._clock
@@ -196,6 +199,7 @@ class MemoryStore:
             if (task := ws.tasks[task_id]) is not None:
                 self._keep_unique(self.tasks.get(task_id), task)
                 self.tasks[task_id] = task
+                self.lanes.put(task, self.promises[task_id])
         for awaited, awaiter in ws.added_callbacks:
             self.callbacks.setdefault(awaited, {})[awaiter] = None
         for awaited, awaiter in ws.removed_callbacks:
@@ -211,6 +215,7 @@ class MemoryStore:
                 self.branches[branch].pop(promise_id, None)
             self.tasks.pop(promise_id, None)
             self.streams.pop(promise_id, None)
+            self.lanes.drop(promise_id)
             self.watched.discard(promise_id)
         if ws.forgotten:
             for awaiters in self.callbacks.values():
@@ -242,6 +247,12 @@ class MemoryStore:
 
     def _find(self, scan: Scan) -> list[Any]:
         match scan:
+            case ExecutionScan():
+                return self.lanes.find(scan, self.promises)
+            case ExecutionStretch():
+                return self.lanes.end_of(scan)
+            case ExecutionTally():
+                return self.lanes.count(scan, self.promises)
             case HeldScan(groups):
                 return memory_queues.held(self.tasks.values(), groups)
             case QueueScan(page):

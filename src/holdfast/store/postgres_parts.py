@@ -83,7 +83,7 @@ class Parts:
                 changed.append(rows.promise_changes(promise, ws.is_watched(key)))
             elif promise is not None:
                 new.append(rows.promise_row(promise, ws.is_watched(key)))
-        tasks = {key: rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None}
+        tasks = rows.changed_task_rows(ws)
         if ws.forgotten:
             self.add("drop_promises", list(ws.forgotten))
             self.add("drop_tasks", list(ws.forgotten))

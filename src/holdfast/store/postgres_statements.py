@@ -209,7 +209,7 @@ VARYING: Final = {
     "insert_promises": ("id", "param", "tags"),
     "update_promises": ("id", "value"),
     "insert_tasks": ("id", "job"),
-    "update_tasks": ("id", "version", "job", "acquired_at", "started_at", "job_unique"),
+    "update_tasks": ("id", "version", "waits", "job", "acquired_at", "started_at", "job_unique"),
 }
 
 
@@ -240,7 +240,7 @@ TASK_CHANGES: Final = tuple(
     if name
     not in (
         "target", "dialect", "timer", "priority", "timeout_at", "created_at", "poll_group", "claim_group",
-        "job_key",
+        "job_key", "name",
     )
 )  # fmt: skip
 

@@ -39,11 +39,12 @@ from holdfast.store.interface import (
     only_looks,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
+from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.postgres_connection import fetch_in_time
 from holdfast.store.postgres_counts import count_backlog, count_queue
 from holdfast.store.postgres_lines import find_ids
 from holdfast.store.postgres_parts import Parts, payload_chars
-from holdfast.store.scan_sql import POSTGRES, behind, find_query, within
+from holdfast.store.scan_sql import POSTGRES, behind, within
 
 heavy_save_chars: Final = 1_048_576
 heavy_chars: Final = 16_384  # a promise that counts when records are weighed
@@ -333,12 +334,12 @@ class Transaction:
             return [tuple(row) for row in await self._connection.fetch(sql.HELD, list(scan.groups))]
         if isinstance(scan, QueueCountScan):
             return [await count_queue(self._connection, name, scan.limit) for name in scan.names]
-        statement, parameters = find_query(scan, POSTGRES)
+        statement, parameters = query_of(scan, POSTGRES)
         statement = sql.numbered(statement)
         if not passes_over(scan):
-            return [row[0] for row in await self._connection.fetch(statement, *parameters)]
+            return found_by(scan, await self._connection.fetch(statement, *parameters))
         await self.begin()
-        return [row[0] for row in await fetch_in_time(self._connection, statement, parameters)]
+        return found_by(scan, await fetch_in_time(self._connection, statement, parameters))
 
     async def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter.

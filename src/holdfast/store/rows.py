@@ -11,10 +11,13 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec.structs import astuple, replace
 
+from holdfast.engine import WorkingSet
+from holdfast.engine.newest import Listing, listing_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
+from holdfast.protocol.executions import read_waits
 from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Place, QueueRecord
 from holdfast.protocol.records import (
@@ -37,7 +40,8 @@ PROMISE_COLUMNS: Final = (
     "branch", "origin", "watched",
 )  # fmt: skip
 TASK_COLUMNS: Final = (
-    *Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique", "entered_at"
+    *Task.__struct_fields__, "poll_group", "claim_group", "job_key", "job_unique", "entered_at",
+    "name", "outcome", "code",
 )  # fmt: skip
 SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
@@ -141,15 +145,26 @@ def read_promise(row: Row) -> Promise:
     return promise
 
 
-def task_row(task: Task) -> Row:
+def task_row(task: Task, listing: Listing) -> Row:
     target, job = task.target, task.job
     plain = astuple(task)[:_place_at]
     groups = poll_group(target), claim_group(target)
+    found_by = key_of(listing.name), listing.outcome, listing.code
     if job is not None:
-        return (*plain, None, _encode(job).decode(), *groups, job.key, job.unique, None)
+        return (*plain, None, _encode(job).decode(), *groups, job.key, job.unique, None, *found_by)
     if (place := task.place) is not None:
-        return (*plain, _encode(place).decode(), None, *groups, place.key, None, place.entered_at)
-    return (*plain, None, None, *groups, None, None, None)
+        encoded = _encode(place).decode()
+        return (*plain, encoded, None, *groups, place.key, None, place.entered_at, *found_by)
+    return (*plain, None, None, *groups, None, None, None, *found_by)
+
+
+def changed_task_rows(ws: WorkingSet) -> dict[str, Row]:
+    """The rows of all tasks that a working set has changed, by id."""
+    return {
+        key: task_row(task, listing_of(task, ws.promises.get(key)))
+        for key in ws.changed_tasks
+        if (task := ws.tasks[key]) is not None
+    }
 
 
 def read_task(row: Row) -> Task:
@@ -159,6 +174,8 @@ def read_task(row: Row) -> Task:
             task = replace(task, job=_decode_job(row[_job_at]))
         elif row[_place_at] is not None:
             task = replace(task, place=_decode_place(row[_place_at]))
+        if task.waits is not None:
+            read_waits(task.waits)
         parse_address(task.target)
     except ValueError as error:  # of msgspec too
         raise CorruptRecord("task", row[0], str(error)) from error

@@ -27,7 +27,7 @@ from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.store import rows
 
 # The largest text that starts with a prefix: no id is longer than its bytes allow.
-_ceiling = "\U0010ffff" * (limits.id_bytes_max // 4)
+CEILING: Final = "\U0010ffff" * (limits.id_bytes_max // 4)
 
 
 # Since when a pending task may begin, as the index of offers has it: of a background task the instant from
@@ -117,7 +117,7 @@ class _Query:
     def page(self, page: Page, table: str) -> tuple[str, list[Any]]:
         self.where(f"{table}.id > ?", page.after)
         if page.prefix:
-            self.where(f"{table}.id BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+            self.where(f"{table}.id BETWEEN ? AND ?", page.prefix, page.prefix + CEILING)
         if page.until is not None:
             self.where(f"{table}.id <= ?", page.until)
         return f" WHERE {' AND '.join(self.conditions)} ORDER BY {table}.id LIMIT ?", [
@@ -288,7 +288,7 @@ def find_query(
         case QueueScan(page):
             query.where("q.name > ?", page.after)
             if page.prefix:
-                query.where("q.name BETWEEN ? AND ?", page.prefix, page.prefix + _ceiling)
+                query.where("q.name BETWEEN ? AND ?", page.prefix, page.prefix + CEILING)
             if page.until is not None:
                 query.where("q.name <= ?", page.until)
             where = f"WHERE {' AND '.join(query.conditions)} ORDER BY q.name LIMIT ?"

@@ -54,7 +54,8 @@ from holdfast.store.loading import (
     weighed_from,
 )
 from holdfast.store.migrations import look, migrate
-from holdfast.store.scan_sql import SQLITE, behind, find_query, within
+from holdfast.store.newest_sql import found_by, query_of
+from holdfast.store.scan_sql import SQLITE, behind, within
 from holdfast.store.sqlite_log import SqliteLog
 from holdfast.store.threaded import ThreadedStore
 
@@ -282,8 +283,7 @@ class SqliteTransaction:
             if (promise := ws.promises[key]) is not None
         ]
         self._write(sql.UPSERT_PROMISES, promises)
-        tasks = [rows.task_row(task) for key in ws.changed_tasks if (task := ws.tasks[key]) is not None]
-        self._write(sql.UPSERT_TASKS, tasks)
+        self._write(sql.UPSERT_TASKS, [*rows.changed_task_rows(ws).values()])
         self._write(sql.INSERT_CALLBACKS, list(ws.added_callbacks))
         self._write(
             sql.INSERT_LISTENERS,
@@ -340,9 +340,9 @@ class SqliteTransaction:
             return self._by_ids(sql.HELD, scan.groups)
         if isinstance(scan, QueueCountScan):
             return [(name, *self._count_queue(queue_group(name), scan.limit)) for name in scan.names]
-        statement, parameters = find_query(scan, SQLITE)
+        statement, parameters = query_of(scan, SQLITE)
         with self._in_time() if passes_over(scan) else nullcontext():
-            return [row[0] for row in self._query(statement, parameters)]
+            return found_by(scan, self._query(statement, parameters))
 
     @contextmanager
     def _in_time(self) -> Generator[None, None, None]:

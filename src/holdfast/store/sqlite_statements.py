@@ -85,9 +85,10 @@ UPSERT_TASKS: Final = _upsert(
         "poll_group",
         "claim_group",
         "job_key",
+        "name",
     ),
     ("id", "job"),
-    ("id", "version", "timeout_at", "created_at", "acquired_at", "started_at", "job", "job_unique"),
+    ("id", "version", "timeout_at", "created_at", "acquired_at", "started_at", "waits", "job", "job_unique"),
 )
 UPSERT_QUEUES: Final = _upsert("queues", rows.QUEUE_COLUMNS, ("name",))
 UPSERT_STREAMS: Final = _upsert("streams", rows.STREAM_COLUMNS, ("id",))

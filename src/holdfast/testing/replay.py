@@ -63,7 +63,7 @@ class Performed(Struct, frozen=True):
         return Performed(info.id, info.step or "", f"step {step.name}", digest)
 
 
-class _ReadOnly:
+class ReadOnlyClient:
     """Answers from what is stored. What was never stored is there, and nobody ever settles it."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -137,14 +137,14 @@ async def check_replay(
     performed: Iterable[Performed],
 ) -> None:
     """Raise `Untrue` if the stored record of an ended execution does not lead to its stored outcome."""
-    execution, client = _retrace(root, store, registry, worker_context)
+    execution, client = retrace(root, store, registry, worker_context)
     ending = await _drive(execution)
     asked = execution.asked
     if ending != "fulfilled":
         raise Untrue(
             f"Replaying {root.id} from its record does not reach its end: {execution.fault or ending}"
         )
-    if client.outcome is None or not _same_outcome(root, *client.outcome):
+    if client.outcome is None or not same_outcome(root, *client.outcome):
         raise Untrue(
             f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}"
         )
@@ -162,17 +162,17 @@ async def check_led(
     root: Promise, store: MemoryStore, registry: Registry, worker_context: WorkerContext, step: Performed
 ) -> None:
     """Raise `Untrue` if what is stored does not lead an execution to a step that is about to be performed."""
-    execution, _ = _retrace(root, store, registry, worker_context)
+    execution, _ = retrace(root, store, registry, worker_context)
     await _drive(execution)
     if execution.asked.get(step.id) != (step.label, step.digest):
         raise Untrue(f"{step.label!r} began as {step.id} before the choices that led to it were durable")
 
 
-def _retrace(
+def retrace(
     root: Promise, store: MemoryStore, registry: Registry, worker_context: WorkerContext
-) -> tuple[_Watched, _ReadOnly]:
+) -> tuple[_Watched, ReadOnlyClient]:
     records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
-    client = _ReadOnly(store)
+    client = ReadOnlyClient(store)
     worker_context = replace(worker_context, client=client, runner=_Idle())
     call = worker_context.payloads.decode_call(root.param)
     workflow = registry.find(call.function, call.version)
@@ -194,6 +194,6 @@ async def _drive(execution: _Watched) -> str:
         execution.close()
 
 
-def _same_outcome(root: Promise, state: str, value: Value) -> bool:
+def same_outcome(root: Promise, state: str, value: Value) -> bool:
     # An error's value holds a traceback, whose lines say how it was reached this time.
     return root.state == state and (state != "resolved" or root.value.data == value.data)

@@ -8,16 +8,15 @@ that one which is suspended is woken, and one which is held hears of it (`check_
 2. The execution itself decides when it sees the request, and records that (journal.py).
 """
 
-from holdfast.protocol import limits, tags
-from holdfast.protocol.cancelling import cancel_creation, cancel_id, origin_of
-from holdfast.protocol.records import Promise
-from holdfast.protocol.requests import (
-    PromiseCreate,
-    PromiseRegisterCallback,
-    PromiseSettle,
-    RequestData,
-    TaskCancel,
+from holdfast.protocol import tags
+from holdfast.protocol.cancelling import (
+    ask_to_cancel as ask_to_cancel,
+    cancel_creation,
+    cancel_requests as cancel_requests,
+    origin_of as origin_of,
 )
+from holdfast.protocol.records import Promise
+from holdfast.protocol.requests import PromiseCreate, RequestData, TaskCancel
 
 
 def cancel_promise(root: Promise) -> PromiseCreate:
@@ -25,27 +24,8 @@ def cancel_promise(root: Promise) -> PromiseCreate:
     return cancel_creation(root.id, origin_of(root), root.timeout_at)
 
 
-def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
-    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
-    if promise.state != "pending":
-        return []
-    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
-        return [PromiseSettle(promise.id, "rejected_canceled")]
-    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
-
-
 def cancel_called(called: Promise, origin: str) -> list[RequestData]:
     """What a cancelled execution sends for what it had called: a task that has begun refuses it."""
     if tags.JOB in called.tags:
         return [TaskCancel(called.id)]
     return ask_to_cancel(called.id, origin)
-
-
-def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_max) -> list[RequestData]:
-    """To be sent in this order, best in one commit."""
-    name = cancel_id(root)
-    return [
-        cancel_creation(root, origin, timeout_at),
-        PromiseRegisterCallback(name, root),
-        PromiseSettle(name, "resolved"),
-    ]

@@ -229,7 +229,8 @@ class Execution:
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
             for promise_id in waiting
         ]
-        [reply] = await self._write(TaskSuspend(self.id, self.version, actions, check_woken=True))
+        waits = self._progress.describe_waits(waiting)
+        [reply] = await self._write(TaskSuspend(self.id, self.version, actions, True, waits))
         if reply.status == 200:
             self._awaiting = waiting
             return True

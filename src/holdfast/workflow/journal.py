@@ -18,16 +18,18 @@ each completion has a *place*.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.protocol.cancelling import LABEL as LABEL, cancel_id as cancel_id
 from holdfast.protocol.ids import below as below, child_id as child_id
+from holdfast.protocol.operations import (
+    AFTER as AFTER,
+    ARGUMENTS as ARGUMENTS,
+    LABEL as LABEL,
+    OBSERVED as OBSERVED,
+    PLACE as PLACE,
+    RAN as RAN,
+    cancel_id as cancel_id,
+)
 from holdfast.protocol.records import Promise
 from holdfast.workflow.errors import ReplayMismatch
-
-PLACE: Final = "holdfast:place"
-ARGUMENTS: Final = "holdfast:args"
-OBSERVED: Final = "holdfast:observed"
-AFTER: Final = "holdfast:canceled-after"
-RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
 
 _refused: Final = "~no"
 

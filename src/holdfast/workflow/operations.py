@@ -212,7 +212,7 @@ class Call(DurableOperation, runtime.Revocable):
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         """The tags that say who runs it."""
-        target = {tags.TARGET: f"poll://any@{self.group or recorder.group}"}
+        target = {tags.TARGET: f"poll://any@{self.group or recorder.group}", tags.WORKFLOW: self.workflow}
         return target | self.placement.entries() | self.placement.delay(recorder.after(0))
 
     def _encoded(self, recorder: "Recorder") -> Value:

@@ -17,10 +17,13 @@ what it asked for never completes, and neither does anything after that. The fir
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final
 
+from holdfast.payloads.error_values import failure_code
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
 from holdfast.protocol.cancelling import origin_of
-from holdfast.protocol.records import Promise, Settlement
+from holdfast.protocol.executions import Wait
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, SettleAction
 from holdfast.runtime import Cancelled, ExecutionClosed, Scheduler, Timer
 from holdfast.runtime.driver import Origin
@@ -32,6 +35,7 @@ from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words
 from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
 from holdfast.workflow.recording import Recorder, as_settled
+from holdfast.workflow.waits import describe_waits
 
 id_bytes_spare: Final = 32  # for the records beside an operation
 
@@ -231,6 +235,10 @@ class Progress:
 
     # --- writing ---------------------------------------------------------------------------------------
 
+    def describe_waits(self, waiting: Sequence[str]) -> list[Wait]:
+        """For people: what it waits for, and at which lines."""
+        return describe_waits(waiting, self._open, self._scheduler)
+
     def take_unwritten(self) -> list[Action]:
         """What was chosen since the last write, in that order."""
         unwritten, self._unwritten = self._unwritten, []
@@ -368,5 +376,8 @@ class Progress:
         except Exception as error:
             cancelled = self._is_cancelled and isinstance(error, Cancelled)
             state: Settlement = "rejected_canceled" if cancelled else "rejected"
-            settle = PromiseSettle(self._root.id, state, self._recorder.failure(error))
+            value = self._recorder.failure(error)
+            if not cancelled:
+                value = Value({**(value.headers or {}), CODE_HEADER: failure_code(error)}, value.data)
+            settle = PromiseSettle(self._root.id, state, value)
             return settle, None if cancelled else error

@@ -10,13 +10,13 @@ from typing import Any
 from holdfast.payloads import error_values
 from holdfast.payloads.errors import NotRecorded, PayloadTooLarge
 from holdfast.protocol import tags
+from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import PromiseCreate, Settle
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.operations import DurableOperation
-from holdfast.workflow.ran import Ran
 
 
 class Recorder:

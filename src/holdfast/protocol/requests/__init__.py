@@ -12,6 +12,12 @@ from msgspec import Struct
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.requests.checks import RequestData
 from holdfast.protocol.requests.debug import DebugReset, DebugSnap, DebugStart, DebugStop, DebugTick
+from holdfast.protocol.requests.executions import (
+    ExecutionCount,
+    ExecutionFilter,
+    ExecutionGet,
+    ExecutionSearch,
+)
 from holdfast.protocol.requests.promises import (
     CreateAction,
     PromiseCreate,
@@ -78,6 +84,9 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "task.halt": TaskHalt,
     "task.continue": TaskContinue,
     "task.search": TaskSearch,
+    "execution.get": ExecutionGet,
+    "execution.search": ExecutionSearch,
+    "execution.count": ExecutionCount,
     "schedule.get": ScheduleGet,
     "schedule.create": ScheduleCreate,
     "schedule.delete": ScheduleDelete,
@@ -123,6 +132,10 @@ __all__ = [
     "DebugStart",
     "DebugStop",
     "DebugTick",
+    "ExecutionCount",
+    "ExecutionFilter",
+    "ExecutionGet",
+    "ExecutionSearch",
     "NextAction",
     "PromiseCreate",
     "PromiseGet",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from holdfast.protocol import limits, tags
+from holdfast.protocol.executions import Wait, waits_text
 from holdfast.protocol.jobs import JobStatus, check_code
 from holdfast.protocol.records import TaskRef, TaskState, Value
 from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref, check_value
@@ -87,12 +88,14 @@ class TaskFulfill(RequestData, frozen=True):
 
 
 class TaskSuspend(RequestData, frozen=True):
-    """`check_woken`: answer 300 also when something has woken the task while it was held."""
+    """`check_woken`: answer 300 also when something has woken the task while it was held. `waits` is for
+    people: what the execution waits for, and at which lines of code."""
 
     id: str
     version: int
     actions: list[RegisterAction]
     check_woken: bool | None = None
+    waits: list[Wait] | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
@@ -105,6 +108,9 @@ class TaskSuspend(RequestData, frozen=True):
         for action in self.actions:
             if action.data.awaiter != self.id:
                 raise ValueError("every action of task.suspend must have the task itself as its awaiter")
+        if self.waits is not None:
+            check_integer("the number of waits", len(self.waits), 0, limits.waits_max)
+            check_text("waits", waits_text(self.waits) or "", limits.waits_bytes_max, empty=True)
 
 
 class TaskFence(RequestData, frozen=True):

@@ -1,0 +1,61 @@
+"""`holdfast info ID`: what an execution or a background task is doing, and what it waits for."""
+
+import argparse
+
+from holdfast.cli.options import add_connection
+from holdfast.cli.output import ago, instant, print_block, print_json, print_line, print_table, shown_payload
+from holdfast.cli.session import CliSession, with_session
+from holdfast.cli.tree_lines import error_line
+from holdfast.protocol.executions import ExecutionView
+from holdfast.protocol.limits import instant_ms_max
+from holdfast.protocol.replies import ExecutionReply, PromiseReply
+from holdfast.protocol.requests import ExecutionGet, PromiseGet
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=with_session(_info))
+    parser.add_argument("id", help="the id of the execution or the background task")
+    add_connection(parser)
+
+
+async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
+    view = (await session.ask(ExecutionGet(arguments.id), ExecutionReply)).execution
+    if arguments.json:
+        print_json(ExecutionReply(view))
+        return
+    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
+    deadline = None if view.timeout_at >= instant_ms_max or view.settled_at else instant(view.timeout_at)
+    print_block(
+        [
+            ("id", view.id),
+            ("workflow" if view.kind == "execution" else "task", view.name),
+            ("status", view.status),
+            ("since", f"{instant(view.since)} ({ago(view.since)})"),
+            ("created", instant(view.created_at)),
+            ("goes on", instant(view.due_at) if view.status == "waiting" else None),
+            ("deadline", deadline),
+            ("queue", view.queue or view.group),
+            ("worker", view.worker),
+            ("attempts", str(view.attempts)),
+            ("error", error_line(promise.value) if view.status == "failed" else view.error),
+            ("code", view.code),
+            ("tags", [f"{name}={value}" for name, value in view.tags.items() if ":" not in name] or None),
+            ("param", shown_payload(promise.param)),
+            ("value", shown_payload(promise.value)),
+        ]
+    )
+    _print_waits(view)
+    print_line()
+    print_line(f"`holdfast tree {view.id}` draws what it did.")
+
+
+def _print_waits(view: ExecutionView) -> None:
+    if view.waits:
+        print_line()
+        print_table(
+            ["waits for", "id", "at"],
+            [
+                [wait.what, wait.id, f"{wait.file}:{wait.line} in {wait.function}" if wait.file else ""]
+                for wait in view.waits
+            ],
+        )

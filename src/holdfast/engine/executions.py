@@ -1,0 +1,109 @@
+"""execution.*: an execution or a background task as it is at an instant, found by what is true of it."""
+
+from holdfast.engine.job_state import view_job
+from holdfast.engine.newest import code_of, lane_of, name_of, outcome_of, status_of_lane
+from holdfast.engine.view import is_open, see_promise
+from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import limits
+from holdfast.protocol.address import poll_group
+from holdfast.protocol.errors import PromiseMissing, TaskMissing
+from holdfast.protocol.executions import ENDED, STATUSES, ExecutionStatus, ExecutionView, Place, read_waits
+from holdfast.protocol.records import Millis, Promise, Task
+from holdfast.protocol.replies import CountsReply, ExecutionReply, ExecutionsReply, Reply
+from holdfast.protocol.requests import ExecutionCount, ExecutionGet, ExecutionSearch, Request
+
+
+def get(request: Request, data: ExecutionGet, ws: WorkingSet, now: Millis) -> Reply:
+    promise = ws.promise(data.id)
+    if promise is None:
+        raise PromiseMissing(data.id)
+    task = ws.task(data.id)
+    if task is None:
+        raise TaskMissing(data.id)
+    return Reply(200, ExecutionReply(view_execution(task, promise, ws, now)))
+
+
+def search(request: Request, data: ExecutionSearch, ws: WorkingSet, now: Millis) -> Reply:
+    """The store goes by what is written; by now a deadline may have made something else of it."""
+    most = data.limit or limits.page_size
+    found: list[ExecutionView] = []
+    cursor = ws.until
+    for record_id in ws.found[:most]:
+        promise, task = ws.promise(record_id), ws.task(record_id)
+        if promise is not None and task is not None:
+            view = view_execution(task, promise, ws, now)
+            if (data.status is None or view.status in data.status) and data.name in (None, view.name):
+                found.append(view)
+            if len(ws.found) > most:
+                cursor = str(Place(task.created_at, task.id))
+    return Reply(200, ExecutionsReply(found, cursor))
+
+
+def count(request: Request, data: ExecutionCount, ws: WorkingSet, now: Millis) -> Reply:
+    """What ended in a way that was not written down is in no count, and makes those of ends uncertain."""
+    counts: dict[ExecutionStatus, int] = {}
+    more: set[ExecutionStatus] = set()
+    for lane, (number, is_whole) in ws.counts.items():
+        status = _status(lane)
+        if status in STATUSES["execution"] + STATUSES["task"]:
+            counts[status] = counts.get(status, 0) + number
+            if not is_whole:
+                more.add(status)
+        elif number or not is_whole:
+            more.update(status for status in counts if status in ENDED)
+    return Reply(200, CountsReply(counts, sorted(more)))
+
+
+def view_execution(task: Task, promise: Promise, ws: WorkingSet, now: Millis) -> ExecutionView:
+    job = view_job(task, now)
+    if is_open(task, now):
+        status = _status(lane_of(task, None))
+        since, error = _since(task), task.error
+        code = task.corr_id if task.state == "halted" else None
+        settled_at = None
+    else:
+        ended = see_promise(promise, ws, now)
+        outcome = outcome_of(ended.state, None if job is None else job.outcome)
+        assert outcome is not None
+        assert ended.settled_at is not None
+        status, since, settled_at = outcome, ended.settled_at, ended.settled_at
+        error, code = None, code_of(ended, job)
+    return ExecutionView(
+        task.id,
+        "execution" if job is None else "task",
+        status,
+        since,
+        task.created_at,
+        task.timeout_at,
+        promise.tags,
+        task.version if job is None else len(job.attempts) + (status == "running"),
+        name_of(promise.tags),
+        poll_group(task.target),
+        None if job is None else job.queue,
+        task.pid if settled_at is None else None if job is None else job.claimed_by,
+        settled_at,
+        _due_at(task, status),
+        task.retries,
+        error,
+        code or None,
+        read_waits(task.waits) if status == "suspended" and task.waits is not None else None,
+    )
+
+
+def _status(lane: str) -> ExecutionStatus:
+    return status_of_lane(lane)  # type: ignore[return-value]  # a lane of what is open is named by its status
+
+
+def _since(task: Task) -> Millis:
+    """Since when an open one is what it is. `acquired_at` of one that rests lies ahead."""
+    if task.state == "pending" and task.parked:
+        return task.job.attempts[-1].finished_at if task.job and task.job.attempts else task.created_at
+    if task.state == "acquired" and task.job is not None and task.started_at is not None:
+        return task.started_at
+    return task.created_at if task.acquired_at is None else task.acquired_at
+
+
+def _due_at(task: Task, status: ExecutionStatus) -> Millis | None:
+    if status == "waiting":
+        return task.acquired_at
+    return task.due_at if status in ("claimed", "running") else None

@@ -1,0 +1,261 @@
+"""Looking at executions from outside: what one is doing, what it did, and which there are.
+
+Everything here is read from the node: no worker has to be awake. Instants are datetimes in UTC.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.client.caller import Caller
+from holdfast.host.errors import HistoryTooLong
+from holdfast.payloads.error_values import text_of
+from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.user_tags import RESERVED
+from holdfast.protocol import limits, tags
+from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, ExecutionView, Wait
+from holdfast.protocol.ids import below
+from holdfast.protocol.operations import OperationState, OperationView, operations_of
+from holdfast.protocol.records import Millis, Promise
+from holdfast.protocol.replies import (
+    CountsReply,
+    ExecutionReply,
+    ExecutionsReply,
+    PromiseReply,
+    PromisesReply,
+)
+from holdfast.protocol.requests import (
+    ExecutionCount,
+    ExecutionGet,
+    ExecutionSearch,
+    PromiseGet,
+    PromiseSearch,
+)
+
+if TYPE_CHECKING:
+    from holdfast.host.bridge import AppBridge
+
+HISTORY_FORMAT: Final = "holdfast-history-1"
+history_records_max: Final = 100_000
+
+
+class ExecutionDetails(Struct, frozen=True):
+    """An execution or a background task at an instant.
+
+    `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
+    `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
+    `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
+    """
+
+    id: str
+    kind: ExecutionKind
+    name: str | None
+    state: ExecutionStatus
+    since: datetime
+    created_at: datetime
+    ended_at: datetime | None
+    deadline: datetime | None
+    resumes_at: datetime | None
+    attempts: int
+    worker: str | None
+    queue: str | None
+    tags: Mapping[str, str]
+    error: str | None
+    error_code: str | None
+    waits: tuple[Wait, ...] = ()
+
+
+class OperationDetails(Struct, frozen=True):
+    """One operation of an execution: a step, a sleep, a call, a promise, a note.
+
+    `took_s` is None while it runs. `error` is what it failed with, as text.
+    """
+
+    id: str
+    kind: str
+    name: str
+    state: OperationState
+    began_at: datetime
+    took_s: float | None
+    attempts: int
+    worker: str | None
+    error: str | None
+    _value: Any = None
+
+    def result(self) -> Any:
+        """What it gave, decoded from its record; None while it runs or if it failed."""
+        return self._value() if self._value is not None else None
+
+
+class LookClient:
+    """What an open app asks its node. Runs on the session's loop."""
+
+    def __init__(self, caller: Caller, payloads: Payloads, errors: Mapping[str, type[Exception]]) -> None:
+        self._caller = caller
+        self._payloads = payloads
+        self._errors = errors
+
+    async def info(self, execution_id: str) -> ExecutionDetails:
+        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
+        details = details_of(view)
+        if view.status == "failed":
+            promise = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
+            details = replace(details, error=self._error_text(promise))
+        return details
+
+    async def steps(self, execution_id: str) -> list[OperationDetails]:
+        records = await self._records(execution_id)
+        by_id = {record.id: record for record in records}
+        return [self._operation(view, by_id[view.id]) for view in operations_of(execution_id, records)]
+
+    async def history(self, execution_id: str) -> dict[str, Any]:
+        """The execution and everything that it recorded, as plain data."""
+        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
+        root = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
+        records = await self._records(execution_id)
+        plain: dict[str, Any] = msgspec.to_builtins(
+            {"format": HISTORY_FORMAT, "execution": view, "promise": root, "records": records}
+        )
+        return plain
+
+    async def page(self, search: ExecutionSearch) -> ExecutionsReply:
+        return await self._caller.ask(search, ExecutionsReply)
+
+    async def count(self, wanted: ExecutionCount) -> CountsReply:
+        return await self._caller.ask(wanted, CountsReply)
+
+    async def _records(self, execution_id: str) -> list[Promise]:
+        """All that it recorded. What it called is among it, but not what that recorded in turn."""
+        await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)  # or say that there is none
+        own = {tags.PARENT: execution_id}
+        search = PromiseSearch(None, own, below(execution_id), limits.page_size_max)
+        records: list[Promise] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self._caller.ask(replace(search, cursor=cursor or None), PromisesReply)
+            records += page.promises
+            cursor = page.cursor
+            if len(records) > history_records_max:
+                raise HistoryTooLong(
+                    f"{execution_id} has recorded more than {history_records_max:,} operations"
+                )
+        return records
+
+    def _operation(self, view: OperationView, record: Promise) -> OperationDetails:
+        return OperationDetails(
+            view.id,
+            view.kind,
+            view.name,
+            view.state,
+            moment(view.began_at),
+            None if view.took_ms is None else view.took_ms / 1000,
+            view.attempts,
+            view.worker,
+            self._error_text(record) if view.state == "failed" else None,
+            (lambda: self._payloads.decode(record.value)) if view.state == "completed" else None,
+        )
+
+    def _error_text(self, record: Promise) -> str:
+        try:
+            error = self._payloads.decode_error(record.value, self._errors)
+        except HoldfastError as unreadable:
+            return text_of(unreadable)
+        return f"{type(error).__name__}: {text_of(error)}"
+
+
+def moment(instant: Millis) -> datetime:
+    return datetime.fromtimestamp(instant / 1000, UTC)
+
+
+def _moment(instant: Millis | None) -> datetime | None:
+    """None also for what is as good as never."""
+    return None if instant is None or instant >= limits.instant_ms_max else moment(instant)
+
+
+def details_of(view: ExecutionView) -> ExecutionDetails:
+    return ExecutionDetails(
+        view.id,
+        view.kind,
+        view.name,
+        view.status,
+        moment(view.since),
+        moment(view.created_at),
+        _moment(view.settled_at),
+        _moment(view.timeout_at),
+        _moment(view.due_at) if view.status == "waiting" else None,
+        view.attempts,
+        view.worker,
+        view.queue or view.group,
+        {key: value for key, value in view.tags.items() if not key.startswith(RESERVED)},
+        view.error,
+        view.code,
+        tuple(view.waits or ()),
+    )
+
+
+class Executions:
+    """What `app.find` gives: nothing is asked before it is used.
+
+    `for each in found` reads page after page in a script, `async for` in asyncio. `count()` says how many
+    there are of each state, each counted up to 10,000.
+    """
+
+    def __init__(self, app: "AppBridge", search: ExecutionSearch) -> None:
+        self._app = app
+        self._search = search
+
+    def page(self, cursor: str | None = None) -> tuple[list[ExecutionDetails], str | None]:
+        """One page, newest first; and the cursor of the next one, if there may be one."""
+        return self._app.block(self._page(cursor))
+
+    async def page_async(self, cursor: str | None = None) -> tuple[list[ExecutionDetails], str | None]:
+        return await self._app.bridge(self._page(cursor))
+
+    def count(self) -> dict[str, int]:
+        """How many there are of each state, without those of which there are none."""
+        return self._app.block(self._count())
+
+    async def count_async(self) -> dict[str, int]:
+        return await self._app.bridge(self._count())
+
+    def __iter__(self) -> Iterator[ExecutionDetails]:
+        cursor: str | None = None
+        while True:
+            found, cursor = self.page(cursor)
+            yield from found
+            if cursor is None:
+                return
+
+    async def __aiter__(self) -> AsyncIterator[ExecutionDetails]:
+        cursor: str | None = None
+        while True:
+            found, cursor = await self.page_async(cursor)
+            for each in found:
+                yield each
+            if cursor is None:
+                return
+
+    async def _page(self, cursor: str | None) -> tuple[list[ExecutionDetails], str | None]:
+        reply = await self._app.session.looking.page(replace(self._search, cursor=cursor))
+        return [details_of(view) for view in reply.executions], reply.cursor
+
+    async def _count(self) -> dict[str, int]:
+        search = self._search
+        wanted = ExecutionCount(
+            search.kind,
+            search.status,
+            search.name,
+            search.tags,
+            search.queue,
+            search.code,
+            search.prefix,
+            search.since,
+            search.until,
+        )
+        reply = await self._app.session.looking.count(wanted)
+        return {status: number for status, number in reply.counts.items() if number}

@@ -1,0 +1,121 @@
+"""Executions and background tasks as one looks at them: a status, since when, and what they wait for.
+
+An execution here is a promise with a target, seen together with its task. One vocabulary serves both kinds; a
+background task is one whose promise has the tag `holdfast:job`.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.protocol import limits
+from holdfast.protocol.text import check_integer, check_text
+
+ExecutionKind = Literal["execution", "task"]
+ExecutionStatus = Literal[
+    "pending",  # a worker may take it now
+    "waiting",  # nobody may take it before an instant: a delayed start, a rest before the next try
+    "claimed",  # a worker has taken the background task, and has not begun
+    "running",
+    "suspended",  # it waits for something outside
+    "halted",  # nobody may take it until it is continued
+    "completed",
+    "failed",
+    "cancelled",
+    "timed_out",
+    "expired",  # the background task was not begun in time
+]
+
+STATUSES: Final[dict[ExecutionKind, tuple[ExecutionStatus, ...]]] = {
+    "execution": (
+        "pending", "waiting", "running", "suspended", "halted",
+        "completed", "failed", "cancelled", "timed_out",
+    ),
+    "task": (
+        "pending", "waiting", "claimed", "running", "halted", "completed", "failed", "cancelled", "expired",
+    ),
+}  # fmt: skip
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled", "timed_out", "expired"})
+
+
+class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One promise that a suspended execution waits for, and the line of code that does so."""
+
+    id: str
+    what: str = ""  # the operation: `sleep`, `promise`, `call pay`
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    fiber: str = ""
+
+    def __post_init__(self) -> None:
+        check_text("waits.id", self.id)
+        for name, text in (
+            ("what", self.what),
+            ("file", self.file),
+            ("function", self.function),
+            ("fiber", self.fiber),
+        ):
+            check_text(f"waits.{name}", text, limits.wait_text_bytes_max, empty=True)
+        check_integer("waits.line", self.line, 0)
+
+
+_encode_waits: Final = msgspec.json.Encoder().encode
+_decode_waits: Final = msgspec.json.Decoder(list[Wait]).decode
+
+
+def waits_text(waits: list[Wait] | None) -> str | None:
+    """As they are kept with a task."""
+    return _encode_waits(waits).decode() if waits else None
+
+
+def read_waits(text: str) -> list[Wait]:
+    return _decode_waits(text)
+
+
+class ExecutionView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """An execution or a background task, without its payloads.
+
+    `since` is the instant at which its status began. `due_at`: of one that waits, when it may be taken; of
+    one that a worker holds, when the lease ends. `attempts`: how often a worker has taken the execution, or
+    begun the background task.
+    """
+
+    id: str
+    kind: ExecutionKind
+    status: ExecutionStatus
+    since: int
+    created_at: int
+    timeout_at: int
+    tags: dict[str, str]
+    attempts: int = 0
+    name: str | None = None
+    group: str | None = None
+    queue: str | None = None
+    worker: str | None = None
+    settled_at: int | None = None
+    due_at: int | None = None
+    retries: int = 0
+    error: str | None = None  # told when it was given back or halted
+    code: str | None = None  # of what it failed with, or of why it was halted
+    waits: list[Wait] | None = None
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Where in the order from new to old a page ended. Without an id: before everything of that instant."""
+
+    created_at: int
+    id: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.created_at) if self.id is None else f"{self.created_at}/{self.id}"
+
+
+def parse_place(cursor: str) -> Place:
+    """ValueError when it is no cursor of ours."""
+    instant, slash, record_id = cursor.partition("/")
+    if not (instant.isascii() and instant.isdigit() and len(instant) <= 16) or (slash and not record_id):
+        raise ValueError(f"cursor {cursor[:40]!r} was not given by a search of executions")
+    return Place(int(instant), record_id if slash else None)

@@ -1,0 +1,144 @@
+"""How an execution tells of its operations in its records: the names of its headers, and what they say.
+
+A step, a sleep, a call, a promise or a note is a promise below the execution. Its param names the operation,
+the headers of its value say at which place the execution saw it, and how a step ran. Whoever speaks the
+protocol may have written such a record, so nothing here trusts one.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Final, Literal, NamedTuple, Self
+
+from msgspec import Struct
+
+from holdfast.protocol import tags
+from holdfast.protocol.ids import below, lies_within
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.records import Millis, Promise, PromiseState
+
+PLACE: Final = "holdfast:place"
+LABEL: Final = "holdfast:op"
+ARGUMENTS: Final = "holdfast:args"
+OBSERVED: Final = "holdfast:observed"
+AFTER: Final = "holdfast:canceled-after"
+RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
+
+OperationState = Literal["running", "completed", "failed", "cancelled", "timed_out"]
+_STATES: Final[dict[PromiseState, OperationState]] = {
+    "pending": "running",
+    "resolved": "completed",
+    "rejected": "failed",
+    "rejected_canceled": "cancelled",
+    "rejected_timedout": "timed_out",
+}
+
+
+class Ran(NamedTuple):
+    """How a step ran, as one header of its result. No replay reads it.
+
+    `1893456000123 0.42 1 host-17-3f2a`: the instant it began by the node's clock, milliseconds until its end
+    with all attempts and the waits between them, the number of attempts, the worker.
+    """
+
+    began_at: Millis
+    took_ms: float
+    attempts: int
+    worker: str
+
+    def __str__(self) -> str:
+        return f"{self.began_at} {self.took_ms} {self.attempts} {self.worker}"
+
+    @classmethod
+    def of(cls, promise: Promise) -> Self | None:
+        """What a record says, if it is one of a step."""
+        words = (promise.value.headers or {}).get(RAN, "").split(" ", 3)
+        try:
+            began_at, took_ms, attempts, worker = words
+            ran = cls(int(began_at), float(took_ms), int(attempts), worker)
+        except ValueError:
+            return None
+        return ran if isfinite(ran.took_ms) else None
+
+
+class OperationView(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One operation of an execution, without its result. `took_ms` is there once it is over."""
+
+    id: str
+    kind: str  # step, sleep, promise, call, start, note, cancel
+    name: str
+    state: OperationState
+    began_at: Millis
+    took_ms: float | None = None
+    attempts: int = 0
+    worker: str | None = None
+    code: str | None = None
+    place: int | None = None  # in the order in which the execution saw completions
+
+
+def cancel_id(root: str) -> str:
+    """The promise that asks an execution to cancel itself, once it is resolved."""
+    return f"{below(root)}cancel"
+
+
+def operations_of(root: str, records: Iterable[Promise]) -> list[OperationView]:
+    """The operations of an execution, in the order in which its code asked for them; then the others."""
+    own = {record.id: record for record in records if _is_own(record, root)}
+    places = _places(own)
+    found = [_view(record, places) for record in own.values() if not _is_note_to_itself(record, own)]
+    return sorted(found, key=lambda view: _order(view, below(root)))
+
+
+def _is_own(record: Promise, root: str) -> bool:
+    return record.id != root and record.tags.get(tags.PARENT) == root and lies_within(record.id, root)
+
+
+def _places(own: Mapping[str, Promise]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    for record in own.values():
+        headers = record.value.headers or {}
+        place = headers.get(PLACE, "")
+        if place.isascii() and place.isdigit():
+            places[headers.get(OBSERVED, record.id)] = int(place)
+    return places
+
+
+def _is_note_to_itself(record: Promise, own: Mapping[str, Promise]) -> bool:
+    """That it saw some completion first; that it made a call which is here as well; or what a request to
+    cancel it would resolve: none of these is an operation."""
+    if record.id == cancel_id(record.tags.get(tags.PARENT, "")):
+        return record.state != "resolved"
+    headers = record.value.headers or {}
+    return (
+        (OBSERVED in headers and LABEL not in (record.param.headers or {}))
+        or AFTER in headers
+        or (record.id.endswith("~") and record.id[:-1] in own)
+    )
+
+
+def _view(record: Promise, places: Mapping[str, int]) -> OperationView:
+    label = (record.param.headers or {}).get(LABEL, "")
+    kind, _, name = label.partition(" ")
+    ran = Ran.of(record)
+    began_at = record.created_at if ran is None else ran.began_at
+    took_ms: float | None = None if ran is None else ran.took_ms
+    if took_ms is None and record.settled_at is not None:
+        took_ms = float(record.settled_at - record.created_at)
+    failed = record.state not in ("pending", "resolved")
+    return OperationView(
+        record.id,
+        kind or ("sleep" if tags.is_timer(record.tags) else "promise"),
+        name or record.tags.get(tags.TASK) or record.tags.get(tags.WORKFLOW) or "",
+        _STATES[record.state],
+        began_at,
+        took_ms,
+        0 if ran is None else ran.attempts,
+        None if ran is None else ran.worker,
+        (record.value.headers or {}).get(CODE_HEADER) if failed else None,
+        places.get(record.id),
+    )
+
+
+def _order(view: OperationView, prefix: str) -> tuple[bool, int, Millis, str]:
+    number = view.id.removeprefix(prefix).partition("~")[0]
+    is_counted = number.isascii() and number.isdigit()
+    return (not is_counted, int(number) if is_counted else 0, view.began_at, view.id)

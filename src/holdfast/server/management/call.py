@@ -1,0 +1,164 @@
+"""One call of the management API: what was asked, and the way to the node.
+
+Requests go through the same door as those of `POST /`: the token, its prefix, the rate and the bounds hold as
+there, and are counted there.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.protocol.dialect import CURRENT_VERSION
+from holdfast.protocol.errors import Refusal
+from holdfast.protocol.ids import new_id
+from holdfast.protocol.records import Millis
+from holdfast.protocol.requests import KINDS, RequestData
+from holdfast.server.asgi import Answer, Headers
+from holdfast.server.errors import BadManagementRequest
+from holdfast.server.grants import Grant
+
+Json = dict[str, Any]
+Post = Callable[[Headers, bytes, str], Awaitable[Answer]]
+
+_kind_of: Final = {data: kind for kind, data in reversed(KINDS.items())}
+_true: Final = ("true", "1", "yes")
+_false: Final = ("false", "0", "no")
+
+
+class Refused(Refusal):
+    """What the node answered instead of a success."""
+
+    def __init__(self, reply: Json) -> None:
+        self.status = reply["head"]["status"]  # type: ignore[misc]
+        self.code = reply["head"].get("code", "HF0000")  # type: ignore[misc]
+        super().__init__(str(reply["data"]))
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Worker(Struct, frozen=True, rename="camel"):
+    """Somebody who listens for messages at this node."""
+
+    group: str
+    id: str
+
+
+class Call:
+    """`path` are the parts of the path that are not fixed; `query` what follows the question mark."""
+
+    def __init__(
+        self,
+        path: Sequence[str],
+        query: dict[str, list[str]],
+        body: Json,
+        headers: Headers,
+        peer: str,
+        grant: Grant,
+        post: Post,
+        now: Callable[[], Millis],
+        workers: Callable[[], list[Worker]],
+    ) -> None:
+        self.path = path
+        self.body = body
+        self.grant = grant
+        self.now = now
+        self.workers = workers
+        self._query = query
+        self._headers = headers
+        self._peer = peer
+        self._post = post
+
+    # --- what was asked --------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.path[0]
+
+    def text(self, name: str) -> str | None:
+        found = self._query.get(name)
+        return None if found is None else found[-1]
+
+    def texts(self, name: str) -> list[str] | None:
+        """Given several times, or as a list with commas."""
+        found = [part for text in self._query.get(name, ()) for part in text.split(",") if part]
+        return found or None
+
+    def integer(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise BadManagementRequest(f"{name}={text[:40]!r} is not a whole number") from None
+
+    def flag(self, name: str) -> bool:
+        text = self.text(name)
+        if text is None or text in _false:
+            return False
+        if text in _true:
+            return True
+        raise BadManagementRequest(f"{name}={text[:40]!r} is neither true nor false")
+
+    def tags(self) -> dict[str, str] | None:
+        """`tag=customer:4`, as often as there are tags."""
+        entries: dict[str, str] = {}
+        for text in self._query.get("tag", ()):
+            name, colon, value = text.partition(":")
+            if not colon:
+                raise BadManagementRequest(f"tag={text[:40]!r} is not of the form name:value")
+            entries[name] = value
+        return entries or None
+
+    def field(self, name: str, kind: type, default: Any = None) -> Any:
+        """A field of the body, if it is of this kind."""
+        value = self.body.get(name, default)
+        is_number = isinstance(value, bool) and kind is not bool
+        if value is not default and (not isinstance(value, kind) or is_number):
+            words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+            raise BadManagementRequest(
+                f"{name} must be {words.get(kind, 'an object' if kind is dict else 'a list')}"
+            )
+        return value
+
+    # --- asking the node -------------------------------------------------------------------------------
+
+    async def ask(self, data: RequestData) -> Json:
+        """The data of the reply; raises `Refused`."""
+        [reply] = await self.replies([data])
+        return _expect(reply)
+
+    async def ask_for(self, name: str, data: RequestData) -> Json:
+        """The one record of the reply."""
+        found: Json = (await self.ask(data))[name]
+        return found
+
+    async def ask_all(self, asked: Sequence[RequestData]) -> list[Json]:
+        """In one commit, in this order; raises what the first refusal says."""
+        return [_expect(reply) for reply in await self.replies(asked)]
+
+    async def replies(self, asked: Sequence[RequestData]) -> list[Json]:
+        head = {"corrId": "v1", "version": CURRENT_VERSION}
+        envelopes = [{"kind": _kind_of[type(data)], "head": head, "data": data} for data in asked]
+        _, answer, _ = await self._post(self._headers, msgspec.json.encode(envelopes), self._peer)
+        if not answer.startswith(b"["):  # all of them were refused at once
+            return [msgspec.json.decode(answer)] * len(asked)
+        return msgspec.json.decode(answer, type=list[Json])
+
+    def fresh_id(self, name: str) -> str:
+        return new_id(name, self.now(), uuid4().hex[:12])
+
+
+def _expect(reply: Json) -> Json:
+    if "head" not in reply:  # the door itself refused it
+        raise Refused(
+            {"head": {"status": 400, "code": reply.get("code", "HF0000")}, "data": reply.get("error", "")}
+        )
+    if reply["head"]["status"] >= 400:
+        raise Refused(reply)
+    data: Json = reply["data"]
+    return data

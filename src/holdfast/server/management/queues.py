@@ -1,0 +1,50 @@
+"""`/v1/queues`: depth and limits, paused and resumed."""
+
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.protocol.jobs import Rate
+from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet
+from holdfast.server.management.call import Call, Json
+
+T = TypeVar("T")
+
+
+async def find(call: Call) -> Json:
+    search = QueueSearch(call.text("prefix"), call.integer("limit"), call.text("cursor"))
+    page = await call.ask(search)
+    return {"queues": page["queues"], "cursor": page.get("cursor")}
+
+
+async def get(call: Call) -> Json:
+    request = QueueGet(call.id)
+    return await call.ask_for("queue", request)
+
+
+async def set_limits(call: Call) -> Json:
+    """All limits; one that is left out is lifted."""
+    request = QueueSet(
+        call.id,
+        call.field("concurrency", int),
+        call.field("keyConcurrency", int),
+        _shaped(call, "rate", Rate),
+        _shaped(call, "keyRate", Rate),
+        call.field("fair", bool, False),
+        _shaped(call, "weights", dict[str, int]),
+        call.field("running", int),
+    )
+    return await call.ask_for("queue", request)
+
+
+def _shaped(call: Call, name: str, shape: type[T]) -> T | None:
+    given = call.field(name, dict)
+    return None if given is None else msgspec.convert(given, shape)
+
+
+async def pause(call: Call) -> Json:
+    return await call.ask_for("queue", QueuePause(call.id, True))
+
+
+async def resume(call: Call) -> Json:
+    return await call.ask_for("queue", QueuePause(call.id, False))

@@ -1,0 +1,60 @@
+"""Records as the management API shows them: payloads decoded where they are plain JSON."""
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.protocol import tags
+from holdfast.protocol.plain_json import NotPlain, decode_plain, encode_plain
+from holdfast.protocol.records import Promise, Value
+from holdfast.server.errors import BadManagementRequest
+from holdfast.server.management.call import Json
+
+RESERVED: Final = ("resonate:", "holdfast:")
+
+
+def show_value(payload: Json) -> Any:
+    """The JSON that a payload holds; `{"encoded": ...}` where it holds something else, such as a secret."""
+    try:
+        return decode_plain(Value(None, payload.get("data")))
+    except NotPlain:
+        return {"encoded": payload.get("data")}
+
+
+def read_value(value: Any) -> Value:
+    try:
+        return encode_plain(value)
+    except ValueError as error:
+        raise BadManagementRequest(f"The value cannot be stored: {error}") from None
+
+
+def show_promise(promise: Json) -> Json:
+    shown = {name: promise[name] for name in ("id", "state", "tags", "createdAt", "timeoutAt")}
+    if "settledAt" in promise:
+        shown["settledAt"] = promise["settledAt"]
+    return shown | {"param": show_value(promise["param"]), "value": show_value(promise["value"])}
+
+
+def show_call(param: Json) -> Json:
+    """What an execution was called with, where that can be read."""
+    found = show_value(param)
+    if not isinstance(found, dict) or "func" not in found:
+        return {"input": found}
+    call: Json = found  # pyright: ignore[reportUnknownVariableType]
+    return {
+        "workflow": call["func"],
+        "version": call.get("version"),
+        "args": call.get("args", []),
+        "kwargs": call.get("kwargs", {}),
+    }
+
+
+def read_promise(promise: Json) -> Promise:
+    return msgspec.convert(promise, Promise)
+
+
+def what_it_is(promise: Json) -> str:
+    """In words, for refusals."""
+    if tags.JOB in promise["tags"]:
+        return "a background task"
+    return "an execution" if tags.TARGET in promise["tags"] else "a promise"

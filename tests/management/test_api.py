@@ -1,0 +1,218 @@
+"""The management API against a real server: everything that it shows and does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.server.serving import running
+from holdfast.server.settings import Settings
+from tests.management.client import Api, escaped
+from tests.postgres import database_url
+from tests.server.http import create, envelope, post
+
+
+def charge(cents: int) -> str:
+    if cents < 0:
+        raise ValueError("too little")
+    return f"paid {cents}"
+
+
+def shop(url: str) -> hf.App:
+    app = hf.App(url)
+
+    @app.workflow
+    async def checkout(cents: int, *, note: str = "") -> str:
+        return await hf.run(charge, cents) + note
+
+    @app.workflow
+    async def approve() -> str:
+        return await hf.promise(str, timeout="1h")
+
+    @app.task(queue="mail")
+    def send_mail(address: str) -> str:
+        if "@" not in address:
+            raise ValueError(address)
+        return address
+
+    return app
+
+
+class Shop(Api):
+    """The API of a server, and an app that works for it."""
+
+    def __init__(self, url: str, app: hf.App) -> None:
+        super().__init__(url)
+        self.app = app
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
+    stores = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/h.db"}
+    store = stores[request.param] if request.param in stores else database_url()
+    async with running(Settings(port=0, store=store)) as server:
+        app = shop(server.url)
+        async with app:
+            yield Shop(server.url, app)
+
+
+async def until(api: Api, execution: str, status: str, kind: str = "executions") -> Any:
+    last = b""
+    for _ in range(3_000):
+        answer = await api.call("GET", f"{kind}/{escaped(execution)}")
+        if answer.status == 200 and answer.json["status"] == status:
+            return answer.json
+        last = answer.body
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{execution} is not {status}: {last!r}")
+
+
+async def test_a_workflow_is_started_with_plain_json_and_looked_at(api: Api) -> None:
+    asked = {"workflow": "checkout", "args": [5], "kwargs": {"note": "!"}, "id": "a/b", "tags": {"c": "4"}}
+    begun = await api.post("executions", asked)
+    assert (begun["id"], begun["name"], begun["tags"]["c"]) == ("a/b", "checkout", "4")
+    done = await until(api, "a/b", "completed")
+    assert done["result"] == "paid 5!"
+    assert done["call"] == {"workflow": "checkout", "version": 0, "args": [5], "kwargs": {"note": "!"}}
+    [step] = (await api.get(f"executions/{escaped('a/b')}/steps", results="true"))["steps"]
+    assert (step["kind"], step["name"], step["state"], step["value"]) == (
+        "step",
+        "charge",
+        "completed",
+        "paid 5",
+    )
+    history = await api.get(f"executions/{escaped('a/b')}/history")
+    assert history["format"] == "holdfast-history-1"
+    assert [record["id"] for record in history["records"]] == ["a/b:1"]
+
+
+async def test_the_same_call_under_an_id_is_one_and_another_is_refused(api: Api) -> None:
+    asked = {"workflow": "checkout", "args": [5], "id": "one"}
+    await api.post("executions", asked)
+    await until(api, "one", "completed")
+    assert (await api.post("executions", asked))["status"] == "completed"
+    assert await api.refused("POST", "executions", asked | {"args": [6]}) == (409, "HF3402")
+
+
+async def test_executions_are_found_newest_first_and_counted(api: Api) -> None:
+    for number in (1, -1, 2):
+        await api.post("executions", {"workflow": "checkout", "args": [number], "id": f"c{number}"})
+        await until(api, f"c{number}", "failed" if number < 0 else "completed")
+    found = await api.get("executions", limit=2)
+    assert [each["id"] for each in found["executions"]] == ["c2", "c-1"]
+    rest = await api.get("executions", limit=2, cursor=found["cursor"])
+    assert [each["id"] for each in rest["executions"]] == ["c1"]
+    assert "cursor" not in rest
+    failed = await api.get("executions", status="failed,cancelled", error="ValueError", name="checkout")
+    assert [each["id"] for each in failed["executions"]] == ["c-1"]
+    assert (await api.get("executions/c-1"))["failure"]["message"] == "too little"
+    counts = (await api.get("counts", name="checkout"))["executions"]["counts"]
+    assert {status: number for status, number in counts.items() if number} == {"completed": 2, "failed": 1}
+
+
+async def test_what_an_execution_waits_for_is_shown_and_settled_by_hand(api: Api) -> None:
+    await api.post("executions", {"workflow": "approve", "id": "w"})
+    waiting = await until(api, "w", "suspended")
+    [wait] = waiting["waits"]
+    assert (wait["id"], wait["what"], wait["file"].rpartition("/")[2]) == ("w:1", "promise", "test_api.py")
+    [found] = (await api.get("promises", prefix="w:", state="pending"))["promises"]
+    assert found["id"] == "w:1"
+    settled = await api.post(f"promises/{escaped('w:1')}/resolve", {"value": "yes"})
+    assert (settled["state"], settled["value"]) == ("resolved", "yes")
+    assert (await until(api, "w", "completed"))["result"] == "yes"
+    assert (await api.post(f"promises/{escaped('w:1')}/resolve", {"value": "yes"}))["value"] == "yes"
+    assert await api.refused("POST", f"promises/{escaped('w:1')}/resolve", {"value": "no"}) == (409, "HF3404")
+    assert await api.refused("POST", "promises/w/resolve", {"value": 1}) == (409, "HF3403")
+
+
+async def test_a_promise_is_rejected_with_an_error(api: Api) -> None:
+    await api.post("executions", {"workflow": "approve", "id": "w"})
+    await until(api, "w", "suspended")
+    await api.post(f"promises/{escaped('w:1')}/reject", {"message": "no budget", "name": "Refused"})
+    failed = await until(api, "w", "failed")
+    assert "no budget" in failed["failure"]["message"]
+
+
+async def test_an_execution_is_halted_resumed_and_cancelled(api: Api) -> None:
+    await api.post("executions", {"workflow": "approve", "id": "w"})
+    await until(api, "w", "suspended")
+    halted = await api.post("executions/w/halt", {"reason": "wait for the fix", "code": "BUG"})
+    assert (halted["status"], halted["error"], halted["code"]) == ("halted", "wait for the fix", "BUG")
+    await api.post("executions/w/resume")
+    await until(api, "w", "suspended")
+    await api.post("executions/w/cancel")
+    await until(api, "w", "cancelled")
+
+
+async def test_an_execution_is_ended_at_once(api: Api) -> None:
+    await api.post("executions", {"workflow": "nobody knows it", "id": "w", "group": "nobody"})
+    assert (await api.post("executions/w/cancel", {"now": True}))["status"] == "cancelled"
+
+
+async def test_a_start_may_be_delayed_and_must_be_over_in_time(api: Api) -> None:
+    asked = {"workflow": "checkout", "args": [1], "id": "late", "delay": 600, "timeout": 1_200}
+    begun = await api.post("executions", asked)
+    assert begun["status"] == "waiting"
+    assert 599_000 < begun["dueAt"] - begun["createdAt"] < 601_000
+    assert 1_199_000 < begun["timeoutAt"] - begun["createdAt"] < 1_201_000
+
+
+async def test_background_tasks_are_found_cancelled_and_run_again(api: Shop) -> None:
+    task: Any = api.app.tasks.get("send_mail")
+    good = (await task.send_async("ada@example.org")).ok_value
+    bad = (await task.send_async("ada")).ok_value
+    await until(api, good.id, "completed", "tasks")
+    failed = await until(api, bad.id, "failed", "tasks")
+    assert failed["job"]["attempts"][0]["outcome"] == "FAILED"
+    assert failed["queue"] == "mail"
+    found = (await api.get("tasks", status="failed"))["tasks"]
+    assert [each["id"] for each in found] == [bad.id]
+    again = await api.post(f"tasks/{escaped(bad.id)}/rerun")
+    assert again["id"] != bad.id
+    assert again["tags"]["holdfast:rerun-of"] == bad.id
+    assert await api.refused("POST", f"tasks/{escaped(good.id)}/rerun") == (409, "HF3406")
+    assert (await api.refused("POST", f"tasks/{escaped(good.id)}/cancel"))[0] == 409
+
+
+async def test_queues_are_shown_limited_paused_and_resumed(api: Api) -> None:
+    limits = await api.call("PUT", "queues/mail", {"concurrency": 2, "rate": {"count": 5, "perMs": 1_000}})
+    assert limits.json["concurrency"] == 2
+    assert (await api.post("queues/mail/pause"))["paused"] is True
+    [queue] = (await api.get("queues"))["queues"]
+    assert (queue["name"], queue["paused"], queue["rate"]["count"]) == ("mail", True, 5)
+    assert (await api.post("queues/mail/resume"))["paused"] is False
+    assert (await api.get("queues/mail"))["pending"] == 0
+
+
+async def test_workers_are_shown_with_what_they_hold(api: Api) -> None:
+    [worker] = (await api.get("workers"))["workers"]
+    assert "default" in worker["groups"]
+    assert worker["held"] == []
+
+
+async def test_schedules_are_shown_and_deleted(tmp_path: Path) -> None:
+    async with running(Settings(port=0, store="memory:")) as server:
+        app = shop(server.url)
+
+        @app.schedule(cron="0 3 * * *", timezone="Europe/Berlin", id="nightly", args=(7,))
+        @app.workflow
+        async def report(number: int) -> None: ...
+
+        async with app:
+            api = Api(server.url)
+            [found] = (await api.get("schedules"))["schedules"]
+            assert (found["id"], found["cron"], found["call"]["args"]) == ("nightly", "0 3 * * *", [7])
+            assert (await api.call("DELETE", "schedules/nightly")).status == 200
+            assert (await api.refused("GET", "schedules/nightly"))[0] == 404
+
+
+async def test_a_payload_that_is_not_plain_json_is_shown_as_it_is(api: Api) -> None:
+    answer = await api.get("promises", prefix="none")
+    assert answer == {"promises": []}
+    await post(api.url, envelope("promise.create", create("secret", param={"data": "c2VjcmV0"})))
+    assert (await api.get("promises/secret"))["param"] == {"encoded": "c2VjcmV0"}
