@@ -33,7 +33,7 @@ from holdfast.server.asgi import (
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
-from holdfast.server.management.door import Management
+from holdfast.server.management.handler import Management
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc

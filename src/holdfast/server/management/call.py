@@ -1,6 +1,6 @@
 """One call of the management API: what was asked, and the way to the node.
 
-Requests go through the same door as those of `POST /`: the token, its prefix, the rate and the bounds hold as
+Requests take the same way as those of `POST /`: the token, its prefix, the rate and the bounds hold as
 there, and are counted there.
 """
 
@@ -154,7 +154,7 @@ class Call:
 
 
 def _expect(reply: Json) -> Json:
-    if "head" not in reply:  # the door itself refused it
+    if "head" not in reply:  # refused before the node was asked
         raise Refused(
             {"head": {"status": 400, "code": reply.get("code", "HF0000")}, "data": reply.get("error", "")}
         )
