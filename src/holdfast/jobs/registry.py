@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from holdfast.jobs.errors import BadOption, DuplicateTask, UnknownTask
 from holdfast.jobs.findings import read_options
@@ -93,14 +93,13 @@ def _is_fair(fair: Any) -> bool:
 def _weights(weights: Any) -> dict[str, int] | None:
     if weights is None:
         return None
-    given: Mapping[Any, Any] = weights if isinstance(weights, Mapping) else {None: None}
-    found = {**given}
-    if not all(type(key) is str and type(weight) is int for key, weight in found.items()):
-        raise BadOption(f"weights are whole numbers by key, such as {{'acme': 3}}, not {weights!r}")
     try:
+        found = convert(weights, dict[str, int])
         check_weights(found)
-    except ValueError as error:
-        raise BadOption(f"weights: {error}") from None
+    except ValueError as error:  # of msgspec too
+        raise BadOption(
+            f"weights are whole numbers by key, such as {{'acme': 3}}, not {weights!r}: {error}"
+        ) from None
     return found
 
 
