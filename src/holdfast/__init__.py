@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         uuid as uuid,
         within as within,
     )
+    from holdfast.workflow.guard import unguarded as unguarded
     from holdfast.workflow.step_functions import (
         StepFunction as StepFunction,
         run as run,
@@ -145,6 +146,7 @@ _homes = {
     "holdfast.workflow.functions": (
         "call cancel current logger now patched promise random sleep start timeout uuid within"
     ),
+    "holdfast.workflow.guard": ("unguarded"),
     "holdfast.workflow.step_functions": ("StepFunction run step"),
 }
 _modules = ("codes", "errors")

@@ -9,8 +9,9 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.tls import find_certificate
 from holdfast.host.bridge import AppBridge
@@ -26,7 +27,7 @@ from holdfast.host.settings import (
     default_lease_s,
 )
 from holdfast.jobs.declaring import Declaring
-from holdfast.jobs.errors import PlainWorkflow
+from holdfast.jobs.errors import BadOption, PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Codec
@@ -97,6 +98,7 @@ class App(Declaring):
         group: str | None = None,
         timeout: Duration | None = None,
         tags: Tags | None = None,
+        loop: Literal["asyncio"] | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
     @named_options("a workflow")
     def workflow(
@@ -109,18 +111,27 @@ class App(Declaring):
         group: str | None = None,
         timeout: Duration | None = None,
         tags: Tags | None = None,
+        loop: Literal["asyncio"] | None = None,
     ) -> Any:
         """Register a workflow: an `async def`, or a generator function with `yield from`.
 
         Its executions carry `tags`, also those that other workflows call: `holdfast promises search --tag`.
+        With `loop="asyncio"` the code finds an event loop of asyncio that comes out the same on every replay:
+        docs/asyncio.md.
         """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
-            given = {"timeout": timeout, "tags": tags}
-            read = read_options("a workflow", given, workflow_options, function)
+            given = {"timeout": timeout, "tags": tags, "loop": loop}
+            readers: dict[str, Callable[[Any], Any]] = {
+                **workflow_options,
+                "loop": partial(_read_loop, function),
+            }
+            read = read_options("a workflow", given, readers, function)
             limit, own_tags = read.get("timeout"), read.get("tags")
             named = str(name or getattr(function, "__name__", type(function).__name__))
-            workflow = Workflow(self._start, function, named, version, group, limit, own_tags)
+            workflow = Workflow(
+                self._start, function, named, version, group, limit, own_tags, read.get("loop")
+            )
             try:
                 if not _is_durable(function):
                     kind = (
@@ -367,6 +378,14 @@ class App(Declaring):
         """For frameworks: `FastAPI(lifespan=app.lifespan)`."""
         async with self:
             yield
+
+
+def _read_loop(function: Callable[..., Any], given: object) -> Any:
+    if given not in (None, "asyncio"):
+        raise BadOption(f'loop is "asyncio" or None, not {given!r}')
+    if given is not None and inspect.isgeneratorfunction(inspect.unwrap(function)):
+        raise BadOption('loop="asyncio" is for an `async def`, and this is a generator function')
+    return given
 
 
 def _is_durable(function: Callable[..., Any]) -> bool:

@@ -238,7 +238,7 @@ class Race(Combinator[Any]):
         super()._let_go()
         if self._cancel_losers:
             for member in self._members:
-                _call_off(member)
+                call_off(member, FiberInterrupted("another input of the race was first"))
 
 
 class AnyOf(Combinator[Any]):
@@ -291,9 +291,8 @@ class Select(Combinator[Selected[Any]]):
         return True
 
 
-def _call_off(loser: Future[Any]) -> None:
+def call_off(loser: Future[Any], error: Exception) -> None:
     """Interrupt a losing task, tell a losing step that its result is not wanted, look into combinators."""
-    error = FiberInterrupted("another input of the race was first")
     stack = [loser]
     while stack:
         future = stack.pop()
@@ -304,6 +303,6 @@ def _call_off(loser: Future[Any]) -> None:
         elif isinstance(future, Combinator):
             stack.extend(reversed(future._members))
         elif future._durable:
-            call_off = getattr(cast(Any, future).operation, "call_off", None)
-            if call_off is not None:
-                call_off(error)
+            revoke = getattr(cast(Any, future).operation, "call_off", None)
+            if revoke is not None:
+                revoke(error)

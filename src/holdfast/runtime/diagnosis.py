@@ -16,9 +16,11 @@ from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, T
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.runtime.driver import Origin
+from holdfast.runtime.future import REJECTED
 
 if TYPE_CHECKING:
     from holdfast.runtime.running_fiber import RunningFiber
+    from holdfast.runtime.strands import Strands
 
 
 _WRAPPERS = ("coroutine_wrapper", "async_generator_asend", "async_generator_athrow")
@@ -45,9 +47,9 @@ class FiberView(NamedTuple):
     stack: tuple[Line, ...]
 
 
-def snapshot(fibers: Iterable[RunningFiber]) -> list[FiberView]:
-    """One view for each fiber, in spawn order."""
-    return [
+def snapshot(fibers: Iterable[RunningFiber], strands: Strands | None = None) -> list[FiberView]:
+    """One view for each fiber, in spawn order; then one for each strand of another kind."""
+    views = [
         FiberView(
             name=fiber.path,
             parent=None if fiber.parent is None else fiber.parent.path,
@@ -57,6 +59,12 @@ def snapshot(fibers: Iterable[RunningFiber]) -> list[FiberView]:
         )
         for fiber in fibers
     ]
+    if strands is not None:
+        views += [
+            FiberView(path, None, "parked", None, tuple(suspended_lines(body)))
+            for path, body in strands.bodies()
+        ]
+    return views
 
 
 def render(views: Iterable[FiberView]) -> str:
@@ -70,11 +78,11 @@ def render(views: Iterable[FiberView]) -> str:
     return "\n".join(lines)
 
 
-def explain_deadlock(fibers: Iterable[RunningFiber]) -> str:
+def explain_deadlock(fibers: Iterable[RunningFiber], strands: Strands | None = None) -> str:
     """The message of a Deadlock: the wait graph, one fiber a paragraph."""
     return (
         "These fibers can never go on: each waits for another of them, or for something that no running "
-        "fiber and no pending promise will provide.\n" + render(snapshot(fibers))
+        "fiber and no pending promise will provide.\n" + render(snapshot(fibers, strands))
     )
 
 
@@ -97,12 +105,19 @@ def suspended_lines(body: Any) -> Iterator[Line]:
             yield _line(frame)
 
 
-def innermost(fiber: RunningFiber) -> Line | None:
+def innermost(body: Any) -> Line | None:
     """The line of the wait itself."""
     line = None
-    for line in suspended_lines(fiber.body):  # noqa: B007
+    for line in suspended_lines(body):  # noqa: B007
         pass
     return line
+
+
+def places(fibers: Iterable[RunningFiber], strands: Strands | None) -> list[Origin]:
+    """The lines at which they wait."""
+    bodies = ((fiber.path, fiber.body) for fiber in fibers) if strands is None else strands.bodies()
+    found = [(path, innermost(body)) for path, body in bodies]
+    return [Origin(path, *line) for path, line in found if line is not None]
 
 
 def raised_at(trace: TracebackType | None) -> str:
@@ -113,6 +128,13 @@ def raised_at(trace: TracebackType | None) -> str:
         return ""
     code = trace.tb_frame.f_code
     return str(Line(code.co_filename, trace.tb_lineno, code.co_qualname))
+
+
+def failure(root: RunningFiber | None) -> str | None:
+    """What it has failed with, and the line where that was raised."""
+    if root is None or root._state != REJECTED:
+        return None
+    return f"{type(root._value).__name__} (fiber {root.path}, {raised_at(root._trace[0])})"
 
 
 def caller(frame: FrameType | None, fiber: str) -> Origin:

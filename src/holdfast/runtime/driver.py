@@ -48,6 +48,7 @@ class Trouble(Enum):
     CLEANUP_FAILED = "a finally block raised while its fiber was being taken down"
     WOULD_NOT_CLOSE = "a fiber kept catching ExecutionClosed and was given up"
     CALLBACK_FAILED = "a callback of a step's signal raised"
+    LOOP_REPORTED = "the event loop of the workflow reports"
     LEFT_BEHIND = "the root returned and this fiber waits for something that cannot happen"
 
 

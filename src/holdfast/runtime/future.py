@@ -91,10 +91,17 @@ class Future(Generic[T_co]):
         self.scheduler = slot.scheduler
 
     def __iter__(self) -> Generator[Any, Any, T_co]:
-        value: T_co = yield self
-        return value
+        scheduler = slot.scheduler
+        if scheduler is None or scheduler.strands is None:
+            return self._park()
+        return scheduler.strands.wait(self)
 
     __await__ = __iter__
+
+    def _park(self) -> Generator[Any, Any, T_co]:
+        """Wait on a fiber of its own."""
+        value: T_co = yield self
+        return value
 
     def __bool__(self) -> NoReturn:
         raise NotAwaited(f"{self!r} was used as a condition. Await it, or ask `is not None`. [HF5111]")

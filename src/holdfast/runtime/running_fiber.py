@@ -58,6 +58,9 @@ class RunningFiber(Fiber[Any]):
 
     _linked = True
 
+    if not TYPE_CHECKING:
+        __iter__ = __await__ = Future._park  # without a look at strands of another kind
+
     scheduler: Scheduler
     struck: BaseException  # the last interruption that was raised in it
     coming: Throws  # what was thrown and not yet raised

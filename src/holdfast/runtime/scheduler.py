@@ -24,12 +24,13 @@ from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.advance import advance
 from holdfast.runtime.driver import Driver, Origin, Report, Trouble
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed, stop_iteration_raised
-from holdfast.runtime.future import REJECTED, RESOLVED, Future, notify, traceback_of
+from holdfast.runtime.future import RESOLVED, Future, notify, traceback_of
 from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
 from holdfast.runtime.running_fiber import RunningFiber
 from holdfast.runtime.signals import Signal, run_callbacks
 from holdfast.runtime.slot import slot
 from holdfast.runtime.step import Durable
+from holdfast.runtime.strands import Strands
 from holdfast.runtime.teardown import take_down
 
 refusals_max: Final = 100  # of what one fiber asks for while it is taken down
@@ -61,6 +62,8 @@ class Scheduler:
         self.signal = self.attempt.child()  # replaced at each cancellation
         self._pending: dict[str, Durable[Any]] = {}
         self._spawned = 0
+        self.durable: type[Durable[Any]] = Durable
+        self.strands: Strands | None = None  # while the root runs a loop of another kind
         self.refused = 0  # calls of the fiber that is being taken down
 
     # What the driver calls.
@@ -161,7 +164,7 @@ class Scheduler:
 
     def dump(self) -> str:
         """Every live fiber: name, parent, state, what it waits for, and the lines it is suspended at."""
-        return diagnosis.render(diagnosis.snapshot(self.live))
+        return diagnosis.render(diagnosis.snapshot(self.live, self.strands))
 
     def origin(self) -> Origin:
         """The line of user code that is running now. For `Driver.issue`, and for mismatch errors."""
@@ -170,8 +173,7 @@ class Scheduler:
 
     def places(self) -> list[Origin]:
         """The lines at which the live fibers wait."""
-        found = [(fiber, diagnosis.innermost(fiber)) for fiber in self.live]
-        return [Origin(fiber.path, *line) for fiber, line in found if line is not None]
+        return diagnosis.places(self.live, self.strands)
 
     def place_of(self, promise_id: str) -> Origin | None:
         """The line at which a fiber waits for this promise; of several fibers, the first one's."""
@@ -184,10 +186,7 @@ class Scheduler:
 
     def failure(self) -> str | None:
         """What the root has failed with, and the line where that was raised."""
-        if self.root is None or self.root._state != REJECTED:
-            return None
-        where = diagnosis.raised_at(self.root._trace[0])
-        return f"{type(self.root._value).__name__} (fiber {self.root.path}, {where})"
+        return diagnosis.failure(self.root)
 
     # What the rest of the runtime calls, on a fiber's stack.
 
@@ -195,12 +194,11 @@ class Scheduler:
         """Begin a durable operation. Raises before the world hears of it once the execution is closed."""
         if self.closed:
             self.refuse("Durable calls cannot be made while the fiber is being taken down.")
-            return Durable("", operation, self)
+            return self.durable("", operation, self)
         promise_id = self.world.issue(operation)
-        future = self._pending.get(promise_id)
-        if future is None:
-            future = self._pending[promise_id] = Durable(promise_id, operation, self)
-        return future
+        if promise_id not in self._pending:
+            self._pending[promise_id] = self.durable(promise_id, operation, self)
+        return self._pending[promise_id]
 
     def spawn(
         self,
@@ -208,11 +206,13 @@ class Scheduler:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         parent: RunningFiber | None = None,
-    ) -> RunningFiber:
+    ) -> Any:
         """Queue a new fiber; without `parent` it is the child of the running one."""
         if self.closed:
             self.refuse("Fibers cannot be spawned while the execution is being taken down.")
             return RunningFiber(self, None, "never run", 0, None)
+        if self.strands is not None:
+            return self.strands.spawn(work, args, kwargs)
         if type(work) is FunctionType and work.__code__.co_flags & MAKES_BODY:
             body = work(*args, **kwargs) if kwargs else work(*args)
             name = work.__name__
@@ -316,10 +316,10 @@ class Scheduler:
         """No promise can wake these fibers. That is fatal, unless the root has already returned."""
         self.done = True
         if self.root in self.live:
-            self.deadlock = Deadlock(diagnosis.explain_deadlock(fibers))
+            self.deadlock = Deadlock(diagnosis.explain_deadlock(fibers, self.strands))
         else:
             for fiber in fibers:
-                where = str(diagnosis.innermost(fiber) or "")
+                where = str(diagnosis.innermost(fiber.body) or "")
                 self.world.report(Report(Trouble.LEFT_BEHIND, fiber.path, None, where))
 
     def _must_be_open(self) -> None:

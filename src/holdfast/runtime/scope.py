@@ -57,6 +57,7 @@ class Scope:
         "_block",
         "_emptied",
         "_failed",
+        "_group",
         "_leaving",
         "_open",
         "_owner",
@@ -69,18 +70,21 @@ class Scope:
         self._open: dict[Fiber[Any], None] = {}
         self._failed: dict[Fiber[Any], None] = {}  # the first to fail first
         self._block: Block | None = None
+        self._group: Any = None  # where strands of another kind run
         self._leaving = False
         self._shields = 0
         self._emptied: _Emptied | None = None
         self._sibling_failed = FiberInterrupted("another task of the same scope failed")
 
     def _spawn(self, work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
-        if self._owner is None or (self._leaving and not self._open):
+        if self._owner is None or (self._leaving and not self._open and self._group is None):
             raise RuntimeError("This scope is not open: spawn inside its `async with` block.")
         scheduler = current()
         if self._owner.scheduler is not scheduler:
             raise wrong_execution("a scope")
-        task = scheduler.spawn(work, args, kwargs, parent=self._owner)
+        if self._group is not None and scheduler.strands is not None:
+            return scheduler.strands.spawn(work, args, kwargs, self._group)
+        task: Fiber[Any] = scheduler.spawn(work, args, kwargs, parent=self._owner)
         self._open[task] = None
         task._add(self)
         return task
@@ -94,6 +98,11 @@ class Scope:
         if self._owner is not None:
             raise RuntimeError("A scope is used once; call scope() again.")
         self._owner = current_fiber()
+        strands = self._owner.scheduler.strands
+        if strands is not None:
+            self._group = strands.open_group()
+            await self._group.__aenter__()
+            return self
         self._shields = self._owner.shields
         self._block = self._owner.open_block()
         return self
@@ -103,6 +112,9 @@ class Scope:
     ) -> None:
         owner = cast("RunningFiber", self._owner)
         self._leaving = True
+        if self._group is not None:
+            await self._leave_group(kind, error, trace)
+            return
         owner.retract(self._sibling_failed)
         owner.close_block(cast(Block, self._block))
         if isinstance(error, ExecutionClosed):
@@ -130,6 +142,19 @@ class Scope:
             raise error
         if failures:
             raise self._together(failures if error is None else [error, *failures]) from None
+
+    async def _leave_group(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as failed:
+            errors: tuple[BaseException, ...] = failed.exceptions
+            own = [each for each in errors if each is error]
+            failures = [each for each in errors if each is not error]
+            if own and not failures:
+                raise own[0] from None
+            raise self._together([*own, *failures]) from None
 
     def _rank(self, error: BaseException | None) -> int:
         """Of two errors the one with the higher rank comes out; what has more than 1 comes out alone."""

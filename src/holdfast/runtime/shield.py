@@ -42,6 +42,8 @@ def shield(work: Waitable[T]) -> Operation[T]:
 
 async def _shielded(work: Waitable[Any]) -> Any:
     fiber = current_fiber()
+    if fiber.scheduler.strands is not None:
+        return await fiber.scheduler.strands.shield(work)
     block = fiber.open_block(is_shield=True)
     if isinstance(work, Future):
         take_in(work, fiber, shelter_tasks=True)

@@ -47,7 +47,8 @@ def _spawn(work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
     `spawn(work, 1)` calls `work(1)`; `spawn(work(1), name="first")` takes what was already called, and a
     name. When the root returns, fibers still running are abandoned; use `scope()` to wait for them.
     """
-    return (slot.scheduler or current()).spawn(work, args, kwargs)
+    task: Fiber[Any] = (slot.scheduler or current()).spawn(work, args, kwargs)
+    return task
 
 
 spawn: Spawn = _spawn

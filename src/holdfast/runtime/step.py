@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """Durable operations a fiber can ask for here: steps and timers. Others are added by whoever drives.
 
 A durable operation is a plain record handed to the world (driver.py), which answers with an id; the future
@@ -194,6 +195,10 @@ class Durable(Future[T]):
     __slots__ = ("id", "operation")
 
     _durable = True
+
+    # A fiber waits for it, as nearly always. Where strands of another kind do, the scheduler makes its own.
+    if not TYPE_CHECKING:
+        __iter__ = __await__ = Future._park
 
     def __init__(self, promise_id: str, operation: object, scheduler: Scheduler) -> None:
         self._state = PENDING

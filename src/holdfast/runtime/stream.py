@@ -151,7 +151,7 @@ class _Workers(Scope):
     __slots__ = ()
 
     def _together(self, errors: list[BaseException]) -> BaseException:
-        first: BaseException = next(iter(self._failed))._value
+        first: BaseException = next(iter(self._failed))._value if self._failed else errors[0]
         return first
 
 

@@ -17,6 +17,7 @@ they are run here instead, on purpose, at a known moment:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.runtime.diagnosis import innermost
@@ -53,23 +54,26 @@ def _keep_for_ever(body: Any) -> None:
 
 
 def _unwind(fiber: RunningFiber) -> None:
-    body, report = fiber.body, fiber.scheduler.world.report
     if not fiber.started:
-        body.close()
-        fiber.body = None
-        return
+        fiber.body.close()
+    else:
+        unwind(fiber.body, fiber.path, fiber.scheduler.world.report)
+    fiber.body = None
+
+
+def unwind(body: Any, path: str, report: Callable[[Report], None]) -> None:
+    """Raise `ExecutionClosed` in a suspended body until it ends (rules 3 and 4)."""
     waited = False
     try:
         for _ in range(unwind_throws_max):
             body.throw(ExecutionClosed("The execution is over or suspended; only local cleanup may run now."))
             if not waited:
                 waited = True
-                report(Report(Trouble.CLEANUP_WAITED, fiber.path, None, str(innermost(fiber) or "")))
+                report(Report(Trouble.CLEANUP_WAITED, path, None, str(innermost(body) or "")))
     except (StopIteration, ExecutionClosed):
         pass
     except BaseException as error:
-        report(Report(Trouble.CLEANUP_FAILED, fiber.path, error, ""))
+        report(Report(Trouble.CLEANUP_FAILED, path, error, ""))
     else:
         _keep_for_ever(body)
-        report(Report(Trouble.WOULD_NOT_CLOSE, fiber.path, None, str(innermost(fiber) or "")))
-    fiber.body = None
+        report(Report(Trouble.WOULD_NOT_CLOSE, path, None, str(innermost(body) or "")))

@@ -32,7 +32,17 @@ T = TypeVar("T")
 class Timeout:
     """An open `async with timeout(...)` block."""
 
-    __slots__ = ("_block", "_expiry", "_owner", "_seconds", "_shields", "_timer", "_waited_for", "expired")
+    __slots__ = (
+        "_block",
+        "_expiry",
+        "_inner",
+        "_owner",
+        "_seconds",
+        "_shields",
+        "_timer",
+        "_waited_for",
+        "expired",
+    )
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -42,12 +52,18 @@ class Timeout:
         self._block: Block | None = None
         self._shields = 0
         self._waited_for = ""
+        self._inner: Any = None  # where strands of another kind run
         self.expired = False
 
     async def __aenter__(self) -> Timeout:
         if self._owner is not None:
             raise RuntimeError("A timeout is used once; call timeout() again.")
         self._owner = current_fiber()
+        strands = self._owner.scheduler.strands
+        if strands is not None:
+            self._inner = strands.open_timeout(self._seconds)
+            await self._inner.__aenter__()
+            return self
         self._shields = self._owner.shields
         self._timer = sleep(self._seconds)
         if self._timer._state == PENDING:
@@ -59,6 +75,9 @@ class Timeout:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._inner is not None:
+            await self._leave_inner(kind, error, trace)
+            return
         if self._timer is not None:
             leave(self._timer, self)
             if self._owner is not None:
@@ -72,6 +91,15 @@ class Timeout:
                 f"The block did not end within {self._seconds} seconds: it waited for {self._waited_for}. "
                 f"[{TimedOut.code}]"
             ) from None
+
+    async def _leave_inner(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._inner.__aexit__(kind, error, trace)
+        except TimeoutError:
+            self.expired = True
+            raise TimedOut(f"The block did not end within {self._seconds} seconds.") from None
 
     def _fire(self, future: Future[Any], /) -> bool:
         self.expired = True
@@ -103,7 +131,7 @@ def within(seconds: float, work: Waitable[T]) -> Operation[T]:
 
     async def run_in_time() -> T:
         async with Timeout(seconds):
-            if isinstance(work, Future):
+            if isinstance(work, Future) and current_fiber().scheduler.strands is None:
                 take_in(work, current_fiber(), shelter_tasks=False)
             return await delegate(work)
 

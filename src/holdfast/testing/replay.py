@@ -180,7 +180,7 @@ def retrace(
     args, kwargs = worker_context.payloads.bind_arguments(workflow.function, call, supplied)
     kwargs |= worker_context.provided.fill(workflow.function)
     claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
-    execution = _Watched(claim, workflow.function, args, kwargs, workflow.name, worker_context)
+    execution = _Watched(claim, workflow.body, args, kwargs, workflow.name, worker_context)
     execution.asked = {}
     return execution, client
 

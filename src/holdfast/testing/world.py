@@ -48,6 +48,7 @@ from holdfast.testing.loop import JumpingLoop, check_no_other_loop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
 from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.guard import guard
 from holdfast.workflow.journal import cancellation_id
 from holdfast.workflow.operations import Note
 
@@ -152,6 +153,7 @@ class World:
             raise
         logging.getLogger("holdfast.worker").addHandler(self._ear)
         self._entered = 1
+        guard.open(strict=True)
         return self
 
     def __exit__(
@@ -161,6 +163,7 @@ class World:
         if self._entered:
             return
         logging.getLogger("holdfast.worker").removeHandler(self._ear)
+        guard.close(strict=True)
         try:
             self.loop.run_until_complete(self._close())
         finally:

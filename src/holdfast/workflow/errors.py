@@ -58,7 +58,35 @@ class NoAsyncioHere(WorkerError, RuntimeError):
     """Code of a workflow asked asyncio for its event loop."""
 
     code = "HF5112"
-    hint = "Use hf.sleep, hf.timeout, hf.spawn and hf.gather, and do the rest in a step: hf.run(function)."
+    hint = (
+        "Use hf.sleep, hf.timeout, hf.spawn and hf.gather, and do the rest in a step: hf.run(function). "
+        'Code that is written for asyncio runs in @app.workflow(loop="asyncio").'
+    )
+
+
+class NotInAWorkflowLoop(WorkerError, RuntimeError):
+    """Code of an asyncio workflow asked its loop for something of the world: a socket, say, or a thread."""
+
+    code = "HF5113"
+    hint = "Put it into a step: hf.run(function)."
+
+
+class NeverWaits(WorkerError, RuntimeError):
+    """The tasks of an asyncio workflow run on and on, and none waits for anything durable."""
+
+    code = "HF5114"
+    hint = "Await the step, the timer or the event itself: a loop around asyncio.sleep(0) cannot."
+
+
+class NondeterministicCall(WorkerError):
+    """Under the testing kit: code of a workflow called what comes out differently on every run."""
+
+    code = "HF5115"
+    hint = "If it does no harm here, say so: `with hf.unguarded():`."
+
+
+class NondeterminismWarning(RuntimeWarning):
+    """Code of a workflow called what comes out differently on every run. The warning names the line."""
 
 
 class IdTaken(WorkerError):

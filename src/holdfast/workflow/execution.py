@@ -86,6 +86,9 @@ class Execution:
     def report(self, report: Report, /) -> None:
         self.worker_context.report(self.id, report)
 
+    def elapsed_s(self) -> float:
+        return self._progress.elapsed_s()
+
     def is_patched(self, name: str) -> bool | None:
         return self._progress.is_patched(name)
 

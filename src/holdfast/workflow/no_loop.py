@@ -5,12 +5,15 @@ that task for its own and cancel it, and `asyncio.create_task()` would start wha
 the length of a drain the running loop is one that refuses everything, at the line where it is asked.
 """
 
+import sys
+
 # asyncio exports both, for whoever makes loops.
 from asyncio import _get_running_loop, _set_running_loop  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from holdfast.workflow.errors import NoAsyncioHere
+from holdfast.workflow.guard import guard
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +31,8 @@ _no_loop: Any = _NoLoop()
 
 def is_in_workflow() -> bool:
     """Does code of a workflow run on this thread?"""
-    return _get_running_loop() is _no_loop
+    loop: Any = _get_running_loop()
+    return loop is _no_loop or (loop is not None and getattr(loop, "is_of_workflow", False))
 
 
 def without_loop(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -36,6 +40,15 @@ def without_loop(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs)
     loop = _get_running_loop()
     _set_running_loop(_no_loop)
     try:
-        return function(*args, **kwargs)
+        return function(*args, **kwargs) if guard.profile is None else _profiled(function, *args, **kwargs)
     finally:
         _set_running_loop(loop)
+
+
+def _profiled(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    previous = sys.getprofile()
+    sys.setprofile(guard.profile)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        sys.setprofile(previous)

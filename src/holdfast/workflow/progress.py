@@ -67,6 +67,7 @@ class Progress:
         self._unwritten: list[Action] = []  # chosen, and not durable yet
         self._count = 0  # operations
         self._seen = 0  # completions
+        self._seen_at = root.created_at  # the latest of them, by the node's clock
         self._is_cancelled = False  # and the fibers have seen it
         self._last: tuple[str, str, Origin] | None = None  # the operation that was compared last
         self._place_recorded = 0  # before this process
@@ -223,6 +224,9 @@ class Progress:
             operation.unwatch()
         self._seen += 1
         self._begin_drain()
+        record = None if isinstance(operation, Note) else self._journal.records.get(promise_id)
+        if record is not None and record.state != "pending":  # a note is seen before it is written
+            self._seen_at = max(self._seen_at, record.settled_at or 0)
         refusal = self._journal.refusals.get(promise_id)
         try:
             if refusal is not None:
@@ -232,6 +236,10 @@ class Progress:
             self._scheduler.reject(promise_id, error)
         else:
             self._scheduler.resolve(promise_id, value)
+
+    def elapsed_s(self) -> float:
+        """From its creation to the last completion that its code has seen: the same in every replay."""
+        return (self._seen_at - self._root.created_at) / 1000
 
     # --- writing ---------------------------------------------------------------------------------------
 

@@ -4,14 +4,16 @@ import copy
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeVar
 
 from holdfast.payloads.durations import Duration, seconds
 from holdfast.payloads.interactive import is_interactive
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.jobs import KeyOverlap
 from holdfast.runtime.slot import slot
+from holdfast.workflow.asyncio_loop.main import in_asyncio
 from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
+from holdfast.workflow.guard import guard
 from holdfast.workflow.operations import Call
 from holdfast.workflow.placement import Placement
 
@@ -37,8 +39,10 @@ class WorkflowDefinition(Generic[P, T_co]):
         group: str | None,
         timeout_s: float | None,
         tags: Mapping[str, str] | None = None,
+        loop: Literal["asyncio"] | None = None,
     ) -> None:
         self.function = function
+        self.loop = loop
         self.name = name
         self.version = version
         self.group = group
@@ -56,6 +60,12 @@ class WorkflowDefinition(Generic[P, T_co]):
             return self.function(*args, **kwargs)
         args, kwargs = worker_context.provided.complete(self.function, args, kwargs)
         return self.function(*args, **kwargs)
+
+    @property
+    def body(self) -> Callable[..., Any]:
+        """What the root fiber of an execution runs."""
+        guard.watch(self.function)
+        return self.function if self.loop is None else in_asyncio(self.function)
 
     def with_options(
         self,

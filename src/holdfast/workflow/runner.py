@@ -20,6 +20,7 @@ from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import ReleaseRetry, RequestData, TaskHalt, TaskRelease
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.execution import Ending, Execution
+from holdfast.workflow.guard import guard
 from holdfast.workflow.logs import code_of, said, storable, tell
 from holdfast.workflow.registry import Registry
 
@@ -49,6 +50,7 @@ class WorkflowRunner:
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._failures: OrderedDict[str, int] = OrderedDict()  # of what was given back, lately
         self._is_closed = False
+        self._is_guarded = False
 
     @property
     def warm_count(self) -> int:
@@ -102,17 +104,23 @@ class WorkflowRunner:
         for execution in [*driving.values(), *self._warm.values()]:
             execution.close()
         self._warm.clear()
+        if self._is_guarded:
+            self._is_guarded = False
+            guard.close()
 
     # --- driving ---------------------------------------------------------------------------------------
 
     def _build(self, claim: AcquireReply) -> Execution:
+        if not self._is_guarded:
+            self._is_guarded = True
+            guard.open()
         payloads = self._worker_context.payloads
         call = payloads.decode_call(claim.promise.param)
         workflow = self._registry.find(call.function, call.version)
         provided = self._worker_context.provided
         args, kwargs = payloads.bind_arguments(workflow.function, call, provided.names(workflow.function))
         kwargs |= provided.fill(workflow.function)
-        return Execution(claim, workflow.function, args, kwargs, workflow.name, self._worker_context)
+        return Execution(claim, workflow.body, args, kwargs, workflow.name, self._worker_context)
 
     async def _drive(self, execution: Execution, ended: Callable[[RequestData | None], None]) -> None:
         try:
