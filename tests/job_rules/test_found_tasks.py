@@ -70,3 +70,9 @@ def test_a_deadline_that_has_passed_makes_it_expired(wire: JobWire) -> None:
     assert ids(wire, status=["pending"]) == []
     wire.tick()
     assert ids(wire, status=["expired"]) == ["j"]
+
+
+def test_an_execution_in_a_queue_tells_which(wire: JobWire) -> None:
+    wire.create("e", target="poll://any@queue.mail", tags={"holdfast:queue": "{}"})
+    assert (look(wire, "e")["kind"], look(wire, "e")["queue"]) == ("execution", "mail")
+    assert ids(wire, queue="mail", kind="execution") == ["e"]

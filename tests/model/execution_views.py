@@ -68,6 +68,7 @@ class ExecutionViews(Machine):
             "attempts": task.version or None,
             "name": promise.tags.get("holdfast:workflow"),
             "group": fields.group_of(task.target),
+            "queue": queue_of(fields.group_of(task.target)),
             "retries": task.retries or None,
         }
         if status in OPEN:
@@ -143,6 +144,10 @@ class ExecutionViews(Machine):
             return None
         code = told_code(promise)
         return code if code and len(code.encode()) <= 256 else None
+
+
+def queue_of(group: str | None) -> str | None:
+    return group.removeprefix("queue.") if group is not None and group.startswith("queue.") else None
 
 
 def told_code(promise: Promise) -> str | None:

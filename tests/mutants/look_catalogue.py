@@ -51,7 +51,7 @@ LOOK = (
         "store",
         "started_at IS NULL THEN 'claimed' ",
         "started_at IS NOT NULL THEN 'claimed' ",
-        "tests/job_rules/test_executions.py -k sqlite",
+        "tests/job_rules/test_found_tasks.py -k sqlite",
         in_text=True,
     ),
     Mutant(
@@ -69,7 +69,7 @@ LOOK = (
         "server",
         '_refuse_unknown("parameter", query, names(route.query))',
         '_refuse_unknown("parameter", {}, names(route.query))',
-        "tests/management/test_door.py",
+        "tests/management/test_handler.py",
     ),
     Mutant(
         "the management API settles executions by hand",

@@ -8,6 +8,7 @@ from holdfast.protocol import limits
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.errors import PromiseMissing, TaskMissing
 from holdfast.protocol.executions import ENDED, STATUSES, ExecutionStatus, ExecutionView, Place, read_waits
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.records import Millis, Promise, Task
 from holdfast.protocol.replies import CountsReply, ExecutionReply, ExecutionsReply, Reply
 from holdfast.protocol.requests import ExecutionCount, ExecutionGet, ExecutionSearch, Request
@@ -79,7 +80,7 @@ def view_execution(task: Task, promise: Promise, ws: WorkingSet, now: Millis) ->
         task.version if job is None else len(job.attempts) + (status == "running"),
         name_of(promise.tags),
         poll_group(task.target),
-        None if job is None else job.queue,
+        queue_of(poll_group(task.target) or ""),
         task.pid if settled_at is None else None if job is None else job.claimed_by,
         settled_at,
         _due_at(task, status),
