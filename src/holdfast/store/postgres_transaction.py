@@ -404,12 +404,8 @@ class Transaction:
         *ahead, passed_over = await self._connection.fetchrow(sql.NEXT, now, *kinds)
         if passed_over:  # somebody holds something that is due: look again soon
             ahead.append(now + passed_over_rest_ms)
-        return Due(
-            promises,
-            tasks,
-            schedules,
-            min((instant for instant in ahead if instant is not None), default=None),
-        )
+        next_at = min((instant for instant in ahead if instant is not None), default=None)
+        return Due(promises, tasks, schedules, next_at)
 
 
 def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
