@@ -3,7 +3,7 @@
 import argparse
 
 from holdfast.cli.options import add_connection
-from holdfast.cli.output import ago, instant, print_block, print_json, print_line, print_table, shown_payload
+from holdfast.cli.output import instant, print_block, print_json, print_line, print_table, shown_payload
 from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import error_line
 from holdfast.protocol.executions import ExecutionView
@@ -30,7 +30,7 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
             ("id", view.id),
             ("workflow" if view.kind == "execution" else "task", view.name),
             ("status", view.status),
-            ("since", f"{instant(view.since)} ({ago(view.since)})"),
+            ("since", instant(view.since)),
             ("created", instant(view.created_at)),
             ("goes on", instant(view.due_at) if view.status == "waiting" else None),
             ("deadline", deadline),

@@ -180,8 +180,11 @@ class Scheduler:
         promise = self._pending.get(promise_id)
         if promise is None:
             return None
+        if self.strands is not None:  # which of them waits for it is not known
+            places = self.places()
+            return places[0] if len(places) == 1 else None
         fiber = self.alarms.get(promise) or waitgraph.first_waiting(promise)
-        line = None if fiber is None else diagnosis.innermost(fiber)
+        line = None if fiber is None else diagnosis.innermost(fiber.body)
         return None if fiber is None or line is None else Origin(fiber.path, *line)
 
     def failure(self) -> str | None:
