@@ -85,6 +85,32 @@ def test_a_suspended_execution_says_what_it_waits_for_and_at_which_line(app: hf.
     assert done.ended_at == done.since
 
 
+def test_each_strand_of_a_suspended_execution_says_where_it_waits(tmp_path: Path) -> None:
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+
+    async def first() -> str:
+        return await hf.promise(str, timeout="1h")
+
+    async def second() -> None:
+        await hf.sleep("1h")
+
+    @app.workflow
+    async def both() -> None:
+        await hf.gather(hf.spawn(first()), hf.spawn(second()))
+
+    @app.workflow
+    def spelt_otherwise() -> Any:
+        return (yield from hf.promise(str, timeout="1h"))
+
+    with app:
+        app.start(both, id="b")
+        found = {wait.what: wait.function.rpartition(".")[2] for wait in until(app, "b", "suspended").waits}
+        assert found == {"promise": "first", "sleep": "second"}
+        app.start(spelt_otherwise, id="g")
+        [wait] = until(app, "g", "suspended").waits
+        assert wait.function.rpartition(".")[2] == "spelt_otherwise"
+
+
 def test_a_failed_one_tells_its_error_and_is_found_by_it(app: hf.App) -> None:
     handle = app.start("checkout", -5, id="bad")
     with pytest.raises(Declined):

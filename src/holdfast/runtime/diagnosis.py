@@ -16,7 +16,7 @@ from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, T
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.runtime.driver import Origin
-from holdfast.runtime.future import REJECTED
+from holdfast.runtime.future import REJECTED, Future
 
 if TYPE_CHECKING:
     from holdfast.runtime.running_fiber import RunningFiber
@@ -88,6 +88,10 @@ def explain_deadlock(fibers: Iterable[RunningFiber], strands: Strands | None = N
 
 def suspended_lines(body: Any) -> Iterator[Line]:
     """The user's lines a suspended body stands at, outermost first."""
+    return (_line(frame) for frame in _suspended_frames(body) if not _is_ours(frame))
+
+
+def _suspended_frames(body: Any) -> Iterator[FrameType]:
     while body is not None:
         kind: Any = type(body)  # pyright: ignore[reportUnknownVariableType]
         if kind is CoroutineType:
@@ -101,8 +105,8 @@ def suspended_lines(body: Any) -> Iterator[Line]:
             frame, body = body.ag_frame, body.ag_await
         else:
             return
-        if frame is not None and not _is_ours(frame):
-            yield _line(frame)
+        if frame is not None:
+            yield frame
 
 
 def innermost(body: Any) -> Line | None:
@@ -118,6 +122,39 @@ def places(fibers: Iterable[RunningFiber], strands: Strands | None) -> list[Orig
     bodies = ((fiber.path, fiber.body) for fiber in fibers) if strands is None else strands.bodies()
     found = [(path, innermost(body)) for path, body in bodies]
     return [Origin(path, *line) for path, line in found if line is not None]
+
+
+def place_of(promise: Future[Any], fiber: RunningFiber | None, strands: Strands | None) -> Origin | None:
+    """The line at which somebody waits for a promise: the fiber, or where there are strands, one of those.
+
+    A strand that waits in its loop's own way (a timer of asyncio) is known only if it is alone.
+    """
+    bodies = [] if fiber is None else [(fiber.path, fiber.body)]
+    if strands is not None:
+        every = [*strands.bodies()]
+        bodies = [each for each in every if _waits_for(each[1], promise)] or every[: len(every) == 1]
+    for path, body in bodies:
+        if (line := innermost(body)) is not None:
+            return Origin(path, *line)
+    return None
+
+
+def _waits_for(body: Any, promise: Future[Any]) -> bool:
+    """What a suspended strand waits for is a local of the frame of ours that parks it (`Strands.wait`)."""
+    frame = None
+    for frame in _suspended_frames(body):  # noqa: B007
+        pass
+    awaited = None if frame is None else frame.f_locals.get("future")
+    seen: set[Any] = set()
+    left = [awaited]
+    while left:
+        future = left.pop()
+        if future is promise:
+            return True
+        if isinstance(future, Future) and future not in seen:
+            seen.add(future)
+            left += future._inputs()
+    return False
 
 
 def raised_at(trace: TracebackType | None) -> str:

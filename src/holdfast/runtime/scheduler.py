@@ -175,18 +175,6 @@ class Scheduler:
         """The lines at which the live fibers wait."""
         return diagnosis.places(self.live, self.strands)
 
-    def place_of(self, promise_id: str) -> Origin | None:
-        """The line at which a fiber waits for this promise; of several fibers, the first one's."""
-        promise = self._pending.get(promise_id)
-        if promise is None:
-            return None
-        if self.strands is not None:  # which of them waits for it is not known
-            places = self.places()
-            return places[0] if len(places) == 1 else None
-        fiber = self.alarms.get(promise) or waitgraph.first_waiting(promise)
-        line = None if fiber is None else diagnosis.innermost(fiber.body)
-        return None if fiber is None or line is None else Origin(fiber.path, *line)
-
     def failure(self) -> str | None:
         """What the root has failed with, and the line where that was raised."""
         return diagnosis.failure(self.root)

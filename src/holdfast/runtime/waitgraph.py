@@ -21,11 +21,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.runtime import diagnosis
 from holdfast.runtime.combinator import All, AllSettled
 from holdfast.runtime.future import PENDING, Future, Waiter
 from holdfast.runtime.running_fiber import RunningFiber
 
 if TYPE_CHECKING:
+    from holdfast.runtime.driver import Origin
+    from holdfast.runtime.scheduler import Scheduler
     from holdfast.runtime.step import Durable
 
 
@@ -63,9 +66,13 @@ def is_awaited(promise: Future[Any]) -> bool:
     return bool(_waiting_for([promise], {}))
 
 
-def first_waiting(promise: Future[Any]) -> RunningFiber | None:
-    """The fiber that waits for it, itself or through combinators; not one that only awaits that fiber."""
-    return next(iter(_waiting_for([promise], {})), None)
+def place_of(scheduler: Scheduler, promise_id: str) -> Origin | None:
+    """The line at which somebody waits for it, itself or through combinators; of several, the first."""
+    promise = scheduler._pending.get(promise_id)
+    if promise is None:
+        return None
+    fiber = scheduler.alarms.get(promise) or next(iter(_waiting_for([promise], {})), None)
+    return diagnosis.place_of(promise, fiber, scheduler.strands)
 
 
 def _waiting_for(

@@ -9,6 +9,7 @@ from typing import Final
 from holdfast.protocol import limits
 from holdfast.protocol.executions import Wait, waits_text
 from holdfast.runtime import Scheduler
+from holdfast.runtime.waitgraph import place_of
 from holdfast.workflow.operations import DurableOperation
 
 text_chars_max: Final = 200
@@ -23,7 +24,7 @@ def describe_waits(
     for promise_id in waiting[: limits.waits_max]:
         operation = asked.get(promise_id)
         what = "" if operation is None else operation.label
-        place = scheduler.place_of(promise_id)
+        place = place_of(scheduler, promise_id)
         wait = Wait(promise_id, _short(what))
         if place is not None:
             function, fiber = _short(place.function), _short(place.fiber)
