@@ -114,6 +114,8 @@ from holdfast.store.urls import (
 )
 from holdfast.workflow.errors import (
     BadStartOption as BadStartOption,
+    BadDatabase as BadDatabase,
+    CommitInDoubt as CommitInDoubt,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
@@ -124,6 +126,7 @@ from holdfast.workflow.errors import (
     NotAWorkflow as NotAWorkflow,
     NotInAWorkflowLoop as NotInAWorkflowLoop,
     ReplayMismatch as ReplayMismatch,
+    TransactionEnded as TransactionEnded,
     UnknownWorkflow as UnknownWorkflow,
 )
 
@@ -135,6 +138,7 @@ __all__ = [
     "BadArguments",
     "BadCertificate",
     "BadCode",
+    "BadDatabase",
     "BadDuration",
     "BadHistory",
     "BadId",
@@ -156,6 +160,7 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "ClosedTooSoon",
+    "CommitInDoubt",
     "CommitUnknown",
     "CorruptRecord",
     "Deadlock",
@@ -217,6 +222,7 @@ __all__ = [
     "TooManyConflicts",
     "TooManyWaiting",
     "TookTooLong",
+    "TransactionEnded",
     "UndecodablePayload",
     "UnencodablePayload",
     "UnknownStore",

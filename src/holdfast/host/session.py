@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller, ask, busy_tries_max
+from holdfast.client.caller import Caller, ask, busy_tries_max, expect
 from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
 from holdfast.host.errors import NoNodeHere
 from holdfast.host.callers_transactions import CallersTransactions
-from holdfast.host.execution_client import ExecutionClient
+from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.host.host import Host
 from holdfast.host.looking import LookClient
 from holdfast.host.loop_watch import LoopWatch, watch_loop
@@ -39,6 +39,7 @@ from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import NoStoreHere
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Millis
+from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import PromiseGet
 from holdfast.steps.child import AppLocation
 from holdfast.steps.providers import Key, Provided, Providers
@@ -359,6 +360,14 @@ class Session:
         asked = [order.creation for order in self._corrected(orders)]
         replies = await self.callers_transactions.request_async(connection, asked)
         return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
+
+    def start_inside(self, connection: Any, asked: Start) -> None:
+        [reply] = self.callers_transactions.request(connection, [self.executions.creation(asked)])
+        self.executions.started(asked, expect(reply, PromiseReply).promise)
+
+    async def start_inside_async(self, connection: Any, asked: Start) -> None:
+        [reply] = await self.callers_transactions.request_async(connection, [self.executions.creation(asked)])
+        self.executions.started(asked, expect(reply, PromiseReply).promise)
 
     def _expect_write(self, due: Millis | None) -> None:
         """From any thread: somebody is about to commit to our store."""

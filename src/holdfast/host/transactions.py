@@ -13,6 +13,7 @@ every try, and the result is recorded by the node afterwards, as that of any ste
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Final, TypeVar
 
@@ -24,7 +25,7 @@ from holdfast.runtime.step import step_signal
 from holdfast.steps.providers import Provided
 from holdfast.store.callers_database import Ended, UserTransaction, can_open, kind_of, must_be_awaited, opened
 from holdfast.store.interface import CannotJoin
-from holdfast.store.postgres_drivers import MadeToWait, run_now
+from holdfast.store.postgres_drivers import run_now
 from holdfast.store.step_table import StepTable, is_no_table, is_taken
 from holdfast.workflow.errors import BadDatabase, CommitInDoubt, TransactionEnded
 from holdfast.workflow.transacting import Recorded, TransactionalStep
@@ -64,15 +65,7 @@ class StepTransactions:
 
             return perform_async
 
-        def perform() -> Any:
-            try:
-                return run_now(self._perform(step, is_async=False))
-            except MadeToWait:
-                raise BadDatabase(
-                    f"The database of {step.name} must be awaited, and {step.name} is a plain function"
-                ) from None
-
-        return perform
+        return lambda: run_now(self._perform(step, is_async=False))
 
     async def _perform(self, step: TransactionalStep, *, is_async: bool) -> Any:
         source: Any = step.database
@@ -82,22 +75,18 @@ class StepTransactions:
         try:
             return await self._attempt(step, source, is_async=is_async)
         except CannotJoin as error:
-            raise BadDatabase(str(error)) from None
+            raise BadDatabase(f"{step.name}: {error}") from None
         except Ended as error:
             raise TransactionEnded(f"{step.name}: {error}") from None
 
     async def _attempt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
-        async with opened(source) as given:
-            if is_async and not must_be_awaited(given):
-                raise BadDatabase(
-                    f"The database of {step.name} answers at once, and {step.name} is an async def"
-                )
+        async with opened(source, waits=is_async) as given:
             transaction = UserTransaction(given)
             if await self._is_own(transaction):
                 return await self._in_own(transaction, step)
             found = await self._beside(transaction, step)
         if found is None:
-            return await self._resolve_doubt(step, source)
+            return await self._resolve_doubt(step, source, is_async=is_async)
         return found[0]
 
     async def _is_own(self, transaction: UserTransaction) -> bool:
@@ -128,7 +117,7 @@ class StepTransactions:
                 replies = inside.request(transaction.given, asked)
             record, was_there = step.read(replies)
         except BaseException:
-            await transaction.rollback()
+            await _undo(transaction)
             raise
         if was_there:
             await transaction.rollback()
@@ -154,7 +143,7 @@ class StepTransactions:
             await self._delete_old(table)
             await table.insert(step.key, outcome, self._now())
         except BaseException as error:
-            await transaction.rollback()
+            await _undo(transaction)
             if not (isinstance(error, Exception) and is_taken(error)):
                 raise
             await transaction.begin()
@@ -192,12 +181,12 @@ class StepTransactions:
             self._delete_old_at = now + delete_old_after_ms
             await table.delete_old(now)
 
-    async def _resolve_doubt(self, step: TransactionalStep, source: Any) -> Any:
+    async def _resolve_doubt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
         """Did it happen? To insert the same row waits for whoever is about to commit it."""
         error = step.commit_error
         assert error is not None
         try:
-            async with opened(source) as given:
+            async with opened(source, waits=is_async) as given:
                 transaction = UserTransaction(given)
                 await transaction.begin()
                 table = StepTable(transaction)
@@ -225,11 +214,18 @@ async def _call(step: TransactionalStep, transaction: UserTransaction) -> Any:
     """The user's function; after that nothing is committed which nobody wants any more."""
     value = step.call(transaction.given)
     if isawaitable(value):
+        if not must_be_awaited(transaction.given):
+            raise CannotJoin("The database answers at once, and the function gave something to await")
         value = await value
     signal = step_signal()
     if signal.is_set:
         raise StepCalledOff(f"The step {step.name} was called off before it was committed")
     return value
+
+
+async def _undo(transaction: UserTransaction) -> None:
+    with suppress(Exception):  # whatever is wrong, the first error is the one to tell
+        await transaction.rollback()
 
 
 async def _to_the_end(transaction: UserTransaction) -> None:

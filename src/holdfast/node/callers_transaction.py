@@ -40,7 +40,9 @@ def request_inside(
     adapted = postgres_drivers.adapt_sync(connection)
     if adapted is None:
         if postgres_drivers.adapt(connection) or must_be_awaited(connection):
-            raise CannotJoin("The connection must be awaited: use `await send_async(...)` with it")
+            raise CannotJoin(
+                "The connection must be awaited: use `await send_async(...)` with it, in asyncio"
+            )
         raise CannotJoin(_not_a_connection(connection))
 
     async def check_now(place: str) -> None:
@@ -75,10 +77,8 @@ async def request_inside_async(
 def _not_a_connection(given: Any) -> str:
     cls = cast(Any, type(given))
     name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
-    return (
-        "Expected a sqlite3, psycopg or asyncpg connection, or a session or connection of SQLAlchemy "
-        f"on one of these, got {name}"
-    )
+    instead = ". Pass a session or a connection of it" if name.startswith("sqlalchemy.") else ""
+    return f"Expected a sqlite3, psycopg or asyncpg connection, got {name}{instead}"
 
 
 def _work(requests: Sequence[Request], reading: Millis) -> Work[CommitOutcome]:

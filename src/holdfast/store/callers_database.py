@@ -13,7 +13,7 @@ waits for days must not hold one, and two attempts must not share one.
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -73,8 +73,11 @@ def _is_pool(source: Any) -> bool:
 
 
 @asynccontextmanager
-async def opened(source: Any) -> AsyncGenerator[Any]:
-    """What the function is given: a connection, or a session. It is closed, or given back, afterwards."""
+async def opened(source: Any, *, waits: bool) -> AsyncGenerator[Any]:
+    """What the function is given: a connection, or a session. It is closed, or given back, afterwards.
+
+    `waits` says whether it is to be one that must be awaited. Raises CannotJoin if it is not what it should.
+    """
     if isinstance(source, Path):
         # A file that is not there would be made, and found empty.
         made: Any = sqlite3.connect(f"file:{quote(str(source.absolute()))}?mode=rw", uri=True)
@@ -89,14 +92,28 @@ async def opened(source: Any) -> AsyncGenerator[Any]:
     else:
         made = source()
     if classes_of(made, "asyncpg") & {"PoolAcquireContext"} or _is_manager(made):
+        _check_waits(hasattr(made, "__aenter__"), waits)
         async with _entered(made) as given:
             yield _insist(given)
         return
-    given = await made if isawaitable(made) else made
+    if isawaitable(made):
+        if not waits and iscoroutine(made):
+            made.close()
+        _check_waits(True, waits)
+        made = await made
+    given = _insist(made)
     try:
-        yield _insist(given)
+        _check_waits(must_be_awaited(given), waits)
+        yield given
     finally:
         await _finish(given.close())
+
+
+def _check_waits(must_wait: bool, waits: bool) -> None:
+    if must_wait and not waits:
+        raise CannotJoin("The database must be awaited, and the step is a plain function")
+    if waits and not must_wait:
+        raise CannotJoin("The database answers at once, and the step is an async def")
 
 
 def _is_manager(made: Any) -> bool:
@@ -200,8 +217,8 @@ class UserTransaction:
     async def commit(self) -> None:
         if self._asyncpg is not None:
             await self._asyncpg.commit()
-        elif self.sqlite is self.given and getattr(self.given, "autocommit", -1) is True:
-            self.given.execute("COMMIT")
+        elif isinstance(self.given, sqlite3.Connection) and getattr(self.given, "autocommit", -1) is True:
+            self.given.execute("COMMIT")  # then its own commit() does nothing
         else:
             await _finish(self.given.commit())
         self._restore()
@@ -209,7 +226,7 @@ class UserTransaction:
     async def rollback(self) -> None:
         if self._asyncpg is not None:
             await self._asyncpg.rollback()
-        elif self.sqlite is self.given:
+        elif isinstance(self.given, sqlite3.Connection):
             if self.given.in_transaction:
                 self.given.execute("ROLLBACK")
         else:

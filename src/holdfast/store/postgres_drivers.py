@@ -109,10 +109,6 @@ def adapt_sync(connection: Any) -> CallersConnection | None:
     return PsycopgConnection(connection, waits=False) if _is_psycopg(connection, "Connection") else None
 
 
-class MadeToWait(RuntimeError):
-    """What was to answer at once did not."""
-
-
 def run_now(work: Coroutine[Any, Any, T]) -> T:
     """Run what never really waits."""
     try:
@@ -121,7 +117,7 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     work.close()
-    raise MadeToWait("A connection that answers at once made somebody wait")
+    raise RuntimeError("A connection that answers at once made somebody wait")
 
 
 def _is_psycopg(connection: Any, kind: str) -> bool:

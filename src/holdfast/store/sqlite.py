@@ -83,10 +83,19 @@ class SqliteFile:
     """The store itself, without a thread: call it from one thread only.
 
     `connect` makes the connection, `log` opens its log; tests pass those whose file system can fail.
+    `beside`: our tables may be made in a file that has tables of an application.
     """
 
-    def __init__(self, path: str | Path, *, connect: Connect = connect, log: OpenLog = SqliteLog) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        connect: Connect = connect,
+        log: OpenLog = SqliteLog,
+        beside: bool = False,
+    ) -> None:
         self._path = str(path)
+        self._beside = beside
         self._connect = connect
         self._open_log = log
         self._transaction: SqliteTransaction | None = None
@@ -100,13 +109,13 @@ class SqliteFile:
             raise self._not_a_store(error) from error
         try:
             connection.execute(f"PRAGMA busy_timeout={busy_ms}")
-            look(connection, "sqlite")  # before anything is changed: this lasts
+            look(connection, "sqlite", beside=self._beside)  # before anything is changed: this lasts
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
             connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
             connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
-            migrate(connection, "sqlite")
+            migrate(connection, "sqlite", beside=self._beside)
         except sqlite3.DatabaseError as error:
             connection.close()
             raise self._not_a_store(error) from error
@@ -161,8 +170,8 @@ class SqliteFile:
 class SqliteStore(ThreadedStore):
     """A SQLite file behind a thread of its own: what a node is given."""
 
-    def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
-        self._file = SqliteFile(path, connect=connect)
+    def __init__(self, path: str | Path, *, connect: Connect = connect, beside: bool = False) -> None:
+        self._file = SqliteFile(path, connect=connect, beside=beside)
         super().__init__(self._file, "holdfast-sqlite")
 
     def foreign_version(self) -> Awaitable[int]:

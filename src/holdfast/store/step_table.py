@@ -19,12 +19,15 @@ from holdfast.store.callers_database import UserTransaction
 kept_ms: Final = 90 * 24 * 60 * 60 * 1000
 deleted_per_look_max: Final = 1_000
 
-CREATE: Final = (
-    "CREATE TABLE IF NOT EXISTS holdfast_steps ("
-    "step TEXT NOT NULL, execution_created_at BIGINT NOT NULL, outcome TEXT, recorded_at BIGINT NOT NULL, "
-    "PRIMARY KEY (step, execution_created_at))",
-    "CREATE INDEX IF NOT EXISTS holdfast_steps_by_time ON holdfast_steps (recorded_at)",
-)
+CREATE_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS holdfast_steps (
+        step TEXT NOT NULL,
+        execution_created_at BIGINT NOT NULL,
+        outcome TEXT,
+        recorded_at BIGINT NOT NULL,
+        PRIMARY KEY (step, execution_created_at))
+"""
+CREATE_INDEX: Final = "CREATE INDEX IF NOT EXISTS holdfast_steps_by_time ON holdfast_steps (recorded_at)"
 _FIND: Final = "SELECT outcome FROM holdfast_steps WHERE step = $1 AND execution_created_at = $2"
 _INSERT: Final = (
     "INSERT INTO holdfast_steps (step, execution_created_at, outcome, recorded_at) VALUES ($1, $2, $3, $4)"
@@ -32,7 +35,7 @@ _INSERT: Final = (
 _DELETE: Final = (
     "DELETE FROM holdfast_steps WHERE (step, execution_created_at) IN "
     "(SELECT step, execution_created_at FROM holdfast_steps WHERE recorded_at < $1 "
-    f"ORDER BY recorded_at LIMIT {deleted_per_look_max})"
+    "ORDER BY recorded_at LIMIT $2)"
 )
 _LOCK: Final = "SELECT pg_advisory_xact_lock(5217318042563339380)"  # two that create it would collide
 _NUMBER: Final = re.compile(r"\$\d")  # our parameters are used in their order
@@ -57,11 +60,11 @@ class StepTable:
     async def create(self) -> None:
         if self._transaction.sqlite is None:
             await self._transaction.postgres.fetchval(_LOCK)
-        for statement in CREATE:
-            await self._ask(statement)
+        await self._ask(CREATE_TABLE)
+        await self._ask(CREATE_INDEX)
 
     async def delete_old(self, now: int) -> None:
-        await self._ask(_DELETE, now - kept_ms)
+        await self._ask(_DELETE, now - kept_ms, deleted_per_look_max)
 
     async def _ask(self, statement: str, *parameters: Any) -> Any:
         connection = self._transaction.sqlite

@@ -64,9 +64,7 @@ class Recorder:
                 error = unencodable
         return self.local(promise_id, step, Settle("rejected", self.failure(error, headers)))
 
-    def transacted(
-        self, promise_id: str, step: DurableOperation, outcome: StepOutcome
-    ) -> PromiseCreate:
+    def transacted(self, promise_id: str, step: DurableOperation, outcome: StepOutcome) -> PromiseCreate:
         """A result that is written by the transaction of the step, before anybody knows its place: it
         completes like something outside."""
         value = self.payloads.encode(outcome.value, {j.RAN: self._ran(outcome)})
