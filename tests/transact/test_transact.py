@@ -441,11 +441,8 @@ def test_psycopg_by_factories_and_pools(way: str, autocommit: bool) -> None:
             paid = [await hf.transact(pay_sync, "pool", on="pool")]
             paid += [await hf.transact(pay_psycopg, "async pool", on="async pool")]
             paid += [await hf.transact(pay_sync, "one", on=lambda: psycopg.connect(psycopg_url))]
-            return paid + [
-                await hf.transact(
-                    pay_psycopg, "other", on=lambda: psycopg.AsyncConnection.connect(psycopg_url)
-                )
-            ]
+            connect = psycopg.AsyncConnection.connect
+            return [*paid, await hf.transact(pay_psycopg, "other", on=lambda: connect(psycopg_url))]
 
         async def main() -> None:
             async with app:

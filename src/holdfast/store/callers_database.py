@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from holdfast.store import callers_session
 from holdfast.store.callers_session import ASYNC, SYNC, classes_of, unwrap_async
-from holdfast.store.interface import CannotJoin, StoreError
+from holdfast.store.interface import CannotJoin
 from holdfast.store.postgres_drivers import CallersConnection, adapt, adapt_sync
 from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, place_text
 from holdfast.store.sqlite_caller import file_of_connection, place_of
@@ -31,7 +31,7 @@ _full: Final = 2  # PRAGMA synchronous
 _SAVEPOINT: Final = "holdfast_step"
 
 
-class Ended(StoreError):
+class Ended(Exception):
     """The function committed or rolled back by itself, so its writes and the record of them are apart."""
 
 
