@@ -1,4 +1,6 @@
-"""What a transactional step costs, beside a plain step that makes the same insert by hand. `make bench-transact`.
+"""What a transactional step costs, beside a plain step that makes the same insert by hand.
+
+Run it with `make bench-transact`.
 
 By hand the insert is committed on its own, and the step's result after it: two commits, and after a crash
 between them the insert is made twice. Each round measures both, one step after the other; the median round

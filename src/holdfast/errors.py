@@ -114,8 +114,8 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
-    BadStartOption as BadStartOption,
     BadDatabase as BadDatabase,
+    BadStartOption as BadStartOption,
     CommitInDoubt as CommitInDoubt,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,

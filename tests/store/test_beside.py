@@ -114,8 +114,8 @@ def test_postgres_what_an_extension_has_made_is_not_an_application() -> None:
     execute(url, "CREATE TABLE helper (id BIGINT)")
     execute(
         url,
-        "INSERT INTO pg_depend VALUES ('pg_class'::regclass, 'helper'::regclass, 0, 'pg_extension'::regclass, "
-        "(SELECT oid FROM pg_extension WHERE extname = 'plpgsql'), 0, 'e')",
+        "INSERT INTO pg_depend VALUES ('pg_class'::regclass, 'helper'::regclass, 0, "
+        "'pg_extension'::regclass, (SELECT oid FROM pg_extension WHERE extname = 'plpgsql'), 0, 'e')",
     )
     opened(url)
     execute(url, "DELETE FROM pg_depend WHERE objid = 'helper'::regclass AND deptype = 'e'")

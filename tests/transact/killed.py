@@ -64,7 +64,9 @@ def psycopg_source(url: str, points: Points) -> Callable[[], Any]:
 
 
 def asyncpg_source(url: str, points: Points) -> Callable[[], Any]:
-    class Connection(cast(Any, asyncpg).Connection):  # type: ignore[misc]
+    base: Any = cast(Any, asyncpg).Connection
+
+    class Connection(base):  # type: ignore[misc]
         async def _counted(self, work: Any) -> Any:
             points.reach()
             done = await work
@@ -72,16 +74,16 @@ def asyncpg_source(url: str, points: Points) -> Callable[[], Any]:
             return done
 
         async def execute(self, *given: Any, **options: Any) -> Any:
-            return await self._counted(super().execute(*given, **options))
+            return await self._counted(base.execute(self, *given, **options))
 
         async def fetch(self, *given: Any, **options: Any) -> Any:
-            return await self._counted(super().fetch(*given, **options))
+            return await self._counted(base.fetch(self, *given, **options))
 
         async def fetchval(self, *given: Any, **options: Any) -> Any:
-            return await self._counted(super().fetchval(*given, **options))
+            return await self._counted(base.fetchval(self, *given, **options))
 
         async def fetchrow(self, *given: Any, **options: Any) -> Any:
-            return await self._counted(super().fetchrow(*given, **options))
+            return await self._counted(base.fetchrow(self, *given, **options))
 
     return lambda: cast(Any, asyncpg).connect(url, connection_class=Connection)
 
@@ -103,8 +105,9 @@ def make_app(node_url: str, kind: str, database: str, points: Points, group: str
 
     @app.workflow
     async def pay(who: str) -> int:
-        function = credit_async if kind == "asyncpg" else credit
-        return await hf.transact(function, who, 5, on="shop")
+        if kind == "asyncpg":
+            return await hf.transact(credit_async, who, 5, on="shop")
+        return await hf.transact(credit, who, 5, on="shop")
 
     return app, pay
 

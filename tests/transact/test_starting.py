@@ -63,12 +63,13 @@ def test_sqlite_options_and_ids_mean_the_same_inside(tmp_path: Path) -> None:
 
 def test_sqlite_another_file_and_autocommit_are_refused(tmp_path: Path) -> None:
     with sqlite_shop(tmp_path) as (_, double, _connection):
-        with closing(sqlite3.connect(tmp_path / "other.db")) as other:
-            with pytest.raises(hf.errors.BadOption, match="no tables of Holdfast"):
+        others = {
+            "no tables of Holdfast": sqlite3.connect(tmp_path / "other.db"),
+            "BEGIN": sqlite3.connect(tmp_path / "shop.db", isolation_level=None),
+        }
+        for why, other in others.items():
+            with closing(other), pytest.raises(hf.errors.BadOption, match=why):
                 double.with_options(connection=other).start(1)
-        with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as autocommit:
-            with pytest.raises(hf.errors.BadOption, match="BEGIN"):
-                double.with_options(connection=autocommit).start(1)
 
 
 def test_inside_a_workflow_it_makes_no_sense(tmp_path: Path) -> None:

@@ -59,10 +59,11 @@ def credit(connection: sqlite3.Connection, who: str, cents: int) -> int:
 
 def run(shop: Shop, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """One workflow with one such step."""
+    database = options.pop("on", shop.connect)
 
     @shop.app.workflow
     async def work() -> Any:
-        return await hf.transact(function, *args, **{"on": shop.connect, **options})
+        return await hf.transact(function, *args, on=database, **options)
 
     with shop.app:
         return shop.app.start(work, id="w").result(RESULT_S)

@@ -43,7 +43,7 @@ from holdfast.host.execution_client import Start
 from holdfast.host.process_end import check_not_inherited
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings, settings_here
-from holdfast.host.tracked_calls import Crossing, Done, TrackedCall, TrackedCalls
+from holdfast.host.tracked_calls import Crossing, Done, TrackedCall, TrackedCalls, has_running_loop
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.send_request import ClockReading, SendRequest, fresh_end
 from holdfast.jobs.task_client import Sent, TaskClient
@@ -126,7 +126,7 @@ class AppBridge:
 
     def start_inside(self, connection: Any, asked: Start) -> TrackedCall | None:
         """Start it in the caller's transaction: at once, or where the connection must be awaited, soon."""
-        if _has_running_loop() and must_be_awaited(connection):
+        if has_running_loop() and must_be_awaited(connection):
             self._check_workflow()
             work = self._start_inside_async(connection, asked)
             begin = self.tracked_calls.begin if self._is_own_loop() else TrackedCall
@@ -142,10 +142,10 @@ class AppBridge:
     def _prepare_inside(self, promise_id: str | None) -> None:
         """Have a session, whose node's clock is known."""
         self._check_workflow()
-        if _has_running_loop() and self._session is None:
+        if has_running_loop() and self._session is None:
             raise WouldBlock("The app is not open, and opening it would stop this event loop")
         self._open_in_thread()
-        if promise_id is not None and not self.session.knows_clock and not _has_running_loop():
+        if promise_id is not None and not self.session.knows_clock and not has_running_loop():
             self.block(self.session.learn_clock(promise_id))
 
     async def _prepare_inside_async(self, promise_id: str | None) -> None:
@@ -159,7 +159,7 @@ class AppBridge:
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Wait for work of the session from a thread that runs no event loop."""
         self._check_workflow(work)
-        if _has_running_loop() and (self._drive is None or self._is_own_loop()):
+        if has_running_loop() and (self._drive is None or self._is_own_loop()):
             work.close()
             raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
         if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
@@ -176,7 +176,7 @@ class AppBridge:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self.is_here(work):
             return self.tracked_calls.begin(what, work)
-        if not _has_running_loop():
+        if not has_running_loop():
             self.block(work)
             return Done()
         return self.bridge(work)
@@ -252,7 +252,7 @@ class AppBridge:
 
     def enter(self) -> None:
         self._check_workflow()
-        if _has_running_loop():
+        if has_running_loop():
             raise WouldBlock("`with app` was entered on an event loop, which would stop meanwhile")
         while True:
             self._open_in_thread()
@@ -321,7 +321,7 @@ class AppBridge:
 
     def close(self) -> None:
         with self._changed:
-            is_in_loop = _has_running_loop()
+            is_in_loop = has_running_loop()
             if not is_in_loop:
                 self._await_change()
             if self._state == "closed" or self._drive is not None:
@@ -408,14 +408,6 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
-
-
-def _has_running_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _end(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:

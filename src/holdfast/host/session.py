@@ -18,8 +18,8 @@ from holdfast.client.caller import Caller, ask, busy_tries_max, expect
 from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
-from holdfast.host.errors import NoNodeHere
 from holdfast.host.callers_transactions import CallersTransactions
+from holdfast.host.errors import NoNodeHere
 from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.host.host import Host
 from holdfast.host.looking import LookClient

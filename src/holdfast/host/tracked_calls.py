@@ -172,3 +172,11 @@ def _call_off(
     if future.cancelled() and not task.done():
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(task.cancel)
+
+
+def has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -31,7 +31,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Annotated[
         str,
         Meta(
-            description="where records are kept: sqlite:///path, postgresql://... or memory:; ?beside=1: beside an application's tables"
+            description="where records are kept: sqlite:///path, postgresql://... or memory:; "
+            "?beside=1: beside an application's tables"
         ),
     ] = "sqlite:///holdfast.db"
     debug: Annotated[

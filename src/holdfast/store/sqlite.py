@@ -10,7 +10,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -178,24 +178,6 @@ class SqliteStore(ThreadedStore):
         return self._call(self._file.foreign_version)
 
 
-def _varying(statement: sql.Writing, records: Sequence[rows.Row]) -> tuple[int, ...] | None:
-    """The fewest columns of those that the statement proposes which hold all that differs in these rows."""
-    columns = [*zip(*records, strict=True)]
-    for varying in statement.varying:
-        others = (column for place, column in enumerate(columns) if place not in varying)
-        if all(map(rows.is_alike, others)):
-            return varying
-    return None
-
-
-def _chunks(records: Sequence[rows.Row], most: int) -> Iterator[Sequence[rows.Row]]:
-    start = 0
-    while (left := len(records) - start) > 0:
-        size = 1 << (min(left, most).bit_length() - 1)
-        yield records[start : start + size]
-        start += size
-
-
 def _create_private(path: str) -> None:
     """The write-ahead log and its index inherit the mode of the file."""
     if path != ":memory:" and not Path(path).exists():
@@ -327,16 +309,16 @@ class SqliteTransaction:
         """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
         if not records:
             return
-        varying = _varying(statement, records) if len(records) > 1 else None
+        varying = sql.varying_columns(statement, records) if len(records) > 1 else None
         if varying is None:
             most = parameters_per_statement_max // statement.width
-            for chunk in _chunks(records, most):
+            for chunk in sql.chunks(records, most):
                 fields = [field for row in chunk for field in row]
                 self.connection.execute(sql.for_rows(statement, len(chunk)), fields)
             return
         alike = [field for place, field in enumerate(records[0]) if place not in varying]
         most = (parameters_per_statement_max - len(alike)) // len(varying)
-        for chunk in _chunks(records, most):
+        for chunk in sql.chunks(records, most):
             fields = [row[place] for row in chunk for place in varying]
             self.connection.execute(sql.for_rows_alike(statement, varying, len(chunk)), alike + fields)
 

@@ -35,8 +35,8 @@ from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words
 from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
 from holdfast.workflow.recording import Recorder, as_settled
-from holdfast.workflow.waits import describe_waits
 from holdfast.workflow.transacting import Recorded, TransactionalStep
+from holdfast.workflow.waits import describe_waits
 
 id_bytes_spare: Final = 32  # for the records beside an operation
 
