@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         StepFunction as StepFunction,
         run as run,
         step as step,
+        transact as transact,
     )
 
 __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would take 20 ms
@@ -147,7 +148,7 @@ _homes = {
         "call cancel current logger now patched promise random sleep start timeout uuid within"
     ),
     "holdfast.workflow.guard": ("unguarded"),
-    "holdfast.workflow.step_functions": ("StepFunction run step"),
+    "holdfast.workflow.step_functions": ("StepFunction run step transact"),
 }
 _modules = ("codes", "errors")
 _home_of = {name: module for module, names in _homes.items() for name in names.split()}

@@ -220,19 +220,21 @@ class App(Declaring):
         signature = signature_of(workflow.function)
         self.providers.check(workflow.function, kwargs)
         supplied = frozenset(self.providers.wanted_by(workflow.function))
-        return self._begin(
-            Start(
-                self._id_of(workflow.name, workflow.id),
-                self.payloads.encode_call(workflow.name, args, kwargs, workflow.version, signature, supplied),
-                workflow.group,
-                workflow.timeout_s,
-                workflow.tags,
-                signature,
-                supplied,
-                workflow.placement,
-                workflow.name,
-            )
+        asked = Start(
+            self._id_of(workflow.name, workflow.id),
+            self.payloads.encode_call(workflow.name, args, kwargs, workflow.version, signature, supplied),
+            workflow.group,
+            workflow.timeout_s,
+            workflow.tags,
+            signature,
+            supplied,
+            workflow.placement,
+            workflow.name,
         )
+        if workflow.connection is None:
+            return self._begin(asked)
+        created = self._bridge.start_inside(workflow.connection, asked)
+        return Handle(self._bridge, asked.id, asked.returns, created)
 
     def _begin(self, asked: Start) -> Handle[Any]:
         async def create() -> None:

@@ -99,6 +99,7 @@ from holdfast.store.interface import (
     CannotJoin as CannotJoin,
     CannotOpen as CannotOpen,
     CorruptRecord as CorruptRecord,
+    NameClash as NameClash,
     NewerSchema as NewerSchema,
     NotAStore as NotAStore,
     StoreError as StoreError,
@@ -113,7 +114,9 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
+    BadDatabase as BadDatabase,
     BadStartOption as BadStartOption,
+    CommitInDoubt as CommitInDoubt,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
@@ -124,6 +127,7 @@ from holdfast.workflow.errors import (
     NotAWorkflow as NotAWorkflow,
     NotInAWorkflowLoop as NotInAWorkflowLoop,
     ReplayMismatch as ReplayMismatch,
+    TransactionEnded as TransactionEnded,
     UnknownWorkflow as UnknownWorkflow,
 )
 
@@ -135,6 +139,7 @@ __all__ = [
     "BadArguments",
     "BadCertificate",
     "BadCode",
+    "BadDatabase",
     "BadDuration",
     "BadHistory",
     "BadId",
@@ -156,6 +161,7 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "ClosedTooSoon",
+    "CommitInDoubt",
     "CommitUnknown",
     "CorruptRecord",
     "Deadlock",
@@ -174,6 +180,7 @@ __all__ = [
     "InvalidToken",
     "InvalidUrl",
     "MissingDriver",
+    "NameClash",
     "NeverWaits",
     "NewerSchema",
     "NoAsyncioHere",
@@ -217,6 +224,7 @@ __all__ = [
     "TooManyConflicts",
     "TooManyWaiting",
     "TookTooLong",
+    "TransactionEnded",
     "UndecodablePayload",
     "UnencodablePayload",
     "UnknownStore",

@@ -36,6 +36,9 @@ class Shop:
 @app.workflow
 async def order(item: str, count: int) -> float:
     assert_type(await hf.run(price, item), int)
+    assert_type(await hf.transact(price, count, on="shop"), int)
+    assert_type(await hf.transact(fetch, on="shop", retry=hf.Retry(attempts=2)), bytes)
+    await hf.transact(price, item)  # type: ignore[call-overload]
     assert_type(await hf.run(fetch, item), bytes)
     assert_type(await hf.run(fetch, item, retry=hf.Retry(attempts=2)), bytes)
     assert_type(await hf.run(price, item, timeout="5s"), int)

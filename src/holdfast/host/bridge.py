@@ -39,10 +39,11 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from holdfast.host import process_end
 from holdfast.host.errors import AlreadyOpen, CannotPickle, ClosedTooSoon, WouldBlock
+from holdfast.host.execution_client import Start
 from holdfast.host.process_end import check_not_inherited
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings, settings_here
-from holdfast.host.tracked_calls import Crossing, Done, TrackedCalls
+from holdfast.host.tracked_calls import Crossing, Done, TrackedCall, TrackedCalls, has_running_loop
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.send_request import ClockReading, SendRequest, fresh_end
 from holdfast.jobs.task_client import Sent, TaskClient
@@ -50,6 +51,7 @@ from holdfast.node.clock import ticks, wall_clock
 from holdfast.node.end_tasks import close_all
 from holdfast.payloads.payloads import Payloads
 from holdfast.steps.providers import Providers
+from holdfast.store.callers_database import must_be_awaited
 from holdfast.workflow.errors import NoAsyncioHere
 from holdfast.workflow.no_loop import is_in_workflow
 
@@ -115,27 +117,49 @@ class AppBridge:
         return fresh_end() if session is None or not session.is_open else session.fresh()
 
     def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
-        self._check_workflow()
-        if _has_running_loop() and self._session is None:
-            raise WouldBlock("The app is not open, and opening it would stop this event loop")
-        self._open_in_thread()
-        if orders and not self.session.knows_clock and not _has_running_loop():
-            self.block(self.session.learn_clock(orders[0].creation.id))
+        self._prepare_inside(orders[0].creation.id if orders else None)
         return self.session.send_inside(connection, orders)
 
     async def send_inside_async(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
+        await self._prepare_inside_async(orders[0].creation.id if orders else None)
+        return await self.session.send_inside_async(connection, orders)
+
+    def start_inside(self, connection: Any, asked: Start) -> TrackedCall | None:
+        """Start it in the caller's transaction: at once, or where the connection must be awaited, soon."""
+        if has_running_loop() and must_be_awaited(connection):
+            self._check_workflow()
+            work = self._start_inside_async(connection, asked)
+            begin = self.tracked_calls.begin if self._is_own_loop() else TrackedCall
+            return begin(f"the start of {asked.id[:80]}", work)
+        self._prepare_inside(asked.id)
+        self.session.start_inside(connection, asked)
+        return None
+
+    async def _start_inside_async(self, connection: Any, asked: Start) -> None:
+        await self._prepare_inside_async(asked.id)
+        await self.session.start_inside_async(connection, asked)
+
+    def _prepare_inside(self, promise_id: str | None) -> None:
+        """Have a session, whose node's clock is known."""
+        self._check_workflow()
+        if has_running_loop() and self._session is None:
+            raise WouldBlock("The app is not open, and opening it would stop this event loop")
+        self._open_in_thread()
+        if promise_id is not None and not self.session.knows_clock and not has_running_loop():
+            self.block(self.session.learn_clock(promise_id))
+
+    async def _prepare_inside_async(self, promise_id: str | None) -> None:
         if self._session is None:
             await asyncio.to_thread(self._open_in_thread)
-        if orders and not self.session.knows_clock:
-            await self.bridge(self.session.learn_clock(orders[0].creation.id))
-        return await self.session.send_inside_async(connection, orders)
+        if promise_id is not None and not self.session.knows_clock:
+            await self.bridge(self.session.learn_clock(promise_id))
 
     # --- asking ----------------------------------------------------------------------------------------
 
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Wait for work of the session from a thread that runs no event loop."""
         self._check_workflow(work)
-        if _has_running_loop() and (self._drive is None or self._is_own_loop()):
+        if has_running_loop() and (self._drive is None or self._is_own_loop()):
             work.close()
             raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
         if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
@@ -152,7 +176,7 @@ class AppBridge:
         """Do it: at once from a script; from asyncio when this is awaited, or soon."""
         if self.is_here(work):
             return self.tracked_calls.begin(what, work)
-        if not _has_running_loop():
+        if not has_running_loop():
             self.block(work)
             return Done()
         return self.bridge(work)
@@ -228,7 +252,7 @@ class AppBridge:
 
     def enter(self) -> None:
         self._check_workflow()
-        if _has_running_loop():
+        if has_running_loop():
             raise WouldBlock("`with app` was entered on an event loop, which would stop meanwhile")
         while True:
             self._open_in_thread()
@@ -297,7 +321,7 @@ class AppBridge:
 
     def close(self) -> None:
         with self._changed:
-            is_in_loop = _has_running_loop()
+            is_in_loop = has_running_loop()
             if not is_in_loop:
                 self._await_change()
             if self._state == "closed" or self._drive is not None:
@@ -384,14 +408,6 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
-
-
-def _has_running_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _end(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:

@@ -76,6 +76,12 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def start(self, asked: Start) -> Promise:
         """Raises IdTaken when something else has the id."""
+        if asked.timeout_s is not None or asked.placement.is_later:
+            await self.learn_clock(asked.id)
+        return self.started(asked, await self._ask(self.creation(asked)))
+
+    def creation(self, asked: Start) -> PromiseCreate:
+        """What is asked for to start it. Whatever depends on the node's clock needs it known."""
         entries: dict[str, str] = {
             **asked.tags,
             tags.ORIGIN: asked.id,
@@ -88,13 +94,14 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         if asked.name is not None:
             entries[tags.WORKFLOW] = asked.name
         timeout_at = limits.instant_ms_max
-        if asked.timeout_s is not None or asked.placement.is_later:
-            await self.learn_clock(asked.id)
+        if asked.placement.is_later:
             entries |= asked.placement.delay(self.now())
         if asked.timeout_s is not None:
             timeout_at = self.now() + round(asked.timeout_s * 1000)
-        creation = PromiseCreate(asked.id, timeout_at, asked.param, entries)
-        promise = await self._ask(creation)
+        return PromiseCreate(asked.id, timeout_at, asked.param, entries)
+
+    def started(self, asked: Start, promise: Promise) -> Promise:
+        """The execution that has the id, if it is the one that was asked for."""
         check_same_call(asked.param, promise, self.payloads, asked.signature, asked.supplied)
         return promise
 

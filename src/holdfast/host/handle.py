@@ -47,7 +47,8 @@ class Handle(Generic[T]):
         """
         created = self._created
         if created is not None and not created.is_inherited:
-            await (created if created.task.done() else self._app.bridge(self._creation()))
+            is_here = created.task.done() or created.is_here
+            await (created if is_here else self._app.bridge(self._creation()))
         return self
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -97,8 +98,9 @@ class Handle(Generic[T]):
         return await self._app.session.looking.history(self.id)
 
     async def _creation(self) -> None:
-        if self._created is not None and not self._created.is_inherited:
-            await self._created
+        created = self._created
+        if created is not None and not created.is_inherited and created.is_here:
+            await created
 
     async def _cancel(self, now: bool) -> None:
         await self._creation()
@@ -128,6 +130,8 @@ class Workflow(WorkflowDefinition[P, T_co]):
         or `hf.call`. In a script it is durable when this returns, in asyncio after `await handle.started()`.
 
         Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
+        With `with_options(connection=...)` it exists exactly if you commit; on a connection that is awaited,
+        `await handle.started()` before you do.
 
         >>> handle = checkout.with_options(id="order-17", tags={"customer": "4"}).start(card, cents)
         """

@@ -14,36 +14,36 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller, ask, busy_tries_max
+from holdfast.client.caller import Caller, ask, busy_tries_max, expect
 from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
+from holdfast.host.callers_transactions import CallersTransactions
 from holdfast.host.errors import NoNodeHere
-from holdfast.host.execution_client import ExecutionClient
+from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.host.host import Host
 from holdfast.host.looking import LookClient
 from holdfast.host.loop_watch import LoopWatch, watch_loop
 from holdfast.host.settings import SessionSettings, app_location
 from holdfast.host.slots import workflow_slots
 from holdfast.host.task_service import TaskService
-from holdfast.jobs.errors import BadOption
+from holdfast.host.transactions import StepTransactions
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.runner import JobRunner
 from holdfast.jobs.send_request import SendRequest, corrected, fresh_end
 from holdfast.jobs.task_client import Sent, TaskClient, answer
 from holdfast.node import Node
-from holdfast.node.callers_transaction import request_inside, request_inside_async
 from holdfast.node.clock import Clock, ticks, wall_clock
 from holdfast.node.end_tasks import Part, close_all
-from holdfast.node.group import CommitOutcome
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import NoStoreHere
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.records import Millis
+from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import PromiseGet
 from holdfast.steps.child import AppLocation
 from holdfast.steps.providers import Key, Provided, Providers
 from holdfast.steps.runner import StepRunner
-from holdfast.store.interface import CannotJoin
 from holdfast.store.place import StorePlace
 from holdfast.store.urls import file_of, open_store
 from holdfast.workflow.context import WorkerContext, choose_now
@@ -115,6 +115,7 @@ class Session:
         self._place = StorePlace(self._settings.url)
         self._client, clock = await self._connect()
         self.now = self._seams.now or clock
+        self.callers_transactions = CallersTransactions(self._place, self.now, self._expect_write)
         self.fresh = self._seams.fresh
         self.executions = ExecutionClient(
             caller=Caller(self._client),
@@ -338,6 +339,12 @@ class Session:
             report=tell_report,
             pid=self._pid,
             provided=self._provided,
+            transactions=StepTransactions(
+                self._provided,
+                self._payloads,
+                self.now,
+                None if self._node is None else self.callers_transactions,
+            ),
             listen_again_s=None if isinf(self._seams.listen_again_s) else self._seams.listen_again_s,
         )
 
@@ -345,24 +352,24 @@ class Session:
 
     def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
         """From any thread: the work is done on the caller's connection."""
-        requests = [ask(order.creation) for order in self._corrected(orders)]
-        try:
-            outcome = request_inside(connection, requests, self.now(), self._place.check)
-        except CannotJoin as error:
-            raise BadOption(str(error)) from None
-        return self._sent_inside(orders, outcome)
+        asked = [order.creation for order in self._corrected(orders)]
+        replies = self.callers_transactions.request(connection, asked)
+        return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
 
     async def send_inside_async(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
-        requests = [ask(order.creation) for order in self._corrected(orders)]
-        try:
-            outcome = await request_inside_async(
-                connection, requests, self.now(), self._place.check, self._place.check_async
-            )
-        except CannotJoin as error:
-            raise BadOption(str(error)) from None
-        return self._sent_inside(orders, outcome)
+        asked = [order.creation for order in self._corrected(orders)]
+        replies = await self.callers_transactions.request_async(connection, asked)
+        return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
 
-    def _sent_inside(self, orders: Sequence[SendRequest], outcome: CommitOutcome) -> list[Sent]:
+    def start_inside(self, connection: Any, asked: Start) -> None:
+        [reply] = self.callers_transactions.request(connection, [self.executions.creation(asked)])
+        self.executions.started(asked, expect(reply, PromiseReply).promise)
+
+    async def start_inside_async(self, connection: Any, asked: Start) -> None:
+        [reply] = await self.callers_transactions.request_async(connection, [self.executions.creation(asked)])
+        self.executions.started(asked, expect(reply, PromiseReply).promise)
+
+    def _expect_write(self, due: Millis | None) -> None:
+        """From any thread: somebody is about to commit to our store."""
         if self._node is not None:
-            self._loop.call_soon_threadsafe(self._node.expect_foreign_write, outcome.next_due)
-        return [answer(order, reply) for order, reply in zip(orders, outcome.replies, strict=True)]
+            self._loop.call_soon_threadsafe(self._node.expect_foreign_write, due)

@@ -53,6 +53,11 @@ class TrackedCall:
         """Was it begun by the process that this one was forked from? Then nobody here can wait for it."""
         return self._process != os.getpid()
 
+    @property
+    def is_here(self) -> bool:
+        """Is this its loop? What is done in somebody's own transaction may be on another than the app's."""
+        return self.task.get_loop() is asyncio.get_running_loop()
+
     def call_off(self) -> None:
         self._is_called_off = True
         self.task.cancel()
@@ -167,3 +172,11 @@ def _call_off(
     if future.cancelled() and not task.done():
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(task.cancel)
+
+
+def has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -7,13 +7,14 @@ NOTIFY that he commits along, on SQLite the node looks at its file (node/foreign
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from holdfast.engine import Rules
 from holdfast.node.cluster import write_calls
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import Request
+from holdfast.store.callers_session import must_be_awaited, unwrap, unwrap_async
 from holdfast.store.interface import CannotJoin, Work
 from holdfast.store.postgres_bus import text_bytes_max
 
@@ -23,10 +24,11 @@ CheckPlace = Callable[[str], None]
 def request_inside(
     connection: Any, requests: Sequence[Request], reading: Millis, check_place: CheckPlace | None = None
 ) -> CommitOutcome:
-    """On a connection that answers at once: sqlite3's, or psycopg's.
+    """On a connection that answers at once: sqlite3's, psycopg's, or SQLAlchemy's on one of these.
 
     `check_place` is told where the connection leads, and raises CannotJoin if that is not where it should.
     """
+    connection = unwrap(connection)
     if isinstance(connection, sqlite3.Connection):
         from holdfast.store import sqlite_caller
 
@@ -37,8 +39,10 @@ def request_inside(
 
     adapted = postgres_drivers.adapt_sync(connection)
     if adapted is None:
-        if postgres_drivers.adapt(connection):
-            raise CannotJoin("The connection must be awaited: use `await send_async(...)` with it")
+        if postgres_drivers.adapt(connection) or must_be_awaited(connection):
+            raise CannotJoin(
+                "The connection must be awaited: use `await send_async(...)` with it, in asyncio"
+            )
         raise CannotJoin(_not_a_connection(connection))
 
     async def check_now(place: str) -> None:
@@ -61,6 +65,7 @@ async def request_inside_async(
     """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers
 
+    connection = await unwrap_async(connection)
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
         return request_inside(connection, requests, reading, check_place)
@@ -71,21 +76,9 @@ async def request_inside_async(
 
 def _not_a_connection(given: Any) -> str:
     cls = cast(Any, type(given))
-    expected = "Expected a sqlite3, psycopg or asyncpg connection, got"
-    if cls.__module__.partition(".")[0] != "sqlalchemy":
-        return f"{expected} {f'{cls.__module__}.{cls.__qualname__}'.removeprefix('builtins.')}"
-    instead = _of_sqlalchemy.get(cls.__name__, "the driver's own connection below it (`driver_connection`)")
-    return f"{expected} a SQLAlchemy {cls.__name__}. Pass {instead}"
-
-
-# What SQLAlchemy calls the connection of the driver, below its own objects.
-_of_sqlalchemy: Final = {
-    "Session": "session.connection().connection.driver_connection",
-    "scoped_session": "session.connection().connection.driver_connection",
-    "Connection": "connection.connection.driver_connection",
-    "AsyncSession": "(await (await session.connection()).get_raw_connection()).driver_connection",
-    "AsyncConnection": "(await connection.get_raw_connection()).driver_connection",
-}
+    name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+    instead = ". Pass a session or a connection of it" if name.startswith("sqlalchemy.") else ""
+    return f"Expected a sqlite3, psycopg or asyncpg connection, got {name}{instead}"
 
 
 def _work(requests: Sequence[Request], reading: Millis) -> Work[CommitOutcome]:

@@ -141,7 +141,7 @@ class Provided:
 
     def fill(self, function: Callable[..., Any]) -> dict[str, Any]:
         """What to call the function with, besides its arguments."""
-        return {name: self._value(key, function) for name, key in self._providers.wanted_by(function).items()}
+        return {name: self.value(key, function) for name, key in self._providers.wanted_by(function).items()}
 
     def place(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -191,7 +191,8 @@ class Provided:
     def supplied_to(self, function: Callable[..., Any], mode: str) -> frozenset[str]:
         return self._providers.supplied_to(function, mode)
 
-    def _value(self, key: Key, asker: Callable[..., Any]) -> Any:
+    def value(self, key: Key, asker: Callable[..., Any]) -> Any:
+        """What is provided under a key. Raises NotProvided."""
         if key not in self._values:
             known = ", ".join(map(shown, self._providers.sources)) or "nothing"
             raise NotProvided(f"{signature_of(asker)} asks for {shown(key)}; provided here: {known}")

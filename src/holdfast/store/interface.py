@@ -10,7 +10,7 @@ the work has room for (`TooMuchAtOnce`). Every other error ends the
 transaction.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -242,3 +242,16 @@ class NotAStore(StoreError):
     """The file is not a Holdfast database."""
 
     code = "HF2003"
+
+
+class NameClash(StoreError):
+    """The application has tables of the same names as ours. Nothing was changed."""
+
+    code = "HF2011"
+
+    def __init__(self, names: Iterable[str], instead: str) -> None:
+        found = ", ".join(sorted(names))
+        super().__init__(
+            f"The database has {found}, which Holdfast did not make and needs for itself. "
+            f"{instead}; the database was not touched. [{self.code}]"
+        )

@@ -45,6 +45,15 @@ class StorePlace:
             self._known = None
             log.warning("the database does not tell which one it is: %r", error)
 
+    @property
+    def engine(self) -> str | None:
+        """ "sqlite", "postgres" or "memory"; None: nobody can tell."""
+        return None if self._known is None else self._known.partition(" ")[0]
+
+    def is_known(self, place: str) -> bool:
+        """Is it that place, for certain?"""
+        return self._known == place
+
     def check(self, place: str) -> None:
         """From any thread. The database may be another since somebody looked: then somebody looks again."""
         if not self._is(place) and self._store is not None and not _is_running(self._loop):

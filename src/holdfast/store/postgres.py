@@ -72,7 +72,7 @@ class PostgresStore:
         try:
             connection = await self._connector.connect()
             try:
-                self._latest = await migrate(connection)
+                self._latest = await migrate(connection, beside=self._connector.beside)
             except BaseException:
                 connection.terminate()
                 raise

@@ -88,7 +88,7 @@ def is_disconnect(error: BaseException) -> bool:
 class Connector:
     """Makes connections that behave the same, whatever the server's own settings are.
 
-    Of the URL's query, `prepared` and `listen` are ours; the rest is the driver's or the server's.
+    Of the URL's query, `prepared`, `listen` and `beside` are ours; the rest is the driver's or the server's.
     """
 
     def __init__(self, url: str) -> None:
@@ -100,6 +100,7 @@ class Connector:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._prepared = query.pop("prepared", "on") not in ("off", "false", "0", "no")
         listen = query.pop("listen", None)
+        self.beside = query.pop("beside", "0") == "1"  # our tables may be made beside an application's
         self._url = urlunsplit(parts._replace(query=urlencode(query)))
         # LISTEN does not go through a pooler, and a session's settings must not be left in one.
         self._listen_url = listen or (self._url if self._prepared else None)

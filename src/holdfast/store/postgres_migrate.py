@@ -11,14 +11,17 @@ import re
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import NewerSchema
-from holdfast.store.migrations import migrations, split_statements
+from holdfast.store.interface import NameClash, NewerSchema, NotAStore
+from holdfast.store.migrations import OURS, clashes, migrations, split_statements
 from holdfast.store.postgres_statements import NOW
 
 # Asked of the catalogue itself: what to_regclass knows may be older than the lock we waited for.
-_IS_THERE: Final = (
-    "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-    "ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relname = 'schema_version')"
+# What extensions have made (views of statistics, say) is nobody's application.
+_PRESENT: Final = (
+    "SELECT c.relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND NOT EXISTS (SELECT 1 FROM "
+    "pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid "
+    "AND d.deptype = 'e')"
 )
 _ADD_COMPATIBLE_FROM: Final = "ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS compatible_from BIGINT"
 # A node must be able to live with every change, so the least tolerant one counts.
@@ -28,8 +31,10 @@ _SET_VERSION: Final = (
 _lock_key: Final = 0x486F6C6466617374  # "Holdfast"
 
 
-async def migrate(connection: Any, *, up_to: int | None = None) -> Millis:
-    """Bring the schema up to date; answer with the time. `up_to` stops early, for tests of the way there."""
+async def migrate(connection: Any, *, up_to: int | None = None, beside: bool = False) -> Millis:
+    """Bring the schema up to date; answer with the time. `up_to` stops early, for tests of the way there.
+    `beside`: our tables may be made in a schema that has tables of an application.
+    """
     steps = migrations("postgres")
     latest = steps[-1][0] if up_to is None else up_to
     async with connection.transaction():
@@ -38,6 +43,7 @@ async def migrate(connection: Any, *, up_to: int | None = None) -> Millis:
             await connection.execute("SET LOCAL lock_timeout = 0")
             await connection.fetchval("SELECT pg_advisory_xact_lock($1)", _lock_key)
             version = await _version(connection)  # while we waited, somebody else may have done it
+            await _check_room(connection, version, beside=beside)
             if version < 0:
                 await connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
                 await connection.execute("INSERT INTO schema_version VALUES (0)")
@@ -70,6 +76,23 @@ async def _compatible_from(connection: Any, version: int) -> int:
 
 async def _version(connection: Any) -> int:
     """-1 when there is no schema at all."""
-    if not await connection.fetchval(_IS_THERE):
+    if not await _present(connection) >= OURS:
         return -1
     return int(await connection.fetchval("SELECT version FROM schema_version"))
+
+
+async def _present(connection: Any) -> set[str]:
+    return {name for (name,) in await connection.fetch(_PRESENT)}
+
+
+async def _check_room(connection: Any, version: int, *, beside: bool) -> None:
+    """Before anything is changed: is it ours, empty, or asked for by name and without clashes?"""
+    present = await _present(connection)
+    if version < 0 and present and not beside:
+        raise NotAStore(
+            "The schema of this database has tables, and they are not ours. Give Holdfast its own schema "
+            "(?search_path=NAME); to have our tables beside those of your application, add beside=1 to the "
+            f"URL. The database was not touched. [{NotAStore.code}]"
+        )
+    if in_the_way := clashes("postgres", max(version, 0), present):
+        raise NameClash(in_the_way, "Give Holdfast a schema of its own (?search_path=NAME)")

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -83,10 +83,19 @@ class SqliteFile:
     """The store itself, without a thread: call it from one thread only.
 
     `connect` makes the connection, `log` opens its log; tests pass those whose file system can fail.
+    `beside`: our tables may be made in a file that has tables of an application.
     """
 
-    def __init__(self, path: str | Path, *, connect: Connect = connect, log: OpenLog = SqliteLog) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        connect: Connect = connect,
+        log: OpenLog = SqliteLog,
+        beside: bool = False,
+    ) -> None:
         self._path = str(path)
+        self._beside = beside
         self._connect = connect
         self._open_log = log
         self._transaction: SqliteTransaction | None = None
@@ -100,13 +109,13 @@ class SqliteFile:
             raise self._not_a_store(error) from error
         try:
             connection.execute(f"PRAGMA busy_timeout={busy_ms}")
-            look(connection, "sqlite")  # before anything is changed: this lasts
+            look(connection, "sqlite", beside=self._beside)  # before anything is changed: this lasts
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
             connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
             connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
-            migrate(connection, "sqlite")
+            migrate(connection, "sqlite", beside=self._beside)
         except sqlite3.DatabaseError as error:
             connection.close()
             raise self._not_a_store(error) from error
@@ -161,30 +170,12 @@ class SqliteFile:
 class SqliteStore(ThreadedStore):
     """A SQLite file behind a thread of its own: what a node is given."""
 
-    def __init__(self, path: str | Path, *, connect: Connect = connect) -> None:
-        self._file = SqliteFile(path, connect=connect)
+    def __init__(self, path: str | Path, *, connect: Connect = connect, beside: bool = False) -> None:
+        self._file = SqliteFile(path, connect=connect, beside=beside)
         super().__init__(self._file, "holdfast-sqlite")
 
     def foreign_version(self) -> Awaitable[int]:
         return self._call(self._file.foreign_version)
-
-
-def _varying(statement: sql.Writing, records: Sequence[rows.Row]) -> tuple[int, ...] | None:
-    """The fewest columns of those that the statement proposes which hold all that differs in these rows."""
-    columns = [*zip(*records, strict=True)]
-    for varying in statement.varying:
-        others = (column for place, column in enumerate(columns) if place not in varying)
-        if all(map(rows.is_alike, others)):
-            return varying
-    return None
-
-
-def _chunks(records: Sequence[rows.Row], most: int) -> Iterator[Sequence[rows.Row]]:
-    start = 0
-    while (left := len(records) - start) > 0:
-        size = 1 << (min(left, most).bit_length() - 1)
-        yield records[start : start + size]
-        start += size
 
 
 def _create_private(path: str) -> None:
@@ -318,16 +309,16 @@ class SqliteTransaction:
         """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
         if not records:
             return
-        varying = _varying(statement, records) if len(records) > 1 else None
+        varying = sql.varying_columns(statement, records) if len(records) > 1 else None
         if varying is None:
             most = parameters_per_statement_max // statement.width
-            for chunk in _chunks(records, most):
+            for chunk in sql.chunks(records, most):
                 fields = [field for row in chunk for field in row]
                 self.connection.execute(sql.for_rows(statement, len(chunk)), fields)
             return
         alike = [field for place, field in enumerate(records[0]) if place not in varying]
         most = (parameters_per_statement_max - len(alike)) // len(varying)
-        for chunk in _chunks(records, most):
+        for chunk in sql.chunks(records, most):
             fields = [row[place] for row in chunk for place in varying]
             self.connection.execute(sql.for_rows_alike(statement, varying, len(chunk)), alike + fields)
 

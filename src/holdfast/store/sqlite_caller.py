@@ -32,7 +32,7 @@ def run_as_guest(
     """
     _check(connection)
     if check_place is not None:
-        check_place(place_of(_home_of(connection)))
+        check_place(place_of(file_of_connection(connection)))
     text_factory, connection.text_factory = connection.text_factory, str
     plain = _Plain(connection)
     try:
@@ -59,7 +59,7 @@ def place_of(file: Path | None) -> str:
     return f"sqlite {'' if file is None else file.resolve()}"
 
 
-def _home_of(connection: sqlite3.Connection) -> Path | None:
+def file_of_connection(connection: sqlite3.Connection) -> Path | None:
     """Where our statements lead, which name no schema: of several files the first that has our tables."""
     cursor = connection.cursor()
     cursor.row_factory = None

@@ -1,6 +1,6 @@
 """The statements of the SQLite store, in named blocks. One statement serves any number of rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -46,6 +46,24 @@ def _upsert(table: str, columns: Sequence[str], fixed: Sequence[str], *varying: 
         f" ON CONFLICT ({columns[0]}) DO UPDATE SET {changing}",
         tuple(tuple(columns.index(name) for name in names) for names in varying),
     )
+
+
+def varying_columns(statement: Writing, records: Sequence[rows.Row]) -> tuple[int, ...] | None:
+    """The fewest columns of those that the statement proposes which hold all that differs in these rows."""
+    columns = [*zip(*records, strict=True)]
+    for varying in statement.varying:
+        others = (column for place, column in enumerate(columns) if place not in varying)
+        if all(map(rows.is_alike, others)):
+            return varying
+    return None
+
+
+def chunks(records: Sequence[rows.Row], most: int) -> Iterator[Sequence[rows.Row]]:
+    start = 0
+    while (left := len(records) - start) > 0:
+        size = 1 << (min(left, most).bit_length() - 1)
+        yield records[start : start + size]
+        start += size
 
 
 @cache

@@ -17,7 +17,7 @@ def open_store(url: str) -> Store:
     """The store that a URL names, not yet opened.
 
     `sqlite:///holdfast.db` is a file in the working directory, `sqlite:////var/lib/holdfast.db` an absolute
-    path.
+    path. With `?beside=1` our tables may be made beside those of an application, in its own file or schema.
     """
     if url in ("memory:", "memory://"):
         from holdfast.store.memory import MemoryStore
@@ -26,7 +26,7 @@ def open_store(url: str) -> Store:
     if (file := file_of(url)) is not None:
         from holdfast.store.sqlite import SqliteStore
 
-        return SqliteStore(file)
+        return SqliteStore(file, beside=_is_beside(url))
     if url.startswith(("postgresql://", "postgres://")):
         from holdfast.store.postgres import PostgresStore
 
@@ -39,9 +39,26 @@ def open_store(url: str) -> Store:
 
 def file_of(url: str) -> Path | None:
     """The SQLite file that a URL names, if it names one."""
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        return Path(unquote(url.removeprefix("sqlite:///")))
+    path, _ = _parts(url)
+    if url.startswith("sqlite:///") and path:
+        return Path(unquote(path))
     return None
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """The path of a SQLite file, and what is asked for it. (A question mark of a name is written %3F.)"""
+    path, mark, query = url.removeprefix("sqlite:///").rpartition("?")
+    return (path, query) if mark and "=" in query else (url.removeprefix("sqlite:///"), "")
+
+
+def _is_beside(url: str) -> bool:
+    _, query = _parts(url)
+    if query not in ("", "beside=1", "beside=0"):
+        raise UnknownStore(
+            f"{hide_password(url)!r} asks for {query!r}, which is not known. "
+            f"The only option of a SQLite file is ?beside=1. [{UnknownStore.code}]"
+        )
+    return query == "beside=1"
 
 
 def is_missing(url: str) -> bool:

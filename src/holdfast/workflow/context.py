@@ -13,6 +13,7 @@ from holdfast.runtime import Report
 from holdfast.steps.providers import Provided, Providers
 from holdfast.steps.runner import StepRunner
 from holdfast.workflow.operations import Note
+from holdfast.workflow.transacting import Transactions
 
 
 def choose_now(promise_id: str, note: Note) -> Any:
@@ -34,4 +35,5 @@ class WorkerContext(Struct, frozen=True):
     provided: Provided = msgspec.field(default_factory=lambda: Provided(Providers()))
     listen_again_s: float | None = 30.0  # a lost message costs at most this
     pid: str = ""  # as the node and the log know this process
+    transactions: Transactions | None = None  # performs transactional steps
     choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id

@@ -89,6 +89,31 @@ class NondeterminismWarning(RuntimeWarning):
     """Code of a workflow called what comes out differently on every run. The warning names the line."""
 
 
+class BadDatabase(WorkerError):
+    """The database of a transactional step cannot be used as it was given."""
+
+    code = "HF5130"
+    hint = (
+        "Give on= what makes connections: a pathlib.Path, a pool, an engine, a sessionmaker, a factory, or "
+        "the name under which the app provides one. One that is awaited needs an async def, any other a def."
+    )
+
+
+class TransactionEnded(WorkerError):
+    """The function of a transactional step committed or rolled back by itself. What it wrote before stays."""
+
+    code = "HF5131"
+    hint = "Leave the end of the transaction to hf.transact; use a savepoint for a part that may fail."
+
+
+class CommitInDoubt(WorkerError):
+    """The database went away while a transactional step was committed: it has happened, or not."""
+
+    code = "HF5132"
+    hint = "Give the step a retry: the next try finds out. Else look at your own tables."
+    retryable = True
+
+
 class IdTaken(WorkerError):
     """Another workflow, another version or other arguments have this id already. Nothing was started."""
 

@@ -214,6 +214,9 @@ class Execution:
         # One by one they need not wait for the next turn; many are performed sooner if they go together.
         alone = len(steps) == 1 and self.worker_context.runner.executions == 1
         for promise_id, step in steps:
+            if step.database is not None:
+                step.function = self._progress.in_transaction(promise_id, step, self.version)
+                step.placed = (), {}
             self._steps.start(promise_id, step, self.info, self._progress.is_open, at_once=alone)
         return learnt
 

@@ -26,6 +26,7 @@ from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.attempt import current_attempt
 from holdfast.steps.info import ExecutionInfo, of_step
 from holdfast.workflow.cancellation import ask_to_cancel
+from holdfast.workflow.errors import BadDatabase
 from holdfast.workflow.execution import Execution
 from holdfast.workflow.operations import Action, Await, Call, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
@@ -118,6 +119,10 @@ def _call(
         raise BadId(
             f"with_options(id={workflow.id!r}) is for a start from outside: {workflow.name} is called by a "
             "workflow, and its id is made of that one's"
+        )
+    if workflow.connection is not None:
+        raise BadDatabase(
+            f"{workflow.name} is called by a workflow, which has no transaction on a connection"
         )
     return Call(
         workflow.name,

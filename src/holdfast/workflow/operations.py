@@ -91,15 +91,17 @@ class StepOperation(DurableOperation, runtime.Step):
         options: StepOptions,
         returns: Any,
         above: runtime.Signal,
+        database: Any = None,
     ) -> None:
         runtime.Step.__init__(self, options.name or function.__name__, function, args, kwargs, above)
         self.options = options
         self.label = f"step {self.name}"
         self.arguments = args, kwargs
         self.returns = returns
+        self.database = database  # of a transactional step: what makes connections to it
 
     def is_complete(self, record: Promise) -> bool:
-        """It was announced, and somebody else has settled it."""
+        """It was announced and somebody else has settled it, or it has written its result by itself."""
         return record.state != "pending" and PLACE not in (record.value.headers or {})
 
 

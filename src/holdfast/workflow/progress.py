@@ -35,6 +35,7 @@ from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words
 from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
 from holdfast.workflow.recording import Recorder, as_settled
+from holdfast.workflow.transacting import Recorded, TransactionalStep
 from holdfast.workflow.waits import describe_waits
 
 id_bytes_spare: Final = 32  # for the records beside an operation
@@ -129,6 +130,9 @@ class Progress:
             operation = Sleep(operation.seconds)
         assert isinstance(operation, DurableOperation), f"{operation} is not known here"
         if isinstance(operation, StepOperation):
+            if operation.database is not None:
+                assert self._worker_context.transactions is not None
+                self._worker_context.transactions.check(operation.database)
             self._worker_context.provided.check(operation.function, operation.kwargs, operation.options.mode)
         promise_id = j.child_id(self._root.id, self._count + 1)
         if len(promise_id.encode()) + id_bytes_spare > limits.id_bytes_max:
@@ -277,6 +281,13 @@ class Progress:
                 self.learn(record)
         return steps, len(steps) < len(fresh)
 
+    def in_transaction(self, promise_id: str, step: StepOperation, version: int) -> Callable[..., Any]:
+        """A transactional step as what is performed: its function, with a transaction around it."""
+        context = self._worker_context
+        assert context.transactions is not None
+        known = TransactionalStep(promise_id, step, self._root, version, self._recorder, context.provided)
+        return context.transactions.wrap(known)
+
     def take_note(self) -> bool:
         """A choice without an effect: seen before anything else is begun, written before it has effects."""
         for promise_id, note in self._notes.items():
@@ -290,6 +301,9 @@ class Progress:
         for promise_id, outcome in outcomes:
             step = self._open.get(promise_id)
             if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
+                continue
+            if isinstance(outcome.value, Recorded):
+                self.learn(outcome.value.promise)
                 continue
             self._write(self._recorder.step(promise_id, step, outcome, place))
             place += 1

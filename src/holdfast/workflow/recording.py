@@ -64,6 +64,12 @@ class Recorder:
                 error = unencodable
         return self.local(promise_id, step, Settle("rejected", self.failure(error, headers)))
 
+    def transacted(self, promise_id: str, step: DurableOperation, outcome: StepOutcome) -> PromiseCreate:
+        """A result that is written by the transaction of the step, before anybody knows its place: it
+        completes like something outside."""
+        value = self.payloads.encode(outcome.value, {j.RAN: self._ran(outcome)})
+        return self.local(promise_id, step, Settle("resolved", value))
+
     def observation(self, promise_id: str, place: int) -> PromiseCreate:
         """That the completion of something outside was seen at a place."""
         headers = {j.PLACE: str(place), j.OBSERVED: promise_id}

@@ -50,6 +50,7 @@ class WorkflowDefinition(Generic[P, T_co]):
         self.tags = check_user_tags(tags)
         self.id: str | None = None  # of the next execution, by `with_options`
         self.placement = Placement()
+        self.connection: Any = None  # with the transaction in which it is started
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -80,6 +81,7 @@ class WorkflowDefinition(Generic[P, T_co]):
         overlap: KeyOverlap | None = None,
         delay: Duration | None = None,
         at: datetime | None = None,
+        connection: Any = None,
     ) -> Self:
         """The same workflow, started otherwise: what is not given stays as it is.
 
@@ -89,7 +91,8 @@ class WorkflowDefinition(Generic[P, T_co]):
         `limit_key`: what limits per key count it by. `overlap`: while another with this key is open there, it
         waits by those limits ("wait"), is refused ("reject"), or the other one is asked to cancel
         ("replace"). `priority`: higher ones first. `delay`, `at`: it does
-        not begin before that much time has passed, or that instant.
+        not begin before that much time has passed, or that instant. `connection`: start it inside the
+        transaction that is open on it, so exactly if you commit.
         """
         if group is not None and queue is not None:
             raise BadStartOption("group and queue both say whose workers run it: give one of them")
@@ -101,6 +104,7 @@ class WorkflowDefinition(Generic[P, T_co]):
         other.placement = self.placement.refined(
             queue=queue, priority=priority, limit_key=limit_key, overlap=overlap, delay=delay, at=at
         )
+        other.connection = self.connection if connection is None else connection
         return other
 
     def __repr__(self) -> str:

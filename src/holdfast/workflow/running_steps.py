@@ -51,7 +51,8 @@ class RunningSteps:
         )
         retry = options.retry or NEVER
         call = StepCall(step, retry, options.timeout_s, options.mode, at_once=at_once, failed=failed)
-        step.placed = self._worker_context.provided.place(step.function, step.args, step.kwargs)
+        if step.database is None:
+            step.placed = self._worker_context.provided.place(step.function, step.args, step.kwargs)
 
         def done(outcome: StepOutcome) -> None:
             if self.running.pop(promise_id, None) is not None and wanted(promise_id):

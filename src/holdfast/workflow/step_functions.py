@@ -1,6 +1,7 @@
 """Steps: functions that a workflow performs outside its own code, once, and whose results are recorded.
 
-`@step` declares one of our own, with its options; `run` performs any other function.
+`@step` declares one of our own, with its options; `run` performs any other function; `transact` performs one
+in a transaction of the user's database.
 
 1. Called in the code of a workflow, a declared step is a recorded step. Called anywhere else (in a script, a
    test, another step, a task) it is the plain function.
@@ -175,6 +176,57 @@ def run(function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
 
     >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
     """
+    function, options = _with_options(function, kwargs)
+    return _issue(function, args, kwargs, options)
+
+
+@overload
+def transact(
+    function: Callable[..., Awaitable[T]],
+    /,
+    *args: Any,
+    on: Any,
+    retry: Retry | None = None,
+    timeout: Duration | None = None,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Future[T]: ...
+@overload
+def transact(
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    on: Any,
+    retry: Retry | None = None,
+    timeout: Duration | None = None,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Future[T]: ...
+def transact(function: Any, /, *args: Any, on: Any, **kwargs: Any) -> Future[Any]:
+    """Perform a step in one transaction of your own database, together with the record that it happened:
+    exactly once.
+
+    The function is given the open connection or session first, then its arguments; it must not commit. `on`
+    is what makes connections: a `pathlib.Path` of a SQLite file, a pool of psycopg or asyncpg, an engine or a
+    sessionmaker of SQLAlchemy, a function that connects, or the name under which the app provides one of
+    these. A database that is awaited takes an `async def`, any other a plain `def`. Options are those of
+    `run`, without `mode`.
+
+    Crash: either the function's writes and the record are there, and it is not repeated; or neither is, and
+    it is performed again. If it raises, the transaction is rolled back and `retry` decides.
+
+    >>> await hf.transact(credit, "ada", 5, on=engine)
+    """
+    if on is None:
+        raise BadStepOption("on= names the database of a transactional step, and is None")
+    function, options = _with_options(function, kwargs)
+    if options.mode == "process":
+        raise BadStepOption("A transactional step cannot run in a child process: the connection is here")
+    return _issue(function, args, kwargs, options, on)
+
+
+def _with_options(function: Any, kwargs: dict[str, Any]) -> tuple[Callable[..., Any], StepOptions]:
+    """The plain function, and the options that were declared or are among the keywords: they leave these."""
     given: dict[str, Any] = {}
     options = _no_options
     if isinstance(function, StepFunction):
@@ -183,15 +235,20 @@ def run(function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
     if kwargs:
         own = _own_words(function)
         given = {key: kwargs.pop(key) for key in _option_names if key in kwargs and key not in own}
-    return _issue(function, args, kwargs, _changed(function, options, given))
+    return function, _changed(function, options, given)
 
 
 def _issue(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: StepOptions
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: StepOptions,
+    database: Any = None,
 ) -> Future[Any]:
     fiber = current_fiber()
     returns = signature_of(function).returns
-    return fiber.scheduler.issue(StepOperation(function, args, kwargs, options, returns, fiber.signal()))
+    step = StepOperation(function, args, kwargs, options, returns, fiber.signal(), database)
+    return fiber.scheduler.issue(step)
 
 
 def _own_words(function: Callable[..., Any]) -> frozenset[str]:

@@ -1,16 +1,19 @@
 """Numbered schema changes. An upgraded schema equals a fresh one, because both are made here.
 
 `schema_version` holds the number of the last change applied. Everything happens in one transaction: a
-crash in the middle leaves the file as it was. What is not ours, or newer than we are, is not touched.
+crash in the middle leaves the file as it was. What is not ours, or newer than we are, is not touched; only
+`beside`, when an application asks for it, makes our tables beside its own.
 """
 
 import re
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any, Final
 
-from holdfast.store.interface import NewerSchema, NotAStore
+from holdfast.store.interface import NameClash, NewerSchema, NotAStore
 
-_ours: Final = frozenset({"schema_version", "promises", "tasks", "clock"})  # some that every version has
+OURS: Final = frozenset({"schema_version", "promises", "tasks", "clock"})  # some that every version has
+_CREATES: Final = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)")
 
 
 def migrations(engine: str) -> list[tuple[int, str]]:
@@ -23,11 +26,20 @@ def migrations(engine: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def migrate(connection: Any, engine: str, *, up_to: int | None = None) -> None:
+def clashes(engine: str, version: int, present: Iterable[str]) -> set[str]:
+    """Those of the names present that belong to somebody else, and that the changes after `version` need."""
+    scripts = migrations(engine)
+    made = {"schema_version"} if version else set[str]()
+    made |= {name for number, script in scripts if number <= version for name in _CREATES.findall(script)}
+    needed = {"schema_version"} | {name for _, script in scripts for name in _CREATES.findall(script)}
+    return (needed - made) & {name.lower() for name in present}
+
+
+def migrate(connection: Any, engine: str, *, up_to: int | None = None, beside: bool = False) -> None:
     """Bring the schema up to date. `up_to` stops early, for tests of the way there."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = look(connection, engine)
+        version = look(connection, engine, beside=beside)
         if version == 0:
             connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
             connection.execute("INSERT INTO schema_version VALUES (0)")
@@ -42,21 +54,26 @@ def migrate(connection: Any, engine: str, *, up_to: int | None = None) -> None:
         raise
 
 
-def look(connection: Any, engine: str) -> int:
-    """The version of the schema; 0 when the file is empty. Refuses what is not ours. Changes nothing."""
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    tables = {name for (name,) in found}
-    if not tables:
+def look(connection: Any, engine: str, *, beside: bool = False) -> int:
+    """The version of the schema; 0 when there is none. Refuses a file of something else, unless we are to be
+    `beside` its tables, and these have other names. Changes nothing.
+    """
+    present = {name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()}
+    if not present:
         return 0
     versions: list[Any] = []
-    if tables >= _ours:
+    if present >= OURS:
         versions = connection.execute("SELECT version FROM schema_version").fetchall()
-    if len(versions) != 1 or not isinstance(versions[0][0], int) or versions[0][0] < 1:
+    is_ours = len(versions) == 1 and isinstance(versions[0][0], int) and versions[0][0] >= 1
+    if not is_ours and not beside:
         raise NotAStore(
-            "The file is a database of something else: it has tables, and they are not ours. "
-            f"Check the path; the file was not touched. [{NotAStore.code}]"
+            "The file is a database of something else: it has tables, and they are not ours. Check the path; "
+            "to have our tables beside those of your application, add ?beside=1 to it. "
+            f"The file was not touched. [{NotAStore.code}]"
         )
-    version: int = versions[0][0]
+    version: int = versions[0][0] if is_ours else 0
+    if in_the_way := clashes(engine, version, present):
+        raise NameClash(in_the_way, "Give Holdfast a file of its own")
     latest = migrations(engine)[-1][0]
     if version > latest:
         raise NewerSchema(

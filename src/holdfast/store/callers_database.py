@@ -1,0 +1,245 @@
+"""A database of the user's own, for one step at a time: opened, begun, committed or rolled back.
+
+`opened` takes what makes connections (a file, a pool, an engine, a factory), never a connection: whoever
+waits for days must not hold one, and two attempts must not share one.
+
+1. All of this is `async` and really waits only where the database must be awaited. What answers at once is
+   driven by `run_now`.
+2. The commit is durable: `synchronous_commit` (PostgreSQL) and `synchronous` (SQLite) are raised for the
+   transaction where they are lower.
+3. Whether the function ended the transaction by itself is found out: `check_same` raises `Ended`.
+"""
+
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from inspect import isawaitable, iscoroutine
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from holdfast.store import callers_session
+from holdfast.store.callers_session import ASYNC, SYNC, classes_of, unwrap_async
+from holdfast.store.interface import CannotJoin
+from holdfast.store.postgres_drivers import CallersConnection, adapt, adapt_sync
+from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, place_text
+from holdfast.store.sqlite_caller import file_of_connection, place_of
+
+Kind = Literal["sqlite3", "psycopg", "asyncpg", "sqlalchemy"]
+
+_full: Final = 2  # PRAGMA synchronous
+_SAVEPOINT: Final = "holdfast_step"
+
+
+class Ended(Exception):
+    """The function committed or rolled back by itself, so its writes and the record of them are apart."""
+
+
+def kind_of(given: Any) -> Kind | None:
+    """Is it a connection or a session, and of which library?"""
+    if isinstance(given, sqlite3.Connection):
+        return "sqlite3"
+    if classes_of(given, "sqlalchemy") & (SYNC | ASYNC):
+        return "sqlalchemy"
+    if classes_of(given, "psycopg") & {"Connection", "AsyncConnection"}:
+        return "psycopg"
+    if callable(getattr(given, "fetchval", None)) and hasattr(given, "is_in_transaction"):
+        return "asyncpg"
+    return None
+
+
+def must_be_awaited(given: Any) -> bool:
+    return bool(
+        kind_of(given) == "asyncpg"
+        or classes_of(given, "psycopg") & {"AsyncConnection"}
+        or callers_session.must_be_awaited(given)
+    )
+
+
+def can_open(source: Any) -> bool:
+    """Does it make connections? A factory is called to find out what it makes."""
+    is_registry = classes_of(source, "sqlalchemy") & {"scoped_session", "async_scoped_session"}
+    if kind_of(source) is not None and not is_registry:
+        return False
+    return isinstance(source, Path) or _is_pool(source) or callable(source)
+
+
+def _is_pool(source: Any) -> bool:
+    return bool(
+        classes_of(source, "psycopg_pool") & {"ConnectionPool", "AsyncConnectionPool"}
+        or classes_of(source, "asyncpg") & {"Pool"}
+        or classes_of(source, "sqlalchemy") & {"Engine", "AsyncEngine"}
+    )
+
+
+@asynccontextmanager
+async def opened(source: Any, *, waits: bool) -> AsyncGenerator[Any]:
+    """What the function is given: a connection, or a session. It is closed, or given back, afterwards.
+
+    `waits` says whether it is to be one that must be awaited. Raises CannotJoin if it is not what it should.
+    """
+    if isinstance(source, Path):
+        # A file that is not there would be made, and found empty.
+        made: Any = sqlite3.connect(f"file:{quote(str(source.absolute()))}?mode=rw", uri=True)
+    elif classes_of(source, "asyncpg") & {"Pool"}:
+        made = source.acquire()
+    elif classes_of(source, "psycopg_pool"):
+        made = source.connection()
+    elif _is_pool(source):
+        made = source.connect()
+    elif classes_of(source, "sqlalchemy") & {"scoped_session", "async_scoped_session"}:
+        made = source.session_factory()
+    else:
+        made = source()
+    if classes_of(made, "asyncpg") & {"PoolAcquireContext"} or _is_manager(made):
+        _check_waits(hasattr(made, "__aenter__"), waits)
+        async with _entered(made) as given:
+            yield _insist(given)
+        return
+    if isawaitable(made):
+        if not waits and iscoroutine(made):
+            made.close()
+        _check_waits(True, waits)
+        made = await made
+    given = _insist(made)
+    try:
+        _check_waits(must_be_awaited(given), waits)
+        yield given
+    finally:
+        await _finish(given.close())
+
+
+def _check_waits(must_wait: bool, waits: bool) -> None:
+    if must_wait and not waits:
+        raise CannotJoin("The database must be awaited, and the step is a plain function")
+    if waits and not must_wait:
+        raise CannotJoin("The database answers at once, and the step is an async def")
+
+
+def _is_manager(made: Any) -> bool:
+    return kind_of(made) is None and (hasattr(made, "__enter__") or hasattr(made, "__aenter__"))
+
+
+@asynccontextmanager
+async def _entered(made: Any) -> AsyncGenerator[Any]:
+    if hasattr(made, "__aenter__"):
+        async with made as given:
+            yield given
+    else:
+        with made as given:
+            yield given
+
+
+def _insist(given: Any) -> Any:
+    if kind_of(given) is None:
+        found = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+        raise CannotJoin(
+            f"Expected a connection or a session of sqlite3, psycopg, asyncpg or SQLAlchemy, got {found}"
+        )
+    return given
+
+
+async def _finish(answer: Any) -> None:
+    if isawaitable(answer):
+        await answer
+
+
+class UserTransaction:
+    """One transaction on what was opened."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.sqlite: sqlite3.Connection | None = None
+        self._postgres: CallersConnection | None = None
+        self._asyncpg: Any = None  # its own object for a transaction
+        self._synchronous = _full
+        self._number: str | None = None  # of the transaction, where the database counts them
+
+    @property
+    def postgres(self) -> CallersConnection:
+        assert self._postgres is not None
+        return self._postgres
+
+    async def begin(self) -> None:
+        if kind_of(self.given) == "asyncpg":
+            self._asyncpg = self.given.transaction()
+            await self._asyncpg.start()
+        driver = await self._look_below()
+        if self.sqlite is not None:
+            self._begin_sqlite(self.sqlite)
+            return
+        if getattr(driver, "autocommit", False):
+            await self.postgres.execute("BEGIN")
+        await self.postgres.execute(INSIST_ON_SYNC.format(local="true"))
+        self._number = await self._count()
+
+    async def _look_below(self) -> Any:
+        driver = await unwrap_async(self.given)
+        if isinstance(driver, sqlite3.Connection):
+            self.sqlite = driver
+            return driver
+        self._postgres = adapt(driver) or adapt_sync(driver)
+        if self._postgres is None:
+            name = f"{type(driver).__module__}.{type(driver).__qualname__}"
+            raise CannotJoin(f"SQLAlchemy works with {name} here: use sqlite3, psycopg or asyncpg below it")
+        return driver
+
+    def _begin_sqlite(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:  # one that Python keeps open always: nothing has happened in it
+            connection.execute("ROLLBACK")
+        [self._synchronous] = _row(connection, "PRAGMA synchronous")
+        if self._synchronous < _full:
+            connection.execute(f"PRAGMA synchronous={_full}")
+        # The write lock is taken first: what is read stays true until the commit.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"SAVEPOINT {_SAVEPOINT}")
+
+    async def place(self) -> str:
+        """Which file, or which database and schema: see store/place.py."""
+        if self.sqlite is not None:
+            return place_of(file_of_connection(self.sqlite))
+        return place_text(await self.postgres.fetchval(PLACE))
+
+    async def check_same(self) -> None:
+        """Raises `Ended` if this is not the transaction that was begun."""
+        await self._look_below()  # a session that has committed may have another connection
+        if self.sqlite is not None:
+            try:
+                self.sqlite.execute(f"RELEASE {_SAVEPOINT}")
+            except sqlite3.OperationalError:
+                raise Ended("The function ended the transaction by itself") from None
+        elif self._number != await self._count():
+            raise Ended("The function ended the transaction by itself")
+
+    async def _count(self) -> str:
+        return str(await self.postgres.fetchval("SELECT txid_current()::text"))
+
+    async def commit(self) -> None:
+        if self._asyncpg is not None:
+            await self._asyncpg.commit()
+        elif isinstance(self.given, sqlite3.Connection) and getattr(self.given, "autocommit", -1) is True:
+            self.given.execute("COMMIT")  # then its own commit() does nothing
+        else:
+            await _finish(self.given.commit())
+        self._restore()
+
+    async def rollback(self) -> None:
+        if self._asyncpg is not None:
+            await self._asyncpg.rollback()
+        elif isinstance(self.given, sqlite3.Connection):
+            if self.given.in_transaction:
+                self.given.execute("ROLLBACK")
+        else:
+            await _finish(self.given.rollback())
+        self._restore()
+
+    def _restore(self) -> None:
+        if self.sqlite is not None and self._synchronous < _full and not self.sqlite.in_transaction:
+            self.sqlite.execute(f"PRAGMA synchronous={self._synchronous}")
+
+
+def _row(connection: sqlite3.Connection, statement: str) -> tuple[Any, ...]:
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    found: tuple[Any, ...] = cursor.execute(statement).fetchone()
+    return found
