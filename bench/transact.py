@@ -4,12 +4,13 @@ Run it with `make bench-transact`.
 
 By hand the insert is committed on its own, and the step's result after it: two commits, and after a crash
 between them the insert is made twice. Each round measures both, one step after the other; the median round
-gives the ratio. On PostgreSQL, when HOLDFAST_TEST_POSTGRES names one or the tests' own can be started.
+gives the ratio. PostgreSQL is one that is started here, and syncs its commits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -23,10 +24,10 @@ import psycopg_pool
 
 import holdfast as hf
 from bench.table import Row, print_table
-from tests.postgres import database_url, execute
+from tests.postgres import PostgresServer, database_url, execute
 
 ROUNDS = 5
-STEPS = 150
+STEPS = 100
 REQUIRED = 0.9
 
 
@@ -99,6 +100,15 @@ async def measure(app: hf.App) -> tuple[float, float, float]:
 
 
 def main() -> None:
+    server = PostgresServer(durable=True).create()
+    os.environ["HOLDFAST_TEST_POSTGRES"] = server.url()  # where database_url makes its schemas
+    try:
+        compare()
+    finally:
+        server.remove()
+
+
+def compare() -> None:
     rows: list[Row] = []
     for name, own in (("the node's own", True), ("another", False)):
         for engine in ("SQLite", "PostgreSQL"):

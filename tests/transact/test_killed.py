@@ -13,7 +13,7 @@ import pytest
 from tests.postgres import database_url, execute
 from tests.transact import killed
 
-together_max = 2
+together_max = 4
 lease_s = 1.0
 _processes = get_context("forkserver")
 _processes.set_forkserver_preload(["tests.transact.killed"])
@@ -70,7 +70,7 @@ def run_all(jobs: list[tuple[str, int]], node_url: str, kind: str, database: str
     return ended
 
 
-@pytest.mark.parametrize("kind", ["sqlite3", "psycopg", "asyncpg"])
+@pytest.mark.parametrize("kind", ["sqlite3", "psycopg", pytest.param("asyncpg", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", ["own", "other"])
 def test_killed_at_every_statement_a_step_happens_once(way: str, kind: str, tmp_path: Path) -> None:
     node_url, database, count = places(way, kind, tmp_path)
