@@ -39,6 +39,10 @@ if TYPE_CHECKING:
         TaskStatus as TaskStatus,
     )
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
+    from holdfast.jobs.schedule_handles import (
+        ScheduleHandle as ScheduleHandle,
+        ScheduleInfo as ScheduleInfo,
+    )
     from holdfast.jobs.send_request import (
         SendError as SendError,
     )
@@ -128,6 +132,7 @@ _homes = {
     "holdfast.jobs.handle": ("TaskHandle"),
     "holdfast.jobs.info": ("TaskInfo TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
+    "holdfast.jobs.schedule_handles": ("ScheduleHandle ScheduleInfo"),
     "holdfast.jobs.send_request": ("SendError"),
     "holdfast.jobs.sending": ("BackgroundTask"),
     "holdfast.payloads.durations": ("Duration"),

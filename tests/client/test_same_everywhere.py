@@ -53,6 +53,7 @@ def test_every_kind_has_a_ruling_on_repetition() -> None:
         "task.suspend",
         "task.continue",
         "schedule.delete",
+        "schedule.trigger",
         "debug.start",
         "debug.stop",
         "debug.reset",

@@ -70,6 +70,20 @@ class CannotRerun(TasksError):
     hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
 
 
+class ScheduleNotFound(TasksError):
+    """There is no schedule of this id."""
+
+    code = "HF6020"
+    hint = "Check the id; `app.schedules.list()` has those that exist."
+
+
+class ScheduleExists(TasksError):
+    """Another schedule has this id already."""
+
+    code = "HF6021"
+    hint = "Choose another id, or change what is there: app.schedules.get(id).update(...)."
+
+
 class TaskLost(TasksError):
     """The reason of the signal inside a task whose result nobody wants any more."""
 

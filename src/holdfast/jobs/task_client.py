@@ -169,6 +169,11 @@ class TaskApp(Protocol):
     providers: Providers
 
     @property
+    def group(self) -> str:
+        """Of the app's workers."""
+        ...
+
+    @property
     def task_client(self) -> TaskClient:
         """Of the open session: for work that runs there."""
         ...

@@ -31,7 +31,16 @@ from holdfast.protocol.requests.promises import (
     SettleAction,
 )
 from holdfast.protocol.requests.queues import QueueGet, QueuePause, QueueSearch, QueueSet
-from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
+from holdfast.protocol.requests.schedules import (
+    ScheduleBackfill,
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleGet,
+    SchedulePause,
+    ScheduleSearch,
+    ScheduleTrigger,
+    ScheduleUpdate,
+)
 from holdfast.protocol.requests.streams import (
     AppendAction,
     NextAction,
@@ -91,6 +100,10 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "schedule.create": ScheduleCreate,
     "schedule.delete": ScheduleDelete,
     "schedule.search": ScheduleSearch,
+    "schedule.update": ScheduleUpdate,
+    "schedule.pause": SchedulePause,
+    "schedule.trigger": ScheduleTrigger,
+    "schedule.backfill": ScheduleBackfill,
     "stream.append": StreamAppend,
     "stream.next": StreamNext,
     "stream.read": StreamRead,
@@ -151,10 +164,14 @@ __all__ = [
     "ReleaseRetry",
     "Request",
     "RequestData",
+    "ScheduleBackfill",
     "ScheduleCreate",
     "ScheduleDelete",
     "ScheduleGet",
+    "SchedulePause",
     "ScheduleSearch",
+    "ScheduleTrigger",
+    "ScheduleUpdate",
     "Settle",
     "SettleAction",
     "StreamAnswer",
