@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     from holdfast.jobs.handle import (
         TaskHandle as TaskHandle,
+        gather_results as gather_results,
+        gather_results_async as gather_results_async,
     )
     from holdfast.jobs.info import (
         TaskInfo as TaskInfo,
@@ -129,7 +131,7 @@ __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would tak
 _homes = {
     "holdfast.app": ("App Handle Workflow"),
     "holdfast.host.errors": ("AlreadySettled WouldBlock"),
-    "holdfast.jobs.handle": ("TaskHandle"),
+    "holdfast.jobs.handle": ("TaskHandle gather_results gather_results_async"),
     "holdfast.jobs.info": ("TaskInfo TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
     "holdfast.jobs.schedule_handles": ("ScheduleHandle ScheduleInfo"),

@@ -224,6 +224,8 @@ class JobsOracle:
             running = holder["started"] is not None
             if not self.reaches(data, holder):
                 return 409, None
+            if not self.is_same_task(data, holder):
+                return 409, None
             if how == "existing":
                 return 200, self.see_promise(holder, now)
             if how == "reject" or (how == "replace" and running):
@@ -239,12 +241,16 @@ class JobsOracle:
             "unique": data.get("unique"), "retries": 0, "bounces": 0, "attempts": [], "started": None,
             "claimed_at": None, "claimed_by": None, "acquired": None, "next_retry": None, "outcome": None,
             "code": None, "finished": None, "pid": None, "ttl": None, "promise": ("pending", {}, None),
-            "eligible": max(now, data.get("delay", 0)), "turn": 0,
+            "eligible": max(now, data.get("delay", 0)), "turn": 0, "name": data.get("name"),
         }  # fmt: skip
         self.jobs[data["id"]] = born
         self.wait(born, now, data.get("delay", 0))
         self.write_end(born, now)
         return 200, self.see_promise(born, now)
+
+    def is_same_task(self, data: Json, job: Json) -> bool:
+        """Or not known to be another one."""
+        return None in (data.get("name"), job["name"]) or data["name"] == job["name"]
 
     def reaches(self, data: Json, job: Json) -> bool:
         """May the caller know of this job?"""

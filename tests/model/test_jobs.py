@@ -124,6 +124,8 @@ class Dice:
         if chance.random() < 0.35:
             data["unique"] = chance.choice("xyz")
             data["onUnique"] = chance.choice(["existing", "replace", "reject", "debounce"])
+        if chance.random() < 0.5:
+            data["name"] = chance.choice(["send", "send", "fetch"])
         if chance.random() < 0.3:
             data["priority"] = chance.choice([-1, 0, 1])
         return data
@@ -198,7 +200,8 @@ class Store:
         if kind == "create":
             spec = {key: value for key, value in data.items() if key != "scope"}
             name, timeout = spec.pop("id"), spec.pop("timeout")
-            return wire.enqueue(name, timeout_at=timeout, **spec)
+            named = {"holdfast:task": spec.pop("name")} if "name" in spec else None
+            return wire.enqueue(name, timeout_at=timeout, tags=named, **spec)
         if kind == "task.claim":
             more = {"ceiling": data["ceiling"]} if "ceiling" in data else {}
             names = ("count", "queue", "pid", "ttl", "start")
@@ -364,6 +367,11 @@ class KeepsTheKeyOfWhatItDebounced(JobsOracle):
         return None if data.get("onUnique") == "debounce" else found
 
 
+class SharesKeysBetweenTasks(JobsOracle):
+    def is_same_task(self, data: Json, job: Json) -> bool:
+        return True
+
+
 class RetriesEveryCode(JobsOracle):
     def is_retried(self, rule: Json, code: str) -> bool:
         return code != "WORKER_CRASHED" or super().is_retried(rule, code)
@@ -450,6 +458,7 @@ MUTANTS = [
     PutsTheUnfairBeforeThoseWithTurns,
     RetriesAtTheDeadline, ExpiresOneTooLate, CountsALapsedClaim, ForgetsWhoClaimedWhatExpired,
     LetsOneTooManyThrough, CancelsWhatRuns, KeepsTheKeyOfWhatItDebounced, RetriesEveryCode,
+    SharesKeysBetweenTasks,
     RetriesACrashOnlyIfItIsListed, RetriesEveryCrash, ClaimsTheOldestFirst, ClaimsWhatCameBackLast,
     ForgetsTheRunThatCrashed, BeginsWhatIsClaimedWhateverTheQueueSays, CountsAClaimAgainstTheRate,
 ]  # fmt: skip

@@ -183,6 +183,14 @@ ENGINE = (
         _conformance("schedules"),
     ),
     Mutant(
+        "a key that another task holds is an answer",
+        "a unique key is about one background task",
+        "engine",
+        "name is not None and other is not None and name != other",
+        "False",
+        "tests/job_rules/test_unique.py -k memory",
+    ),
+    Mutant(
         "a cursor is off by one",
         "pages neither skip nor repeat",
         "engine",

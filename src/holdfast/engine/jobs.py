@@ -16,6 +16,7 @@ from holdfast.engine.job_state import (
 from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse, promise_of
 from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import tags
 from holdfast.protocol.errors import KeyTaken, TaskRunning
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import TASK_CANCELLED, TASK_EXPIRED, WORKER_CRASHED, OnUnique
@@ -130,9 +131,13 @@ def cancel(task: Task, ws: WorkingSet, now: Millis) -> Promise:
 
 
 def make_room(
-    unique: str, on_unique: OnUnique, scope: str | None, ws: WorkingSet, now: Millis
+    unique: str, on_unique: OnUnique, name: str | None, scope: str | None, ws: WorkingSet, now: Millis
 ) -> Promise | None:
-    """See to it that a new job can hold a unique key; or answer with the holder the caller gets instead."""
+    """See to it that a new job can hold a unique key; or answer with the holder the caller gets instead.
+
+    `name`: of the background task that is sent. A key is about one task: another one that holds it is neither
+    an answer to the caller nor his to cancel.
+    """
     holder = ws.holder_of(unique)
     task = None if holder is None else ws.task(holder)
     if task is None or task.job is None or task.state == "fulfilled":
@@ -142,6 +147,9 @@ def make_room(
         return None
     if scope is not None and not is_covered(task.id, scope):
         raise KeyTaken(unique.partition("/")[2], None)
+    other = promise_of(task, ws).tags.get(tags.TASK)
+    if name is not None and other is not None and name != other:
+        raise KeyTaken(unique.partition("/")[2], task.id)
     if on_unique == "existing":
         return promise_of(task, ws)
     is_running = task.started_at is not None

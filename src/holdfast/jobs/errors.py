@@ -1,5 +1,8 @@
 """Errors of the queue's API: what a programmer did, not what became of a task (those are codes: codes.py)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from holdfast.protocol.errors import Explained
 
 
@@ -82,6 +85,22 @@ class ScheduleExists(TasksError):
 
     code = "HF6021"
     hint = "Choose another id, or change what is there: app.schedules.get(id).update(...)."
+
+
+class SendFailed(TasksError):
+    """A task was not sent. `error` says why (its `code`, its `task_id`, whether to try again: `retryable`);
+    `results` has an Ok or an Err for each of the calls that were sent together."""
+
+    code = "HF6022"
+    hint = (
+        "If `error.retryable`, send it again under `error.task_id`: the same one twice is one. "
+        "`try_send` gives an Err instead of raising."
+    )
+
+    def __init__(self, what: str, error: Any = None, results: Sequence[Any] = ()) -> None:
+        super().__init__(what)
+        self.error = error
+        self.results = results
 
 
 class TaskLost(TasksError):

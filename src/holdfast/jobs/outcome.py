@@ -103,12 +103,16 @@ def _conclude_err(task: AnyTask, error: TaskError, payloads: Payloads) -> Attemp
 
 
 def conclude_error(
-    task: AnyTask, error: BaseException, payloads: Payloads, attempt: int | None = None
+    task: AnyTask,
+    error: BaseException,
+    payloads: Payloads,
+    attempt: int | None = None,
+    time_limit_s: float | None = None,
 ) -> AttemptResult:
     """It raised, or was stopped, or could not be called."""
     code = _our_code(error)
     if isinstance(error, StepTimedOut) and attempt is not None:  # what it says counts the attempts of a step
-        what = f"Attempt {attempt} of the task {task.name} took longer than {task.time_limit_s:g} s"
+        what = f"Attempt {attempt} of the task {task.name} took longer than {time_limit_s or 0:g} s"
         return store_error(TaskError(OperationalCode.TIME_LIMIT_EXCEEDED, what), payloads)
     if code is not None:
         return store_error(TaskError(code, error_values.text_of(error)), payloads)

@@ -29,6 +29,7 @@ from holdfast.jobs.telling import tell_failed, write_trouble
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
+from holdfast.protocol import tags
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import (
@@ -67,6 +68,7 @@ class JobRun:
         "lease_ends_s",
         "step",
         "task",
+        "time_limit_s",
         "timeout_at",
         "version",
     )
@@ -79,6 +81,8 @@ class JobRun:
         self.call = call
         self.lease_ends_s = lease_ends_s
         self.timeout_at = claim.promise.timeout_at
+        own_limit = claim.promise.tags.get(tags.TIME_LIMIT, "")
+        self.time_limit_s = int(own_limit) / 1000 if own_limit.isdecimal() else task.time_limit_s
         self.step: Step | None = None
         self.is_lost = False
         self.is_refused = False  # the node did not take its result; it was told so instead
@@ -130,7 +134,7 @@ class JobRunner:
             return
         try:
             run.step = self._step_of(run)
-            limits = StepCall(run.step, NEVER, run.task.time_limit_s, run.task.mode)
+            limits = StepCall(run.step, NEVER, run.time_limit_s, run.task.mode)
             self._steps.start(limits, partial(self._ended, run, ended))
         except Exception as error:  # its arguments do not fit, say
             ended(self._final(run, partial(conclude_error, run.task, error, self._payloads)))
@@ -183,7 +187,7 @@ class JobRunner:
 
     def _result_of(self, run: JobRun, outcome: StepOutcome) -> AttemptResult:
         if outcome.error is not None:
-            return conclude_error(run.task, outcome.error, self._payloads, run.attempt)
+            return conclude_error(run.task, outcome.error, self._payloads, run.attempt, run.time_limit_s)
         if run.task.mode == "process":
             return child.with_codec(outcome.value, self._payloads)
         return conclude(run.task, outcome.value, self._payloads)
