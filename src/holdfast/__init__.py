@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         GiveUp as GiveUp,
         Retry as Retry,
         RetryAfter as RetryAfter,
+        Snooze as Snooze,
     )
     from holdfast.workflow.errors import (
         IdTaken as IdTaken,
@@ -148,7 +149,7 @@ _homes = {
     ),
     "holdfast.steps.info": ("ExecutionInfo"),
     "holdfast.steps.providers": ("Depends provided"),
-    "holdfast.steps.retry": ("GiveUp Retry RetryAfter"),
+    "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
     "holdfast.workflow.errors": ("IdTaken"),
     "holdfast.workflow.functions": (
         "call cancel current logger now patched promise random sleep start timeout uuid within"

@@ -57,7 +57,9 @@ from holdfast.protocol.requests import (
     TaskHalt,
     TaskHeartbeat,
     TaskRelease,
+    TaskReschedule,
     TaskSearch,
+    TaskSnooze,
     TaskStart,
     TaskSuspend,
 )
@@ -142,6 +144,8 @@ STORY: list[RequestData] = [
     TaskClaim(["queue.mail"], 5, "me", 60_000, True, 0),
     TaskFail("job", 1, "BROKEN", Value({"holdfast-code": "BROKEN"}), 70),
     TaskFail("job2", 1, "BROKEN"),
+    TaskReschedule("job"),
+    TaskSnooze("job", 1, 1_000),
     TaskCancel("job", True),
     TaskCancel("job2"),
     TaskGet("job"),

@@ -50,6 +50,7 @@ def test_every_kind_has_a_ruling_on_repetition() -> None:
         "task.release",
         "task.fulfill",
         "task.fail",
+        "task.snooze",
         "task.suspend",
         "task.continue",
         "schedule.delete",

@@ -1,6 +1,7 @@
 """`send` raises, `try_send` answers; results of many; options of one send."""
 
 from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codes import SendCode
-from holdfast.jobs.errors import BadPolicy, SendFailed
+from holdfast.jobs.errors import BadPolicy, CannotReschedule, SendFailed
 from holdfast.payloads.errors import BadTags
 
 LONG_S = 60.0
@@ -142,3 +143,29 @@ def test_a_key_that_another_task_holds_is_a_conflict(app: hf.App, double: Any) -
         sent = triple.with_options(key="k", on_conflict=policy).try_send(1)
         assert sent.err_value.code is SendCode.KEY_TAKEN
     assert double.with_options(key="k").send(1).id == held.id
+
+
+def test_a_task_asks_to_be_run_again_later_and_no_attempt_is_counted(app: hf.App) -> None:
+    seen: list[int] = []
+
+    @app.task(retry=hf.Retry(attempts=1))
+    def poll(wanted: int) -> int:
+        seen.append(hf.current().attempt)
+        if len(seen) < wanted:
+            raise hf.Snooze(0.01)
+        return len(seen)
+
+    handle = poll.send(3)
+    assert handle.get(LONG_S).ok_value == 3
+    assert seen == [1, 1, 1]
+    assert len(handle.info().attempts) == 1
+
+
+def test_what_is_delayed_is_promoted_or_put_off(double: Any) -> None:
+    late = double.schedule("1h", 1)
+    late.reschedule(datetime.now(UTC) + timedelta(days=1))
+    assert late.get(0).err_value.error_code == "WAIT_TIMEOUT"
+    late.promote()
+    assert late.get(LONG_S).ok_value == 2
+    with pytest.raises(CannotReschedule):
+        late.promote()

@@ -403,6 +403,31 @@ class JobsOracle:
         self.back(job, now, now + rest)
         return 200, None
 
+    def task_snooze(self, data: Json, now: int) -> Seen:
+        job = self.driven(data, now)
+        if job is None or job["started"] is None:
+            return (404 if data["id"] not in self.jobs else 409), None
+        until = now + data["delay"]
+        if not self.expired({**job, "started": None}, now):
+            job.update(eligible=until, bounces=0)
+        self.back(job, now, until)
+        return 200, self.see(job, now)
+
+    def task_reschedule(self, data: Json, now: int) -> Seen:
+        job = self.jobs.get(data["id"])
+        if job is None:
+            return 404, None
+        if self.over(job, now) or job["state"] != "pending":
+            return 409, None
+        at = max(now, data.get("at", now))
+        if at >= job["timeout"] or (job["good"] is not None and at >= job["good"]):
+            return 400, None
+        if job["parked"] or at > now:
+            job.update(eligible=at, bounces=0)
+            job["next_retry"] = None if job["next_retry"] is None else at
+            self.wait(job, now, at)
+        return 200, self.see(job, now)
+
     def task_cancel(self, data: Json, now: int) -> Seen:
         job = self.jobs.get(data["id"])
         if job is None:

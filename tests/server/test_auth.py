@@ -107,6 +107,8 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("task.start", {"id": "b", "version": 0}),
     ("task.fail", {"id": "b", "version": 0, "code": "X"}),
     ("task.cancel", {"id": "b"}),
+    ("task.snooze", {"id": "b", "version": 1, "delay": 1}),
+    ("task.reschedule", {"id": "b"}),
     ("task.halt", {"id": "b"}),
     ("task.continue", {"id": "b"}),
     ("task.fulfill", {"id": "b", "version": 1, "action": _act("promise.settle", id="b", state="resolved")}),

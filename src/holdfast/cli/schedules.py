@@ -2,12 +2,18 @@
 
 import argparse
 from collections.abc import Collection
-from datetime import UTC, datetime
-from typing import Final
 
 from holdfast.cli.calls import add_call, call_param
 from holdfast.cli.failures import UsageError
-from holdfast.cli.options import add_paging, add_payload, add_tags, creation_tags, duration
+from holdfast.cli.options import (
+    add_paging,
+    add_payload,
+    add_tags,
+    creation_tags,
+    duration,
+    moment,
+    moment_help,
+)
 from holdfast.cli.output import (
     print_done,
     print_json,
@@ -30,14 +36,6 @@ from holdfast.protocol.requests import (
     ScheduleSearch,
     ScheduleTrigger,
 )
-
-moment_help: Final = "such as 2026-01-31T09:00 or 2026-01-31T09:00+01:00 (UTC)"
-
-
-def instant(text: str) -> int:
-    """Milliseconds of an ISO date and time; without a zone it is UTC."""
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     backfill = add_command(commands, "backfill", "make the runs of past occurrences", _backfill)
     backfill.add_argument("id")
     for name in ("since", "until"):
-        backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=moment_help)
+        backfill.add_argument(f"--{name}", type=moment, metavar="INSTANT", required=True, help=moment_help)
 
 
 async def _get(session: CliSession, arguments: argparse.Namespace) -> None:

@@ -68,7 +68,7 @@ _kinds: Final[dict[Any, str]] = {
     replies.PromiseReply: "promise.get promise.create promise.settle promise.register_callback "
     "promise.register promise.register_listener promise.subscribe task.fulfill schedule.trigger",
     replies.PromisesReply: "promise.search",
-    replies.TaskReply: "task.get task.start task.fail task.cancel",
+    replies.TaskReply: "task.get task.start task.fail task.cancel task.snooze task.reschedule",
     replies.TaskCreateReply: "task.create",
     replies.AcquireReply: "task.acquire",
     replies.ClaimReply: "task.claim",

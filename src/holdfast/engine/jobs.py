@@ -57,6 +57,26 @@ def go_back(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) 
     offer(unclaimed, ws, now, rest_until=rest_until)
 
 
+def snooze(task: Task, until: Millis, ws: WorkingSet, now: Millis) -> None:
+    """Pending again, and not before that instant. The attempt leaves no row and is not counted."""
+    assert task.job is not None
+    job = replace(task.job, claimed_at=None, claimed_by=None, code=None, enqueued_at=until)
+    waiting = replace(task, started_at=None, bounces=0, job=job)
+    if is_expired(waiting, now):  # it had started in time, and now it can never start again
+        expire(task, ws, now, at=now, by_holder=True)
+    else:
+        offer(waiting, ws, now, rest_until=until)
+
+
+def put_off(task: Task, at: Millis, ws: WorkingSet, now: Millis) -> None:
+    """What waits may begin from this instant on."""
+    assert task.job is not None
+    job = replace(task.job, enqueued_at=at)
+    if job.next_retry_at is not None:
+        job = replace(job, next_retry_at=at)
+    offer(replace(task, bounces=0, job=job), ws, now, rest_until=at)
+
+
 def fail(
     task: Task,
     code: str,

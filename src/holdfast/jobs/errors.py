@@ -73,6 +73,13 @@ class CannotRerun(TasksError):
     hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
 
 
+class CannotReschedule(TasksError):
+    """The task does not wait, or must have begun before that instant."""
+
+    code = "HF6023"
+    hint = "Only a task that waits can be given another instant, and that lies before its deadlines."
+
+
 class ScheduleNotFound(TasksError):
     """There is no schedule of this id."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Generator, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
 from holdfast.jobs.codes import RESERVED, RetrievalCode
 from holdfast.jobs.errors import SendFailed
 from holdfast.jobs.info import TaskInfo
-from holdfast.jobs.options import millis
+from holdfast.jobs.options import instant, millis
 from holdfast.jobs.registry import QueueLimits
 from holdfast.jobs.result import Err, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest
@@ -61,6 +62,24 @@ class TaskHandle(Generic[T, E]):
     async def cancel_async(self, *, force: bool = False) -> None:
         await self._task_app.bridge(self._cancel(force=force))
 
+    def promote(self) -> None:
+        """Let it begin now, whatever its delay or its retry policy says. Raises `CannotReschedule` if it does
+        not wait. What waits for a worker already keeps its place.
+        """
+        self._task_app.block(self._reschedule(None))
+
+    async def promote_async(self) -> None:
+        await self._task_app.bridge(self._reschedule(None))
+
+    def reschedule(self, at: datetime) -> None:
+        """Let it begin at another instant, with a time zone. Raises `CannotReschedule` if it does not wait,
+        or must have begun before that.
+        """
+        self._task_app.block(self._reschedule(instant("at", at)))
+
+    async def reschedule_async(self, at: datetime) -> None:
+        await self._task_app.bridge(self._reschedule(instant("at", at)))
+
     def rerun(self) -> "TaskHandle[T, E]":
         """The same task again, under a new id, when it FAILED, was CANCELLED or has EXPIRED.
 
@@ -85,6 +104,9 @@ class TaskHandle(Generic[T, E]):
 
     async def _cancel(self, *, force: bool) -> None:
         await self._task_app.task_client.cancel(self.id, force=force)
+
+    async def _reschedule(self, at: int | None) -> None:
+        await self._task_app.task_client.reschedule(self.id, at)
 
     async def _rerun(self) -> Sent:
         return await self._task_app.task_client.rerun(self.id)

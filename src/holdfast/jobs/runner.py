@@ -39,6 +39,7 @@ from holdfast.protocol.requests import (
     TaskFail,
     TaskFulfill,
     TaskRelease,
+    TaskSnooze,
 )
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
@@ -212,6 +213,8 @@ class JobRunner:
 
     def _request(self, run: JobRun, result: AttemptResult) -> RequestData:
         run.attempt_result = result
+        if result.snooze_ms is not None:
+            return TaskSnooze(run.id, run.version, result.snooze_ms)
         if result.code is not None and not result.is_final:
             error = write_trouble(result, self._payloads)
             return TaskFail(run.id, run.version, result.code, result.value, result.delay_ms, error)

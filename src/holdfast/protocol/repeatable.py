@@ -17,7 +17,8 @@ as the first one was.
 | `schedule.update`, `schedule.pause` | yes | the second finds done what it asks for |
 | `schedule.trigger` | no | the second makes another run |
 | `task.cancel`, `queue.set`, `queue.pause` | yes | the second finds done what it asks for |
-| `task.release`, `.suspend`, `.fulfill`, `.fail` | no | the second gets 409, as if the claim had been lost |
+| `task.reschedule` | yes | the second finds done what it asks for, or a little later |
+| `task.release`, `.suspend`, `.fulfill`, `.fail`, `.snooze` | no | the second gets 409: the claim is lost |
 | `task.create` | no | the second gets 409 although this process holds the task |
 | `task.claim` | no | the second claims other tasks |
 | `task.continue`, `schedule.delete` | no | the second gets 409 or 404 |
@@ -46,6 +47,7 @@ repeatable_kinds: Final = frozenset(
         "task.halt",
         "task.search",
         "task.cancel",
+        "task.reschedule",
         "stream.append",
         "stream.next",
         "stream.read",

@@ -64,7 +64,9 @@ from holdfast.protocol.requests.tasks import (
     TaskHalt,
     TaskHeartbeat,
     TaskRelease,
+    TaskReschedule,
     TaskSearch,
+    TaskSnooze,
     TaskStart,
     TaskSuspend,
 )
@@ -85,6 +87,8 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "task.start": TaskStart,
     "task.fail": TaskFail,
     "task.cancel": TaskCancel,
+    "task.snooze": TaskSnooze,
+    "task.reschedule": TaskReschedule,
     "task.release": TaskRelease,
     "task.fulfill": TaskFulfill,
     "task.suspend": TaskSuspend,
@@ -191,7 +195,9 @@ __all__ = [
     "TaskHalt",
     "TaskHeartbeat",
     "TaskRelease",
+    "TaskReschedule",
     "TaskSearch",
+    "TaskSnooze",
     "TaskStart",
     "TaskSuspend",
 ]
