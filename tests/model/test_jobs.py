@@ -28,7 +28,7 @@ KINDS = (
     + ["task.cancel", "promise.settle", "task.halt", "task.continue", "task.continue"]
     + ["task.heartbeat", "task.get", "queue.set", "queue.pause", "queue.pause"] + ["tick"] * 6
 )  # fmt: skip
-TAKES_A_TURN = ("create", "task.start", "task.release", "task.continue")
+TAKES_A_TURN = ("create", "task.start", "task.release", "task.continue", "task.reschedule")
 WANTED = [
     ("create", 200), ("create", 409), ("task.claim", 200), ("task.start", 200), ("task.start", 409),
     ("task.fulfill", 200), ("task.fulfill", 409), ("task.fail", 200), ("task.fail", 409),
