@@ -41,10 +41,6 @@ if TYPE_CHECKING:
         TaskStatus as TaskStatus,
     )
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
-    from holdfast.jobs.schedule_handles import (
-        ScheduleHandle as ScheduleHandle,
-        ScheduleInfo as ScheduleInfo,
-    )
     from holdfast.jobs.send_request import (
         SendError as SendError,
     )
@@ -135,7 +131,6 @@ _homes = {
     "holdfast.jobs.handle": ("TaskHandle gather_results gather_results_async"),
     "holdfast.jobs.info": ("TaskInfo TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
-    "holdfast.jobs.schedule_handles": ("ScheduleHandle ScheduleInfo"),
     "holdfast.jobs.send_request": ("SendError"),
     "holdfast.jobs.sending": ("BackgroundTask"),
     "holdfast.payloads.durations": ("Duration"),
