@@ -68,7 +68,7 @@ async def test_tasks_and_workflows_share_a_queue(tmp_path: Path) -> None:
 
     async with app:
         flow = report.with_options(queue="reports").start("a", 1)
-        task = (await mail.send_async(2))
+        task = await mail.send_async(2)
         assert (await flow, (await task).ok_value) == (1, 2)
 
 
