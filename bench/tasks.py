@@ -83,7 +83,7 @@ async def be_sender(url: str, count: int) -> None:
 
     async def call() -> None:
         for number in numbers:
-            assert (await no_op.send_async(number)).is_ok
+            assert (await no_op.try_send_async(number)).is_ok
 
     async with app:
         started = time.perf_counter()
@@ -98,7 +98,7 @@ async def be_asker(url: str, count: int) -> None:
         took: list[float] = []
         for number in range(count):
             started = time.perf_counter()
-            result = await (await no_op.send_async(number)).ok_value
+            result = await (await no_op.send_async(number))
             took.append(time.perf_counter() - started)
             assert result.ok_value == number, result
         print(statistics.median(took[count // 10 :]), flush=True)
@@ -110,7 +110,7 @@ async def be_planner(url: str, count: int) -> None:
     async with app:
         handles: list[Any] = []
         for _ in range(count):
-            handles.append((await tell_time.schedule_async(ahead_s)).ok_value)
+            handles.append(await tell_time.schedule_async(ahead_s))
             await asyncio.sleep(0.05)
         late: list[float] = []
         for handle in handles:

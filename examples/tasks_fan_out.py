@@ -19,8 +19,8 @@ def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
 
 if __name__ == "__main__":
     addresses = [f"user{number}@example.org" for number in range(5)] + ["nobody"]
-    sent = send_email.send_many([(address,) for address in addresses])
-    results = [each.ok_value.get(timeout=30) for each in sent]
+    handles = send_email.send_many([(address,) for address in addresses])
+    results = hf.gather_results(handles, timeout=30)
     for result in results:
         print(result.ok if result.is_ok else result.err)
     print(sum(result.is_ok for result in results), "of", len(results), "sent")

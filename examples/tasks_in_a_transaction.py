@@ -14,7 +14,7 @@ def confirm(order: int) -> str:
 
 def place(shop: sqlite3.Connection, order: int, *, pays: bool) -> hf.TaskHandle[str, hf.TaskError]:
     shop.execute("INSERT INTO orders VALUES (?)", (order,))
-    handle = confirm.with_options(connection=shop).send(order).ok_value
+    handle = confirm.with_options(connection=shop).send(order)
     if pays:
         shop.commit()
     else:

@@ -76,7 +76,7 @@ async def background_task(journey: Journey) -> None:
         for number in (1, 2):
             journey.is_on = number == 2
             sent = await task.send_async(number)
-            result = await sent.ok_value
+            result = await sent
             journey.is_on = False
             assert result.ok_value == 2 * number
 

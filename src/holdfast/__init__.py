@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     from holdfast.jobs.handle import (
         TaskHandle as TaskHandle,
+        gather_results as gather_results,
+        gather_results_async as gather_results_async,
     )
     from holdfast.jobs.info import (
         TaskInfo as TaskInfo,
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
         GiveUp as GiveUp,
         Retry as Retry,
         RetryAfter as RetryAfter,
+        Snooze as Snooze,
     )
     from holdfast.workflow.errors import (
         IdTaken as IdTaken,
@@ -126,7 +129,7 @@ __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would tak
 _homes = {
     "holdfast.app": ("App Handle Workflow"),
     "holdfast.host.errors": ("AlreadySettled WouldBlock"),
-    "holdfast.jobs.handle": ("TaskHandle"),
+    "holdfast.jobs.handle": ("TaskHandle gather_results gather_results_async"),
     "holdfast.jobs.info": ("TaskInfo TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
     "holdfast.jobs.send_request": ("SendError"),
@@ -142,7 +145,7 @@ _homes = {
     ),
     "holdfast.steps.info": ("ExecutionInfo"),
     "holdfast.steps.providers": ("Depends provided"),
-    "holdfast.steps.retry": ("GiveUp Retry RetryAfter"),
+    "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
     "holdfast.workflow.errors": ("IdTaken"),
     "holdfast.workflow.functions": (
         "call cancel current logger now patched promise random sleep start timeout uuid within"

@@ -21,6 +21,7 @@ from holdfast.host.handle import Body, Handle as Handle, Workflow as Workflow
 from holdfast.host.looking import Executions
 from holdfast.host.session import Session
 from holdfast.host.settings import (
+    Orphans,
     SessionSettings,
     declare_settings,
     default_concurrency,
@@ -29,6 +30,7 @@ from holdfast.host.settings import (
 from holdfast.jobs.declaring import Declaring
 from holdfast.jobs.errors import BadOption, PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
+from holdfast.jobs.schedule_handles import Schedules
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
@@ -52,6 +54,8 @@ class App(Declaring):
 
     Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
     `retention="30d"` forgets executions that ended longer ago; with a server that is the server's setting.
+    `orphan_schedules="remove"`: a worker that starts deletes the schedules that this app (its `group`)
+    declared once and does not declare any more.
     `client_cert` and `client_key` are PEM files for a server that asks for certificates (else
     HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
     """
@@ -72,17 +76,20 @@ class App(Declaring):
         exception_codes: Mapping[type[BaseException], str] | None = None,
         default_error_code: str | None = None,
         retention: Duration | None = None,
+        orphan_schedules: Orphans = "keep",
     ) -> None:
         super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
         self.providers = Providers()
         certificate = find_certificate(client_cert, client_key)
         given = {"group": group, "concurrency": concurrency, "lease": lease, "retention": retention}
+        given["orphan_schedules"] = orphan_schedules
         self.settings = declare_settings(url, worker, token, certificate, codec, **given)
         self._bridge = AppBridge(
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
         self._task_app = self._bridge
+        self.schedules = Schedules(self._bridge)
 
     # --- workflows -------------------------------------------------------------------------------------
 

@@ -28,14 +28,14 @@ def test_a_task_that_is_declared_after_the_app_has_opened_is_run(app: hf.App) ->
     def double(number: int) -> int:
         return 2 * number
 
-    assert double.send(21).ok_value.get(LONG_S).ok_value == 42
+    assert double.send(21).get(LONG_S).ok_value == 42
 
     @app.task(queue="later")
     def triple(number: int) -> int:
         return 3 * number
 
-    assert triple.send(2).ok_value.get(LONG_S).ok_value == 6
-    assert double.send(1).ok_value.get(LONG_S).ok_value == 2
+    assert triple.send(2).get(LONG_S).ok_value == 6
+    assert double.send(1).get(LONG_S).ok_value == 2
 
 
 def test_a_queue_that_no_task_names_is_served(app: hf.App) -> None:
@@ -44,7 +44,7 @@ def test_a_queue_that_no_task_names_is_served(app: hf.App) -> None:
         return 2 * number
 
     app.queue("host-A")
-    assert double.with_options(queue="host-A").send(4).ok_value.get(LONG_S).ok_value == 8
+    assert double.with_options(queue="host-A").send(4).get(LONG_S).ok_value == 8
 
 
 def test_a_queue_that_was_declared_before_is_served_though_no_task_names_it(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_queue_that_was_declared_before_is_served_though_no_task_names_it(tmp_
         return 2 * number
 
     with app:
-        assert double.with_options(queue="host-A").send(4).ok_value.get(LONG_S).ok_value == 8
+        assert double.with_options(queue="host-A").send(4).get(LONG_S).ok_value == 8
 
 
 def test_the_limits_of_a_queue_that_is_declared_late_hold_before_its_tasks_run(app: hf.App) -> None:
@@ -73,7 +73,7 @@ def test_the_limits_of_a_queue_that_is_declared_late_hold_before_its_tasks_run(a
             at_once[0] -= 1
 
     for sent in busy.send_many([()] * 5):
-        assert sent.ok_value.get(LONG_S).is_ok
+        assert sent.get(LONG_S).is_ok
     assert most == [1]
     assert queue.info().concurrency == 1
 
@@ -98,7 +98,7 @@ def test_what_an_operator_changed_is_left_alone_by_later_declarations(app: hf.Ap
     def double(number: int) -> int:
         return 2 * number
 
-    assert double.send(1).ok_value.get(LONG_S).is_ok
+    assert double.send(1).get(LONG_S).is_ok
     assert queue.info().concurrency == 7
 
 
@@ -121,7 +121,7 @@ async def test_in_asyncio_too(tmp_path: Path) -> None:
             return 2 * number
 
         sent = await double.send_async(3)
-        assert (await sent.ok_value.get_async(LONG_S)).ok_value == 6
+        assert (await sent.get_async(LONG_S)).ok_value == 6
 
 
 def test_a_late_schedule_that_does_not_fit_is_told_once_and_holds_nothing_up(
@@ -135,7 +135,7 @@ def test_a_late_schedule_that_does_not_fit_is_told_once_and_holds_nothing_up(
     def double(number: int) -> int:
         return 2 * number
 
-    assert double.send(21).ok_value.get(LONG_S).ok_value == 42
+    assert double.send(21).get(LONG_S).ok_value == 42
     told = [each.getMessage() for each in caplog.records if "nightly" in each.getMessage()]
     assert len(told) == 1
     assert "is left out" in told[0]

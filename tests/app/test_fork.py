@@ -58,7 +58,7 @@ IN_THE_CHILD = """
 handle = app.start(double, 1, id="one")
 assert handle.result(60) == 2
 fork(lambda: app.start(double, 4, id="four").result(60))
-fork(lambda: triple.send(4).ok_value.get(20).ok_value)
+fork(lambda: triple.send(4).get(20).ok_value)
 fork(lambda: app.handle("one").result(60))
 fork(lambda: hf.App(sys.argv[1], worker=False).start("double", 5, id="five").result(60))
 assert app.start(double, 6, id="six").result(60) == 12

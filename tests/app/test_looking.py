@@ -173,7 +173,7 @@ def test_executions_are_found_newest_first_by_what_is_true_of_them(app: hf.App) 
 
 def test_background_tasks_are_found_as_well(app: hf.App) -> None:
     sent: Any = app.tasks.get("send_mail")
-    handle = sent.send("ada@example.org").ok_value
+    handle = sent.send("ada@example.org")
     handle.get(30)
     [found] = app.find(kind="task", queue="mail")
     assert (found.id, found.name, found.state) == (handle.id, sent.name, "completed")

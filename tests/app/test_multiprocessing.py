@@ -28,7 +28,7 @@ def triple(number: int) -> int:
 
 def work(number):
     try:
-        return double.start(number).result(60) + triple.send(number).ok_value.get(60).ok_value
+        return double.start(number).result(60) + triple.send(number).get(60).ok_value
     except hf.errors.OpenedBeforeFork as error:
         return error.code
 """
@@ -93,7 +93,7 @@ def test_an_app_and_its_handles_say_how_to_reach_them_from_another_process() -> 
         return 3 * number
 
     with app:
-        things: list[Any] = [app, double.start(2), triple.send(2).ok_value, app.handle("elsewhere")]
+        things: list[Any] = [app, double.start(2), triple.send(2), app.handle("elsewhere")]
         for thing in things:
             with pytest.raises(hf.errors.CannotPickle, match=r"Import the module.*send it the id.*HF5209"):
                 pickle.dumps(thing)

@@ -97,7 +97,7 @@ def test_the_same_call_under_the_same_id_stays_one_execution(tmp_path: Path, cod
 def test_an_id_of_something_that_is_no_execution_is_taken(tmp_path: Path) -> None:
     with shop(tmp_path) as app:
         note = app.tasks.find("note")
-        assert note.with_options(id="n-1").send("hello").is_ok  # type: ignore[attr-defined]
+        assert note.with_options(id="n-1").try_send("hello").is_ok  # type: ignore[attr-defined]
         with pytest.raises(hf.IdTaken, match="background task"):
             app.start("note", "hello", id="n-1")
 

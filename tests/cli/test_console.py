@@ -148,6 +148,22 @@ def test_a_schedule_is_created_listed_and_deleted(run: Run, data: Data) -> None:
     assert run("schedules", "get", "weekly").code == 1
 
 
+def test_a_schedule_is_paused_triggered_backfilled_and_resumed(run: Run, data: Data) -> None:
+    data("schedules", "create", "steered", "--cron", "0 9 * * 1", "--catch-up", "0")
+    assert "pausedAt" in data("schedules", "pause", "steered")["schedule"]
+    assert "paused" in run("schedules", "list", "--prefix", "steered").out
+    assert run("schedules", "trigger", "steered").out.startswith("steered-")
+    span = ("--since", "2026-01-05T09:00", "--until", "2026-01-12T10:00+01:00")
+    assert run("schedules", "backfill", "steered", *span).out.split() == [
+        "steered-1767603600000",
+        "steered-1768208400000",
+    ]
+    assert data("schedules", "backfill", "steered", *span) == {"ids": []}
+    assert "pausedAt" not in data("schedules", "resume", "steered")["schedule"]
+    assert run("schedules", "backfill", "steered", "--since", "soon", "--until", "now").code == 2
+    assert run("schedules", "pause", "nobody").code == 1
+
+
 def test_a_schedule_has_one_param(run: Run) -> None:
     refused = run("schedules", "create", "both", "--cron", "* * * * *", "--func", "f", "--data", "1")
     assert refused.code == 2

@@ -208,7 +208,7 @@ retry = hf.Retry(factor="2", attempts=0, delay="x", retry_for="A")
 async def three() -> int:
     return 3
 
-@app.schedule(cron="99 * * * *", timezone="Mars/X", overlap="never", catch_up=0, good_for="x", at=3)
+@app.schedule(cron="99 * * * *", timezone="Mars/X", overlap="never", catch_up=-1, good_for="x", at=3)
 @app.task
 def four() -> int:
     return 4

@@ -114,6 +114,10 @@ WRONG: dict[str, list[Any]] = {
     "groups": [*NOT_ARRAY, [], [1], [None], [[]], ["a\0b"], [BIG], ["workers", 1], ["workers"] * 65],
     "retry": [1, "x", True, [], {}, {"error": "no delay"}],
     "error": [*NOT_TEXT, "x" * 4_097, "é" * 2_049],
+    "optional payload": [1, "x", True, [], {"data": 1}, {"headers": {"k": 1}}, {"data": "x" * 1_048_577}],
+    "catch up": [*NOT_INTEGER[1:], 1_001, 10**9],
+    "optional template": [*NOT_TEXT, "", "a\0b", BIG],
+    "optional cron": [*NOT_TEXT, "", "banana"],
     "cron": [None, *NOT_TEXT, "", "banana", "* * * *", "0," * 127 + "0 * * * *", "0," * 10_000 + "0 * * * *"],
     "timezone": [*NOT_TEXT, "", "Mars/Olympus", "../../etc/passwd", "x" * 5_000],
     "overlap": [*NOT_TEXT, "", "queue"],
@@ -212,9 +216,18 @@ FIELDS: list[Field] = [
     *fields(
         "schedule.create",
         "id=id;cron=cron;promiseId=template;promiseTimeout=integer",
-        "promiseParam=payload;promiseTags=tags;timezone=timezone;overlap=overlap;catchUp=limit",
+        "promiseParam=payload;promiseTags=tags;timezone=timezone;overlap=overlap;catchUp=catch up",
     ),
     *fields("schedule.delete", "id=id"),
+    *fields(
+        "schedule.update",
+        "id=id",
+        "cron=optional cron;promiseId=optional template;promiseTimeout=optional integer;"
+        "promiseParam=optional payload;promiseTags=filter;timezone=timezone;overlap=overlap;catchUp=catch up",
+    ),
+    *fields("schedule.pause", "id=id", "paused=flag"),
+    *fields("schedule.trigger", "id=id"),
+    *fields("schedule.backfill", "id=id;since=integer;until=integer"),
     *fields("schedule.search", "", "tags=filter;limit=limit;cursor=text;prefix=text"),
     *fields("debug.tick", "time=instant"),
 ]

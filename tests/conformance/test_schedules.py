@@ -396,9 +396,25 @@ def test_a_year_of_missed_seconds_costs_no_more_than_those_that_fire(wire: Wire,
     assert stored(wire)["nextRunAt"] == now + SECOND
 
 
-@pytest.mark.parametrize("catch_up", [0, -1, 1_001, 1.5, "1", True])
+@pytest.mark.parametrize("catch_up", [-1, 1_001, 1.5, "1", True])
 def test_a_catch_up_outside_its_limits_is_refused(wire: Wire, catch_up: object) -> None:
     assert wire.schedule("s", catchUp=catch_up).status == 400
+
+
+def test_with_catch_up_zero_nothing_that_was_missed_is_fired(wire: Wire) -> None:
+    wire.schedule("s", "0 * * * *", catchUp=0)
+    wire.tick(T0 + 3 * HOUR + MINUTE + 1)
+    schedule = stored(wire)
+    assert wire.snap()["promises"] == []
+    assert ("lastRunAt" in schedule, schedule["nextRunAt"]) == (False, T0 + 4 * HOUR)
+
+
+@pytest.mark.parametrize("late", [0, 1, MINUTE])
+def test_with_catch_up_zero_a_minute_late_is_not_missed(wire: Wire, late: int) -> None:
+    wire.schedule("s", "0 * * * *", catchUp=0)
+    wire.tick(T0 + 3 * HOUR + late)
+    assert ids(wire.snap()["promises"]) == [f"s-{T0 + 3 * HOUR}"]
+    assert stored(wire)["lastRunAt"] == T0 + 3 * HOUR
 
 
 # -- overlap -----------------------------------------------------------------------------------------------

@@ -71,6 +71,6 @@ async def test_one_refusal_of_the_stream_of_task_messages_does_not_end_listening
     async with running(settings) as server:
         await until(lambda: is_heard(server))
         async with asyncio.timeout(60):
-            handle = (await greet.send_async()).ok_value
+            handle = await greet.send_async()
             assert (await handle.get_async()).ok_value == "hello"
         await app.__aexit__(None, None, None)

@@ -32,7 +32,7 @@ async def application(
         await send({"type": "lifespan.shutdown.complete"})
         return
     number = int(scope["query_string"])
-    sent = (await triple.send_async(number)).ok_value
+    sent = await triple.send_async(number)
     text = f"{os.getpid()} {await double.start(number)} {(await sent.get_async(60)).ok_value}"
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": text.encode()})

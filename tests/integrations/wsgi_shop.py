@@ -26,7 +26,7 @@ if os.environ.get("OPEN_EARLY"):
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     number = int(environ["QUERY_STRING"])
     try:
-        text = f"{double.start(number).result(60)} {triple.send(number).ok_value.get(60).ok_value}"
+        text = f"{double.start(number).result(60)} {triple.send(number).get(60).ok_value}"
         status = "200 OK"
     except hf.HoldfastError as error:
         text, status = str(error), "500 Internal Server Error"

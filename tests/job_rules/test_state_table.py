@@ -727,3 +727,70 @@ def test_no_search_for_what_is_pending_finds_a_task_past_its_deadline(wire: JobW
     assert wire.send("task.search", {"state": "pending"}).data["tasks"] == []
     wire.tick()
     assert [one["id"] for one in wire.send("promise.search", {"state": "rejected"}).data["promises"]] == ["j"]
+
+
+# -- later, and sooner -------------------------------------------------------------------------------------
+
+
+def test_a_snooze_waits_and_counts_nothing(wire: JobWire) -> None:
+    wire.running("j", retry={"delays": [5]})
+    answer = wire.send("task.snooze", {"id": "j", "version": 1, "delay": SECOND})
+    job = answer.task["job"]
+    assert (job["status"], job["enqueuedAt"], job.get("attempts", [])) == ("PENDING", wire.now + SECOND, [])
+    assert ("retries" in answer.task, "claimedBy" in job) == (False, False)
+    assert wire.take() == []
+    wire.now += SECOND
+    wire.tick()
+    assert wire.take() == ["j"]
+
+
+def test_only_what_has_started_can_snooze(wire: JobWire) -> None:
+    wire.claimed("j")
+    assert wire.send("task.snooze", {"id": "j", "version": 1, "delay": 1}).status == 409
+    assert wire.send("task.snooze", {"id": "j", "version": 2, "delay": 1}).status == 409
+    assert wire.send("task.snooze", {"id": "x", "version": 1, "delay": 1}).status == 404
+    for delay in (0, -1, 30 * 86_400_000 + 1, "1", None):
+        assert wire.send("task.snooze", {"id": "j", "version": 1, "delay": delay}).status == 400
+
+
+def test_a_snooze_past_its_deadline_expires_it(wire: JobWire) -> None:
+    wire.running("j", goodUntil=wire.now + SECOND)
+    wire.now += SECOND
+    assert wire.send("task.snooze", {"id": "j", "version": 1, "delay": 1}).task["job"]["status"] == "EXPIRED"
+
+
+def test_what_is_delayed_is_promoted_and_put_off(wire: JobWire) -> None:
+    wire.enqueue("j", delay=wire.now + SECOND)
+    later = wire.send("task.reschedule", {"id": "j", "at": wire.now + 5 * SECOND})
+    assert later.task["job"]["enqueuedAt"] == wire.now + 5 * SECOND
+    wire.now += 2 * SECOND
+    wire.tick()
+    assert wire.take() == []
+    assert wire.send("task.reschedule", {"id": "j"}).task["job"]["enqueuedAt"] == wire.now
+    assert wire.take() == ["j"]
+
+
+def test_what_does_not_wait_cannot_be_rescheduled(wire: JobWire) -> None:
+    wire.claimed("j")
+    refused = wire.send("task.reschedule", {"id": "j"})
+    assert (refused.status, refused.head["code"]) == (409, "HF1219")
+    wire.send("task.cancel", {"id": "j"})
+    over = wire.send("task.reschedule", {"id": "j"})
+    assert (over.status, over.head["code"]) == (409, "HF1205")
+    assert wire.send("task.reschedule", {"id": "x"}).status == 404
+    assert wire.send("task.reschedule", {"id": "x", "at": -1}).status == 400
+
+
+def test_a_reschedule_lies_before_the_deadlines(wire: JobWire) -> None:
+    wire.enqueue("j", goodUntil=wire.now + SECOND)
+    assert wire.send("task.reschedule", {"id": "j", "at": wire.now + SECOND}).status == 400
+    assert wire.send("task.reschedule", {"id": "j", "at": wire.now + SECOND - 1}).status == 200
+
+
+def test_what_is_on_offer_keeps_its_place_when_it_is_promoted(wire: JobWire) -> None:
+    wire.enqueue("a")
+    wire.now += 1
+    wire.enqueue("b")
+    wire.now += 1
+    assert wire.send("task.reschedule", {"id": "a"}).status == 200
+    assert wire.take() == ["a"]

@@ -45,6 +45,15 @@ def test_a_second_open_task_with_the_key(wire: JobWire, policy: str, state: str)
         assert again(wire, "existing", "third") == (200, "old")
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_key_that_another_task_holds_is_a_conflict(wire: JobWire, policy: str) -> None:
+    wire.enqueue("old", unique="k", tags={"holdfast:task": "fetch"})
+    assert again(wire, policy, tags={"holdfast:task": "send"}) == (409, None)
+    assert wire.status("old") == "PENDING"
+    assert again(wire, "existing", tags={"holdfast:task": "fetch"}) == (200, "old")
+    assert again(wire, "existing") == (200, "old"), "who says no name is not known to be another"
+
+
 def test_a_refusal_names_the_holder(wire: JobWire) -> None:
     wire.enqueue("old", unique="k")
     answer = wire.enqueue("new", unique="k", onUnique="reject")

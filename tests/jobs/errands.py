@@ -24,7 +24,7 @@ def who(seconds: float = 0.0) -> int:
 @app.task(queue="far", mode="process")
 def job_call() -> tuple[int, int]:
     """Who it was, and who did what it sent."""
-    return os.getpid(), who.send().ok_value.get(timeout=60).ok_value
+    return os.getpid(), who.send().get(timeout=60).ok_value
 
 
 @app.task(queue="far", mode="process", time_limit="1s")
@@ -61,8 +61,8 @@ async def beginner() -> str:
 
 def main() -> None:
     with app:
-        child, did = job_call.send().ok_value.get(timeout=60).ok_value
-        killed = killed_after_sending.send().ok_value.get(timeout=60)
+        child, did = job_call.send().get(timeout=60).ok_value
+        killed = killed_after_sending.send().get(timeout=60)
         left = [app.task_handle(f"left-{number}") for number in range(5)]
         begun = app.handle(app.start(beginner).result("30s"))
         answers = {

@@ -111,7 +111,7 @@ def test_a_task_that_blocks_the_loop_costs_its_neighbours_nothing(
         here = Neighbours(url)
         with here.app, caplog.at_level(logging.INFO, "holdfast"):
             execution: Any = here.app.start(here.flow, id="flow")
-            handles = [here.neighbour.send().ok_value, here.blocks.send().ok_value]
+            handles = [here.neighbour.send(), here.blocks.send()]
             results = [handle.get(timeout=within_s) for handle in handles]
             assert [result.ok_value for result in results] == ["task done", "blocked"]
             assert execution.result(within_s) == "step done"

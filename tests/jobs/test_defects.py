@@ -63,7 +63,7 @@ def sending_to(url: str) -> Generator[None]:
 
 
 def send(task: Any, *args: Any) -> Any:
-    return task.send(*args).ok_value
+    return task.send(*args)
 
 
 def attempts_of(handle: Any) -> list[tuple[int, str | None]]:

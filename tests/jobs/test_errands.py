@@ -42,7 +42,7 @@ def working(server: Server, tmp_path: Path, **extra: str) -> Generator[int]:
 
 def test_a_child_sends_to_the_server_that_its_worker_was_told_of(tmp_path: Path) -> None:
     with Server(tmp_path) as server, working(server, tmp_path) as worker, asking(server.url) as app:
-        child, did = app.send_many([errands.job_call.prepare()])[0].ok_value.get(timeout=60).ok_value
+        child, did = app.send_many([errands.job_call.prepare()])[0].get(timeout=60).ok_value
         assert child != worker
         assert did == worker
         assert app.start("beginner").result("30s") == "begun"
@@ -64,7 +64,7 @@ def test_another_app_in_a_child_opens_no_store_where_nobody_works(other: str, tm
         working(server, tmp_path, ERRANDS_OTHER_URL=url),
         asking(server.url) as app,
     ):
-        handle: Any = app.send_many([errands.elsewhere.prepare()])[0].ok_value
+        handle: Any = app.send_many([errands.elsewhere.prepare()])[0]
         assert "[HF5220]" in handle.get(timeout=60).err_value.message
     assert not (tmp_path / "nobody.db").exists()
 

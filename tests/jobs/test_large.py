@@ -27,7 +27,7 @@ async def test_results_that_are_told_together_and_are_too_large_together_are_kep
 
         async with app:
             sent = await report.send_many_async([(number,) for number in range(100)])
-            results = await asyncio.gather(*(each.ok_value.get_async(timeout=60) for each in sent))
+            results = await asyncio.gather(*(each.get_async(timeout=60) for each in sent))
         assert [len(result.ok_value) for result in results] == [60_000] * 100
 
 
@@ -49,7 +49,7 @@ async def test_a_worker_with_many_slots_gets_large_tasks_a_few_at_a_time(
             async def sent(text: str) -> int:
                 raise NotImplementedError
 
-            handles = [(await sent.send_async("x" * 680_000)).ok_value for _ in range(20)]
+            handles = [(await sent.send_async("x" * 680_000)) for _ in range(20)]
             async with app:
                 results = await asyncio.gather(*(each.get_async(timeout=60) for each in handles))
         assert [result.ok_value for result in results] == [680_000] * 20
@@ -69,5 +69,5 @@ async def test_orders_that_are_sent_together_and_are_too_large_together_are_take
             return len(text)
 
         async with app:
-            sent = await measure.send_many_async([("x" * 5_000,)] * 1_000)
+            sent = await measure.try_send_many_async([("x" * 5_000,)] * 1_000)
         assert [each for each in sent if each.is_err] == []

@@ -67,7 +67,7 @@ def test_a_call_runs_right_here(shop: Shop) -> None:
 
 
 def test_what_was_sent_is_run_and_its_result_waits(shop: Shop, world: World) -> None:
-    handle = shop.send_email.send("a@b.c", count=2).ok_value
+    handle = shop.send_email.send("a@b.c", count=2)
     assert handle.get(timeout=10).ok_value == "sent 2 to a@b.c"
     info = handle.info()
     assert info.status is hf.TaskStatus.COMPLETED
@@ -87,7 +87,7 @@ def test_what_was_sent_is_run_and_its_result_waits(shop: Shop, world: World) -> 
 
 
 def test_an_error_is_a_result_and_not_an_exception(shop: Shop, world: World) -> None:
-    handle = shop.send_email.send("nobody").ok_value
+    handle = shop.send_email.send("nobody")
     error = handle.get().err_value
     assert (error.error_code, error.message, error.data) == ("NO_SUCH_USER", "who?", {"to": "nobody"})
     info = handle.info()
@@ -99,7 +99,7 @@ def test_an_error_is_a_result_and_not_an_exception(shop: Shop, world: World) -> 
 def test_a_retry_comes_after_its_delay_and_leaves_its_attempt(shop: Shop, world: World) -> None:
     shop.fail_times = 2
     began = world.now
-    handle = shop.send_email.send("a").ok_value
+    handle = shop.send_email.send("a")
     world.elapse(1)
     waiting = handle.info()
     assert (waiting.status, waiting.retry_count) == ("PENDING", 1)
@@ -116,14 +116,14 @@ def test_a_retry_comes_after_its_delay_and_leaves_its_attempt(shop: Shop, world:
 
 def test_when_retries_are_used_up_it_has_failed_with_the_exception(shop: Shop, world: World) -> None:
     shop.fail_times = 9
-    error = shop.send_email.send("a").ok_value.get().err_value
+    error = shop.send_email.send("a").get().err_value
     assert error.error_code == "SMTP_DOWN"
     assert isinstance(error.exception, ConnectionError)
     assert len(shop.runs) == 3
 
 
 def test_waiting_has_a_limit_which_is_not_remembered(shop: Shop, world: World) -> None:
-    handle = shop.double.send(4).ok_value
+    handle = shop.double.send(4)
     began = world.now
     assert handle.get(timeout=0).err_value.error_code is hf.codes.RetrievalCode.WAIT_TIMEOUT
     assert world.now == began, "timeout=0 looks and returns"
@@ -134,7 +134,7 @@ def test_waiting_has_a_limit_which_is_not_remembered(shop: Shop, world: World) -
 
 
 def test_an_outcome_is_remembered(shop: Shop, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    handle = shop.double.send(4).ok_value
+    handle = shop.double.send(4)
     assert handle.get().ok_value == 8
     monkeypatch.setattr(TaskClient, "result", None)
     assert handle.get().ok_value == 8
@@ -150,13 +150,13 @@ def test_a_task_that_nobody_sent_is_not_found(shop: Shop, world: World) -> None:
 
 
 def test_a_handle_is_found_by_its_id_and_its_result_is_typed(shop: Shop, world: World) -> None:
-    sent = shop.double.send(4).ok_value
+    sent = shop.double.send(4)
     assert shop.app.task_handle(sent.id).get().ok_value == 8
 
 
 def test_a_delay_is_kept_to_the_instant(shop: Shop, world: World) -> None:
     began = world.now
-    handle = shop.double.schedule("3d", 4).ok_value
+    handle = shop.double.schedule("3d", 4)
     assert handle.info().enqueued_at == began + timedelta(days=3)
     assert handle.get().is_ok
     assert handle.info().started_at == began + timedelta(days=3)
@@ -176,7 +176,7 @@ def test_a_delay_is_kept_to_the_instant(shop: Shop, world: World) -> None:
 def test_wrong_arguments_are_found_where_they_are_sent(
     shop: Shop, world: World, args: tuple[Any, ...], kwargs: dict[str, Any], what: str
 ) -> None:
-    error = cast(Any, shop.send_email).send(*args, **kwargs).err_value
+    error = cast(Any, shop.send_email).try_send(*args, **kwargs).err_value
     assert error.code is hf.codes.SendCode.VALIDATION_FAILED
     assert what in error.message
     assert not world.store.tasks
@@ -211,7 +211,7 @@ def test_an_option_that_makes_no_sense_is_refused_where_it_is_written(
 def test_good_until_passes_before_the_start(shop: Shop, world: World) -> None:
     shop.app.queue("email").pause()
     deadline = world.now + timedelta(minutes=5)
-    handle = shop.send_email.with_options(good_until=deadline).send("a").ok_value
+    handle = shop.send_email.with_options(good_until=deadline).send("a")
     world.elapse("5m")
     error = handle.get(0).err_value
     assert error.error_code is Code.TASK_EXPIRED
@@ -222,53 +222,56 @@ def test_good_until_passes_before_the_start(shop: Shop, world: World) -> None:
 
 def test_a_deadline_before_its_delay_is_refused(shop: Shop, world: World) -> None:
     later = shop.send_email.with_options(good_until=world.now + timedelta(seconds=5), delay=5)
-    assert later.send("a").err_value.code is hf.codes.SendCode.VALIDATION_FAILED
+    assert later.try_send("a").err_value.code is hf.codes.SendCode.VALIDATION_FAILED
 
 
 def test_the_same_id_again_is_the_same_task(shop: Shop, world: World) -> None:
-    first = shop.send_email.with_options(id="welcome").send("a").ok_value
-    again = shop.send_email.with_options(id="welcome").send("a").ok_value
+    first = shop.send_email.with_options(id="welcome").send("a")
+    again = shop.send_email.with_options(id="welcome").send("a")
     assert first.id == again.id == "welcome"
     assert again.get().is_ok
     assert shop.runs == ["a"]
 
 
 def test_the_same_id_for_something_else_is_a_mismatch(shop: Shop, world: World) -> None:
-    assert shop.send_email.with_options(id="w").send("a").is_ok
-    assert shop.send_email.with_options(id="w").send("b").err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
-    assert shop.double.with_options(id="w").send(1).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
+    assert shop.send_email.with_options(id="w").try_send("a").is_ok
+    assert (
+        shop.send_email.with_options(id="w").try_send("b").err_value.code
+        is hf.codes.SendCode.PAYLOAD_MISMATCH
+    )
+    assert shop.double.with_options(id="w").try_send(1).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
     assert len(world.store.tasks) == 1
 
 
 def test_a_key_finds_the_task_that_is_open(shop: Shop, world: World) -> None:
     keyed = shop.double.with_options(key="k")
-    first, second = keyed.send(1).ok_value, keyed.send(2).ok_value
+    first, second = keyed.send(1), keyed.send(2)
     assert first.id == second.id
     assert (first.is_new, second.is_new) == (True, False)
     assert first.get().ok_value == 2
-    assert keyed.send(3).ok_value.is_new, "the key is free again"
+    assert keyed.send(3).is_new, "the key is free again"
 
 
 def test_a_key_can_refuse_the_second(shop: Shop, world: World) -> None:
     keyed = shop.double.with_options(key="k", on_conflict="reject")
-    assert keyed.send(1).is_ok
-    assert keyed.send(2).err_value.code is hf.codes.SendCode.KEY_TAKEN
+    assert keyed.try_send(1).is_ok
+    assert keyed.try_send(2).err_value.code is hf.codes.SendCode.KEY_TAKEN
 
 
 def test_a_key_can_replace_the_first_unless_it_runs(shop: Shop, world: World) -> None:
     keyed = shop.double.with_options(key="k", on_conflict="replace", delay=10)
-    first, second = keyed.send(1).ok_value, keyed.send(2).ok_value
+    first, second = keyed.send(1), keyed.send(2)
     assert first.get().err_value.error_code is Code.TASK_CANCELLED
     world.elapse(12)
     assert second.info().status == "RUNNING"
-    assert keyed.send(3).err_value.code is hf.codes.SendCode.KEY_TAKEN
+    assert keyed.try_send(3).err_value.code is hf.codes.SendCode.KEY_TAKEN
     assert second.get().ok_value == 4
 
 
 def test_debounce_waits_until_nobody_asks_any_more(shop: Shop, world: World) -> None:
     typed = shop.send_email.with_options(key="search", debounce="2s")
     for pending in ("h", "ho", "hol", "hold"):
-        last = typed.send(pending).ok_value
+        last = typed.send(pending)
         world.elapse(1)
     assert not shop.runs
     assert last.get().is_ok
@@ -288,15 +291,15 @@ def test_a_queue_gives_its_priority_unless_the_task_or_the_send_says_otherwise(
     shop: Shop, world: World
 ) -> None:
     shop.app.queue("default", priority=7)
-    assert shop.double.send(1).ok_value.info().priority == 7
-    assert shop.forever.send().ok_value.info().priority == 3
-    assert shop.forever.with_options(priority=1).send().ok_value.info().priority == 1
+    assert shop.double.send(1).info().priority == 7
+    assert shop.forever.send().info().priority == 3
+    assert shop.forever.with_options(priority=1).send().info().priority == 1
 
 
 def test_many_are_sent_in_one_commit_each_with_its_own_answer(shop: Shop, world: World) -> None:
     commits = world.node.stats.commits
     calls: list[Any] = [("a",), ("b", 2), {"to": "c", "count": 3}, (4,)]
-    sent = shop.send_email.send_many(calls)
+    sent = shop.send_email.try_send_many(calls)
     assert world.node.stats.commits == commits + 1
     assert [each.is_ok for each in sent] == [True, True, True, False]
     assert [each.ok_value.get().ok_value for each in sent[:3]] == [
@@ -308,7 +311,7 @@ def test_many_are_sent_in_one_commit_each_with_its_own_answer(shop: Shop, world:
 
 def test_calls_of_different_tasks_are_sent_together(shop: Shop, world: World) -> None:
     calls = [shop.send_email.prepare("a"), shop.double.prepare(2), cast(Any, shop.double).prepare("x")]
-    email, double, wrong = shop.app.send_many(calls)
+    email, double, wrong = shop.app.try_send_many(calls)
     assert email.ok_value.get().ok_value == "sent 1 to a"
     assert double.ok_value.get().ok_value == 4
     assert wrong.err_value.code is hf.codes.SendCode.VALIDATION_FAILED
@@ -316,7 +319,7 @@ def test_calls_of_different_tasks_are_sent_together(shop: Shop, world: World) ->
 
 
 def test_cancelling_before_the_start(shop: Shop, world: World) -> None:
-    handle = shop.double.schedule(60, 1).ok_value
+    handle = shop.double.schedule(60, 1)
     handle.cancel()
     handle.cancel()
     assert handle.get().err_value.error_code is Code.TASK_CANCELLED
@@ -326,7 +329,7 @@ def test_cancelling_before_the_start(shop: Shop, world: World) -> None:
 
 
 def test_cancelling_what_runs_needs_force_and_stops_it(shop: Shop, world: World) -> None:
-    handle = shop.double.send(1).ok_value
+    handle = shop.double.send(1)
     world.elapse(1)
     with pytest.raises(hf.errors.CannotCancel, match="running"):
         handle.cancel()
@@ -337,7 +340,7 @@ def test_cancelling_what_runs_needs_force_and_stops_it(shop: Shop, world: World)
 
 
 def test_what_is_over_cannot_be_cancelled(shop: Shop, world: World) -> None:
-    handle = shop.send_email.send("a").ok_value
+    handle = shop.send_email.send("a")
     assert handle.get().is_ok
     with pytest.raises(hf.errors.CannotCancel):
         handle.cancel(force=True)
@@ -345,9 +348,9 @@ def test_what_is_over_cannot_be_cancelled(shop: Shop, world: World) -> None:
 
 def test_a_failed_task_is_run_again_under_a_new_id(shop: Shop, world: World) -> None:
     shop.fail_times = 3
-    failed = shop.send_email.with_options(priority=4, limit_key="user-1").send("a", count=2).ok_value
+    failed = shop.send_email.with_options(priority=4, limit_key="user-1").send("a", count=2)
     assert failed.get().is_err
-    again = failed.rerun().ok_value
+    again = failed.rerun()
     assert again.id != failed.id
     assert again.get().ok_value == "sent 2 to a"
     info = again.info()
@@ -359,31 +362,31 @@ def test_a_failed_task_is_run_again_under_a_new_id(shop: Shop, world: World) -> 
 
 def test_a_task_over_its_time_limit_has_failed(shop: Shop, world: World) -> None:
     began = world.now
-    error = shop.forever.send().ok_value.get().err_value
+    error = shop.forever.send().get().err_value
     assert error.error_code is hf.codes.OperationalCode.TIME_LIMIT_EXCEEDED
     assert world.now - began == timedelta(minutes=1)
 
 
 def test_a_task_over_its_deadline_is_timed_out(shop: Shop, world: World) -> None:
-    handle = shop.forever.with_options(timeout="30s").send().ok_value
+    handle = shop.forever.with_options(timeout="30s").send()
     assert handle.get().err_value.error_code is Code.TASK_TIMED_OUT
     assert handle.info().status is hf.TaskStatus.FAILED
 
 
 def test_asyncio_has_the_same_by_other_names(shop: Shop, world: World) -> None:
     async def main() -> None:
-        handle = (await shop.double.send_async(2)).ok_value
+        handle = await shop.double.send_async(2)
         assert (await handle.get_async(timeout=1)).err_value.error_code is hf.codes.RetrievalCode.WAIT_TIMEOUT
         assert (await handle.info_async()).status is hf.TaskStatus.RUNNING
         assert (await handle).ok_value == 4
-        late = (await shop.double.schedule_async(60, 2)).ok_value
+        late = await shop.double.schedule_async(60, 2)
         await late.cancel_async()
-        again = (await late.rerun_async()).ok_value
+        again = await late.rerun_async()
         assert (await again).ok_value == 4
         many = await shop.double.send_many_async([(1,), (2,)])
-        assert [(await each.ok_value).ok_value for each in many] == [2, 4]
+        assert [(await each).ok_value for each in many] == [2, 4]
         together = await shop.app.send_many_async([shop.double.prepare(3)])
-        assert (await together[0].ok_value).ok_value == 6
+        assert (await together[0]).ok_value == 6
         await shop.app.queue("default").pause_async()
         assert (await shop.app.queue("default").info_async()).paused
         await shop.app.queue("default").resume_async()
@@ -406,7 +409,7 @@ def test_a_node_that_cannot_be_asked_is_an_err_and_never_an_exception(
         raise Unreachable("nobody there")
 
     monkeypatch.setattr(EmbeddedClient, "request", unreachable)
-    error = shop.double.send(1).err_value
+    error = shop.double.try_send(1).err_value
     assert (error.code, error.retryable) == (hf.codes.SendCode.ENQUEUE_FAILED, True)
     assert error.task_id is not None
     result = shop.app.task_handle("x").get(timeout=5)
@@ -426,7 +429,7 @@ def test_a_node_without_room_is_asked_again(
         return await real(client, requests)
 
     monkeypatch.setattr(EmbeddedClient, "request", busy)
-    assert shop.double.send(1).ok_value.get().ok_value == 2
+    assert shop.double.send(1).get().ok_value == 2
 
 
 def test_a_store_that_cannot_be_opened_is_an_err() -> None:
@@ -435,7 +438,7 @@ def test_a_store_that_cannot_be_opened_is_an_err() -> None:
     @app.task
     def nothing() -> None: ...
 
-    error = nothing.send().err_value
+    error = nothing.try_send().err_value
     assert error.code is hf.codes.SendCode.ENQUEUE_FAILED
     assert "cannot be created" in error.message
 
@@ -525,7 +528,7 @@ def test_a_url_that_leads_nowhere_is_not_worth_another_attempt(url: str) -> None
     @app.task
     def job_call() -> None: ...
 
-    sent = job_call.send()
+    sent = job_call.try_send()
     assert sent.is_err
     assert sent.err_value.code is hf.codes.SendCode.ENQUEUE_FAILED
     assert not sent.err_value.retryable
@@ -541,6 +544,6 @@ def test_a_token_that_is_refused_is_no_mistake_in_the_task(tmp_path: Path) -> No
                 return to
 
             with app:
-                error = mail.with_options(id="elsewhere-1").send("ada").err_value
+                error = mail.with_options(id="elsewhere-1").try_send("ada").err_value
             assert (error.code, error.retryable) == (hf.codes.SendCode.ENQUEUE_FAILED, False)
             assert code in error.message

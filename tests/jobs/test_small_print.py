@@ -34,7 +34,7 @@ def test_a_task_is_given_what_the_app_provides() -> None:
         return f"{mailer.name} and {spare.name} to {to}"
 
     with World(app):
-        assert in_a_thread.send("ada").ok_value.get().ok_value == "typed to ada"
+        assert in_a_thread.send("ada").get().ok_value == "typed to ada"
         assert hf_send(on_the_loop, "ada") == "typed and named to ada"
 
 
@@ -60,7 +60,7 @@ def test_a_schedule_leaves_out_what_the_app_provides() -> None:
 
 def hf_send(task: object, *args: object) -> object:
     """As a caller who does not run a type checker would send it."""
-    return task.send(*args).ok_value.get().ok_value  # type: ignore[attr-defined]
+    return task.send(*args).get().ok_value  # type: ignore[attr-defined]
 
 
 def test_a_workflow_calls_a_task_that_is_given_something() -> None:
@@ -87,7 +87,7 @@ def test_what_nobody_provides_is_said_so() -> None:
         return mailer.name
 
     with World(app):
-        error = mail.send().ok_value.get().err_value
+        error = mail.send().get().err_value
     assert error.error_code == "WORKER_RESOLUTION_ERROR"
     assert "Mailer" in (error.message or "")
 
@@ -105,8 +105,8 @@ def test_a_caller_cannot_give_what_the_app_provides() -> None:
         return mailer.name
 
     with World(app):
-        assert mail.send(mailer={"name": "mine"}).err_value.code == "VALIDATION_FAILED"  # type: ignore[arg-type]
-        refused = apart.send().err_value
+        assert mail.try_send(mailer={"name": "mine"}).err_value.code == "VALIDATION_FAILED"  # type: ignore[arg-type]
+        refused = apart.try_send().err_value
         assert (refused.code, "child process" in refused.message) == ("VALIDATION_FAILED", True)
 
 
@@ -119,10 +119,10 @@ def test_a_repeated_id_is_not_new() -> None:
 
     with World(app):
         named = double.with_options(id="mail-1")
-        assert [named.send(1).ok_value.is_new for _ in range(3)] == [True, False, False]
-        assert named.send(1).ok_value.get().ok_value == 2
-        assert not named.send(1).ok_value.is_new, "though it is over"
-        assert double.send(1).ok_value.is_new
+        assert [named.send(1).is_new for _ in range(3)] == [True, False, False]
+        assert named.send(1).get().ok_value == 2
+        assert not named.send(1).is_new, "though it is over"
+        assert double.send(1).is_new
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_a_failure_has_one_code_whatever_its_value_is(value: Value, tmp_pa
     def by_hand() -> None: ...
 
     async with app:
-        handle = (await by_hand.send_async()).ok_value
+        handle = await by_hand.send_async()
         async with Node(open_store(url)) as node:
             await node.request([ask(TaskClaim(["queue.q"], 1, "w", 60_000, start=True))])
             await node.request([ask(TaskFail(handle.id, 1, "SMTP_DOWN", value))])
@@ -154,7 +154,7 @@ def test_what_was_cancelled_has_neither_completed_nor_failed() -> None:
         raise ValueError
 
     with World(app) as world:
-        handle = fails.send().ok_value
+        handle = fails.send()
         world.elapse(1)
         assert handle.info().next_retry_at is not None
         handle.cancel()
@@ -172,7 +172,7 @@ def test_the_last_retry_leaves_no_next_one() -> None:
         raise ValueError
 
     with World(app):
-        handle = fails.send().ok_value
+        handle = fails.send()
         assert handle.get().is_err
         info = handle.info()
         assert (info.retry_count, info.next_retry_at) == (2, None)
@@ -187,6 +187,6 @@ def test_a_time_limit_names_the_attempt_that_took_too_long() -> None:
         await asyncio.sleep(60)
 
     with World(app):
-        error = slow.send().ok_value.get().err_value
+        error = slow.send().get().err_value
         assert error.error_code == "TIME_LIMIT_EXCEEDED"
         assert error.message == "Attempt 3 of the task slow took longer than 1 s"

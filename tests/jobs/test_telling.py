@@ -34,7 +34,7 @@ def test_each_failed_attempt_is_logged_once_with_what_follows(caplog: pytest.Log
         raise ConnectionError(f"no route in attempt {hf.current().attempt}")
 
     with World(app), caplog.at_level(logging.INFO, "holdfast"):
-        handle = mail.send().ok_value
+        handle = mail.send()
         assert handle.get().is_err
     told = failures(caplog)
     assert [line["level"] for line in told] == ["WARNING", "WARNING", "ERROR"]
@@ -55,7 +55,7 @@ def test_a_failure_without_a_message_ends_with_its_code(caplog: pytest.LogCaptur
         return hf.TaskResult(err=hf.TaskError("DOWN"))
 
     with World(app):
-        mail.send().ok_value.get()
+        mail.send().get()
     assert failures(caplog)[0]["text"].endswith("tried again: DOWN")
 
 
@@ -70,7 +70,7 @@ def test_what_every_attempt_said_is_kept(caplog: pytest.LogCaptureFixture) -> No
         raise ValueError(f"attempt {number} " + "x" * 10_000)
 
     with World(app):
-        handle = flaky.send().ok_value
+        handle = flaky.send()
         handle.get()
         attempts = handle.info().attempts
     assert [each.number for each in attempts if each.error is not None] == [
@@ -109,7 +109,7 @@ def test_what_an_attempt_said_goes_through_the_codec(tmp_path: Path) -> None:
         raise ValueError("the password is 1234")
 
     with app:
-        handle = secret.send().ok_value
+        handle = secret.send()
         assert handle.get(timeout=within_s).is_err
         assert [each.error for each in handle.info().attempts] == ["the password is 1234"] * 2
         assert handle.info().attempts[0].traceback is not None
@@ -125,7 +125,7 @@ def test_a_task_whose_worker_died_is_logged_by_the_node(
     here = Yard(url, tmp_path)
     with caplog.at_level(logging.INFO, "holdfast"), sending_to(url):
         worker = here.worker("--queues", "quick", lease="1s")
-        handle = task.send(60.0).ok_value
+        handle = task.send(60.0)
         here.wait_for("begin", handle)
         worker.kill()
         [told] = eventually(
@@ -147,7 +147,7 @@ async def test_what_was_cancelled_is_no_failure(tmp_path: Path, caplog: pytest.L
 
     with caplog.at_level(logging.INFO, "holdfast"):
         async with app:
-            handle = (await waits.send_async()).ok_value
+            handle = await waits.send_async()
             await began.wait()
             await handle.cancel_async(force=True)
             assert (await handle).err_value.error_code == "TASK_CANCELLED"

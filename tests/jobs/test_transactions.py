@@ -54,11 +54,11 @@ def sqlite_app(folder: Path) -> Generator[tuple[hf.App, Any, Path]]:
 def test_sqlite_a_commit_makes_it_run_and_a_rollback_leaves_no_trace(tmp_path: Path) -> None:
     with sqlite_app(tmp_path) as (_, double, path), closing(sqlite3.connect(path)) as connection:
         connection.execute("INSERT INTO orders VALUES (1)")
-        kept = double.with_options(connection=connection).send(4).ok_value
+        kept = double.with_options(connection=connection).send(4)
         connection.commit()
         assert kept.get(timeout=WAKE_S).ok_value == 8
         connection.execute("INSERT INTO orders VALUES (2)")
-        gone = double.with_options(connection=connection).send(5).ok_value
+        gone = double.with_options(connection=connection).send(5)
         connection.rollback()
         assert gone.get(timeout=1).err_value.error_code is hf.codes.RetrievalCode.TASK_NOT_FOUND
         assert connection.execute("SELECT id FROM orders").fetchall() == [(1,)]
@@ -67,7 +67,7 @@ def test_sqlite_a_commit_makes_it_run_and_a_rollback_leaves_no_trace(tmp_path: P
 def test_sqlite_the_node_goes_on_while_a_transaction_is_open(tmp_path: Path) -> None:
     """It waits for the one write lock there is, and loses nothing."""
     with sqlite_app(tmp_path) as (app, double, path), closing(sqlite3.connect(path)) as connection:
-        inside = double.with_options(connection=connection).send(1).ok_value
+        inside = double.with_options(connection=connection).send(1)
 
         async def meanwhile() -> Any:
             waiting = asyncio.ensure_future(double.send_async(2))
@@ -112,7 +112,7 @@ def test_sqlite_an_explicit_begin_is_joined_and_autocommit_is_refused(tmp_path: 
         with pytest.raises(hf.errors.BadOption, match="BEGIN"):
             double.with_options(connection=connection).send(1)
         connection.execute("BEGIN IMMEDIATE")
-        sent = double.with_options(connection=connection).send(1).ok_value
+        sent = double.with_options(connection=connection).send(1)
         connection.execute("COMMIT")
         assert sent.get(timeout=WAKE_S).ok_value == 2
         connection.close()
@@ -158,12 +158,12 @@ def test_an_app_that_keeps_its_tasks_elsewhere_refuses_any_connection(tmp_path: 
 def test_sqlite_keys_and_ids_mean_the_same_inside(tmp_path: Path) -> None:
     with sqlite_app(tmp_path) as (_, double, path), closing(sqlite3.connect(path)) as connection:
         inside = double.with_options(connection=connection, delay=60)
-        first = inside.with_options(key="k").send(1).ok_value
-        assert inside.with_options(key="k").send(2).ok_value.id == first.id
+        first = inside.with_options(key="k").send(1)
+        assert inside.with_options(key="k").send(2).id == first.id
         refused = inside.with_options(key="k", on_conflict="reject").send(2)
         assert refused.err_value.code is hf.codes.SendCode.KEY_TAKEN
-        assert inside.with_options(id="x").send(1).is_ok
-        assert inside.with_options(id="x").send(2).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
+        assert inside.with_options(id="x").try_send(1).is_ok
+        assert inside.with_options(id="x").try_send(2).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
         connection.commit()
         assert first.info().status is hf.TaskStatus.PENDING
 
@@ -173,7 +173,7 @@ def test_sqlite_many_inside_one_transaction(tmp_path: Path) -> None:
         inside = double.with_options(connection=connection)
         sent = app.send_many([inside.prepare(number) for number in range(50)])
         connection.commit()
-        assert [each.ok_value.get(timeout=WAKE_S).ok_value for each in sent] == [2 * n for n in range(50)]
+        assert [each.get(timeout=WAKE_S).ok_value for each in sent] == [2 * n for n in range(50)]
         with pytest.raises(hf.errors.BadOption, match="one connection"):
             app.send_many([inside.prepare(1), double.prepare(2)])
 
@@ -271,7 +271,7 @@ def test_postgres_the_node_goes_on_while_a_transaction_is_open(name: str) -> Non
     async def story(app: hf.App, double: Any, driver: Driver) -> None:
         await driver.execute("BEGIN")
         inside = (await driver.send(double, 1, key="k")).ok_value
-        beside = (await double.send_async(2)).ok_value
+        beside = await double.send_async(2)
         assert (await beside.get_async(timeout=WAKE_S)).ok_value == 4
         await driver.execute("COMMIT")
         assert (await inside.get_async(timeout=WAKE_S)).ok_value == 2
@@ -282,7 +282,7 @@ def test_postgres_the_node_goes_on_while_a_transaction_is_open(name: str) -> Non
 @DRIVERS
 def test_postgres_what_is_refused_leaves_the_transaction_usable(name: str) -> None:
     async def story(app: hf.App, double: Any, driver: Driver) -> None:
-        assert (await double.with_options(id="x", delay=60).send_async(1)).is_ok
+        assert (await double.with_options(id="x", delay=60).try_send_async(1)).is_ok
         await driver.execute("BEGIN")
         await driver.execute("INSERT INTO orders VALUES (1)")
         assert (await driver.send(double, 2, id="x")).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH

@@ -72,7 +72,7 @@ async def test_a_value_comes_back_as_its_annotation_says(tmp_path: Path) -> None
         return Point(point.y, point.x)
 
     async with app:
-        result = await (await mirror.send_async(Point(1, 2))).ok_value
+        result = await (await mirror.send_async(Point(1, 2)))
         assert result.ok_value == Point(2, 1)
 
 
@@ -87,10 +87,10 @@ async def test_a_result_that_is_ok_or_err_is_told_as_it_is(tmp_path: Path) -> No
 
     async with app:
         good, bad = await divide.send_many_async([(6, 2), (6, 0)])
-        assert (await good.ok_value).ok_value == 3
-        error = (await bad.ok_value).err_value
+        assert (await good).ok_value == 3
+        error = (await bad).err_value
         assert (error.error_code, error.message, error.data) == ("BY_ZERO", "no", {"a": 6})
-        assert (await bad.ok_value.info_async()).status is TaskStatus.FAILED
+        assert (await bad.info_async()).status is TaskStatus.FAILED
 
 
 async def test_plain_functions_run_in_threads_and_async_ones_on_the_loop(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ async def test_plain_functions_run_in_threads_and_async_ones_on_the_loop(tmp_pat
         return threading.current_thread() is threading.main_thread()
 
     async with app:
-        assert (await (await plain.send_async()).ok_value).ok_value is False
-        assert (await (await on_loop.send_async()).ok_value).ok_value is True
+        assert (await (await plain.send_async())).ok_value is False
+        assert (await (await on_loop.send_async())).ok_value is True
 
 
 async def test_inside_a_task_current_tells_where_it_is(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_inside_a_task_current_tells_where_it_is(tmp_path: Path) -> None:
         return [here.id, here.workflow, here.attempt, here.token, here.signal.is_set, here.deadline is None]
 
     async with app:
-        handle = (await look.send_async()).ok_value
+        handle = await look.send_async()
         seen = (await handle).ok_value
         assert seen == [handle.id, "look around", 2, 2, False, True]
 
@@ -145,7 +145,7 @@ async def test_a_raised_exception_fails_under_the_code_that_is_documented(tmp_pa
         raise ValueError("bad")
 
     async with app:
-        handle = (await fail.send_async()).ok_value
+        handle = await fail.send_async()
         result = await handle
         assert result.err_value.error_code == "UNHANDLED_EXCEPTION"
         assert isinstance(result.err_value.exception, ValueError)
@@ -170,8 +170,8 @@ async def test_exceptions_are_mapped_by_class_and_retried_by_code(tmp_path: Path
 
     async with app:
         bank, other = await pay.send_many_async([("bank",), ("other",)])
-        assert await code_of(bank.ok_value) == "DECLINED"
-        assert await code_of(other.ok_value) == "UNHANDLED_EXCEPTION"
+        assert await code_of(bank) == "DECLINED"
+        assert await code_of(other) == "UNHANDLED_EXCEPTION"
         assert tries == {"bank": 3, "other": 1}
 
 
@@ -192,9 +192,9 @@ async def test_a_task_may_choose_when_it_is_tried_again_or_that_it_is_not(tmp_pa
 
     async with app:
         async with asyncio.timeout(soon_s):
-            assert (await (await later.send_async()).ok_value).ok_value == "done"
+            assert (await (await later.send_async())).ok_value == "done"
         assert begun[1] - begun[0] >= 0.2
-        handle = (await never.send_async()).ok_value
+        handle = await never.send_async()
         assert await code_of(handle) == "UNHANDLED_EXCEPTION"
         assert len((await handle.info_async()).attempts) == 1
 
@@ -211,7 +211,7 @@ async def test_a_value_that_breaks_the_promise_fails(tmp_path: Path, value: Any,
         return value  # type: ignore[no-any-return]
 
     async with app:
-        assert await code_of((await give.send_async()).ok_value) == code
+        assert await code_of(await give.send_async()) == code
 
 
 async def test_a_result_too_large_to_be_stored_fails_and_says_so(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_a_result_too_large_to_be_stored_fails_and_says_so(tmp_path: Path)
         return "x" * 3_000_000
 
     async with app:
-        handle = (await give.send_async()).ok_value
+        handle = await give.send_async()
         assert await code_of(handle) == "WORKER_SERIALIZATION_ERROR"
         assert "3,000,002 bytes as JSON; the most is 786,432" in ((await handle).err_value.message or "")
 
@@ -240,7 +240,7 @@ async def test_arguments_that_no_longer_fit_fail(tmp_path: Path) -> None:
         return number
 
     async with old:
-        handle = (await greet.send_async("Ada")).ok_value
+        handle = await greet.send_async("Ada")
     async with new:
         assert await code_of(new.task_handle(handle.id)) == "ARGUMENT_TYPE_MISMATCH"
 
@@ -261,7 +261,7 @@ async def test_a_task_that_is_not_known_here_is_given_back_uncounted(tmp_path: P
         return "there"
 
     async with sender:
-        handle = (await new.send_async()).ok_value
+        handle = await new.send_async()
     async with stranger:
         seen = stranger.task_handle(handle.id)
         assert (await seen.get_async(timeout=0.5)).err_value.error_code == "WAIT_TIMEOUT"
@@ -298,7 +298,7 @@ async def test_a_task_over_its_time_limit_is_stopped_and_fails(tmp_path: Path) -
 
     async with app:
         for task in (slow, slow_thread):
-            assert await code_of((await task.send_async()).ok_value) == "TIME_LIMIT_EXCEEDED"
+            assert await code_of(await task.send_async()) == "TIME_LIMIT_EXCEEDED"
 
         async def both() -> bool:
             return sorted(told) == ["cancelled", "signalled"]
@@ -327,7 +327,7 @@ async def test_a_forced_cancel_stops_what_runs_at_once(tmp_path: Path) -> None:
 
     async with app:
         for task in (slow, slow_thread):
-            handle = (await task.send_async()).ok_value
+            handle = await task.send_async()
             await until_status(handle, TaskStatus.RUNNING)
             with pytest.raises(hf.errors.CannotCancel):
                 await handle.cancel_async()
@@ -363,9 +363,9 @@ async def test_no_more_run_at_once_than_there_are_slots_and_slots_are_refilled_o
         sent = await work.send_many_async([(number,) for number in range(30)])
         async with asyncio.timeout(soon_s):
             for each in sent[1:]:
-                assert (await each.ok_value).is_ok
+                assert (await each).is_ok
         ends.set()
-        assert (await sent[0].ok_value).is_ok
+        assert (await sent[0]).is_ok
     assert most == 3
 
 
@@ -379,7 +379,7 @@ async def test_prefetch_claims_ahead_and_starts_when_a_slot_is_free(tmp_path: Pa
         return number
 
     async with app:
-        handles = [each.ok_value for each in await work.send_many_async([(n,) for n in range(4)])]
+        handles = await work.send_many_async([(n,) for n in range(4)])
 
         async def spread() -> bool:
             seen = Counter([(await handle.info_async()).status.value for handle in handles])
@@ -403,10 +403,10 @@ async def test_a_task_whose_good_until_passes_while_it_waits_in_the_prefetch_exp
         await ends.wait()
 
     async with app:
-        first = (await work.send_async(1)).ok_value
+        first = await work.send_async(1)
         await until_status(first, TaskStatus.RUNNING)
         soon = datetime.now(UTC) + timedelta(seconds=0.4)
-        second = (await work.with_options(good_until=soon).send_async(2)).ok_value
+        second = await work.with_options(good_until=soon).send_async(2)
         assert await code_of(second) == "TASK_EXPIRED"
         ends.set()
         assert (await first).is_ok
@@ -462,7 +462,7 @@ async def test_what_outlasts_the_drain_is_given_back_without_counting(tmp_path: 
         return "quick"
 
     async with app:
-        handle = (await forever.send_async()).ok_value
+        handle = await forever.send_async()
         await until_status(handle, TaskStatus.RUNNING)
     async with second:
         async with asyncio.timeout(soon_s):
@@ -509,7 +509,7 @@ async def test_tasks_of_a_claim_whose_reply_was_lost_are_given_back_and_run_with
 
     async with app:
         line = Losing(app.session.task_client.caller.client)
-        handles = [each.ok_value for each in await work.send_many_async([(n,) for n in range(3)])]
+        handles = await work.send_many_async([(n,) for n in range(3)])
         worker = Host(line, pid="w1", lease_s=600, now=app.session.now)
         runner = JobRunner(app.payloads, app.tasks, StepRunner(), pid="w1")
         worker.serve(SlotGroup(["queue.default"], 100), runner)

@@ -33,17 +33,21 @@ def from_outside() -> None:
     assert_type(price("x"), int)
     assert_type(send_email("x"), hf.TaskResult[str, hf.TaskError])
     assert_type(fetch("x"), Coroutine[Any, Any, bytes]).close()
-    sent = price.send("x", count=2)
+    sent = price.try_send("x", count=2)
     if isinstance(sent, hf.Err):
         assert_type(sent.error, hf.SendError)
     else:
         assert_type(sent.value, hf.TaskHandle[int, hf.TaskError])
         assert_type(sent.value.get(), hf.TaskResult[int, hf.TaskError])
-    assert_type(send_email.send("x").ok_value.get().ok_value, str)
-    assert_type(fetch.send("x").ok_value.get().ok, bytes | None)
-    assert_type(charge.send(3).ok_value.get(timeout=1).err, hf.TaskError | None)
-    assert_type(price.with_options(priority=5, key="k").send("x").ok_value.get().ok_value, int)
-    assert_type(price.schedule("5m", "x").ok_value.get().ok_value, int)
+    assert_type(send_email.send("x").get().ok_value, str)
+    assert_type(hf.gather_results(price.send_many([("x",)])), list[hf.TaskResult[int, hf.TaskError]])
+    app.schedules.create("s", price, "x", 2, cron="* * * * *")
+    app.schedules.create("s", price, 3, cron="* * * * *")  # type: ignore[arg-type]
+    app.schedules.create("s", charge, 1, 2, cron="* * * * *")  # type: ignore[arg-type]
+    assert_type(fetch.send("x").get().ok, bytes | None)
+    assert_type(charge.send(3).get(timeout=1).err, hf.TaskError | None)
+    assert_type(price.with_options(priority=5, key="k").send("x").get().ok_value, int)
+    assert_type(price.schedule("5m", "x").get().ok_value, int)
     price.send(3)  # type: ignore[arg-type]
     price.send()  # type: ignore[call-arg]
     price.send("x", amount=1)  # type: ignore[call-arg]
@@ -56,7 +60,7 @@ def from_outside() -> None:
 
 
 async def in_asyncio() -> None:
-    handle = (await send_email.send_async("x")).ok_value
+    handle = await send_email.send_async("x")
     assert_type(await handle, hf.TaskResult[str, hf.TaskError])
     await price.send_async(3)  # type: ignore[arg-type]
 

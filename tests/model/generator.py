@@ -114,6 +114,10 @@ class Generator:
             (self.schedule_create, 2.2, None),
             (self.schedule_delete, 1, None),
             (self.schedule_search, 1.2, None),
+            (self.schedule_update, 1, None),
+            (self.schedule_pause, 1.2, None),
+            (self.schedule_trigger, 1.2, None),
+            (self.schedule_backfill, 1, None),
             (self.debug_tick, 11, None),
         ]
 
@@ -638,7 +642,7 @@ class Generator:
             "cron": self.rng.choice(CRONS),
             "promiseId": self.rng.choice(TEMPLATES),
             "promiseTimeout": self.rng.choice((0, 1_000, 60_000, 1_000_000, 2**53 - 1)),
-            "catchUp": self.rng.choice((1, 2, 3)),
+            "catchUp": self.rng.choice((0, 1, 2, 3)),
         }
         if self.chance(0.03):
             del data["catchUp"]
@@ -656,6 +660,25 @@ class Generator:
 
     def schedule_delete(self) -> tuple[str, Json]:
         return "schedule.delete", {"id": self.schedule_id()}
+
+    def schedule_update(self) -> tuple[str, Json]:
+        _, data = self.schedule_create()
+        kept = {name: value for name, value in data.items() if self.chance(0.3)}
+        return "schedule.update", kept | {"id": self.schedule_id()}
+
+    def schedule_pause(self) -> tuple[str, Json]:
+        return "schedule.pause", {"id": self.schedule_id(), "paused": self.chance(0.4)}
+
+    def schedule_trigger(self) -> tuple[str, Json]:
+        return "schedule.trigger", {"id": self.schedule_id()}
+
+    def schedule_backfill(self) -> tuple[str, Json]:
+        """Mostly a few minutes; rarely so many that they do not fit, or what lies ahead."""
+        until = self.now - self.rng.choice((0, 0, 1, 30_000, 60_000, -1))
+        since = until - self.rng.choice((0, 60_000, 120_000, 120_000, -1))
+        if self.chance(0.02):
+            since = until - 7_000_000
+        return "schedule.backfill", {"id": self.schedule_id(), "since": since, "until": until}
 
     def schedule_search(self) -> tuple[str, Json]:
         data: Json = {"tags": {"colour": "red"}} if self.chance(0.2) else {}

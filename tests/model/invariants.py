@@ -1,7 +1,8 @@
 """The invariants of the protocol, as two walks over snapshots: every state, and every step.
 
 Each violation is a sentence that begins with the number of the property in the catalogue (1 to 95; 96 and 97
-are the two for background steps). A *step* is one request or one sweep; an array of envelopes is several.
+are the two for background steps, 106 to 108 are about schedules that are steered). A *step*
+is one request or one sweep; an array of envelopes is several.
 "Live" means pending in the view at `now`: a passed deadline counts before it is written down.
 
 | property | what differs from the catalogue, and why |
@@ -13,6 +14,7 @@ are the two for background steps). A *step* is one request or one sweep; an arra
 | 69 | the count grows by the number of consumed callbacks; an awaiter past its deadline counts as fulfilled |
 | 72 | a callback left by an earlier suspension serves as well as a new one |
 | 73, 79, 87, 89, 97 | a schedule may create, and with `overlap: replace` cancel, promises in the background |
+| 78 | a definition changes only by a request, and `createdAt` never |
 | 74 | holds while messages are held; with `delivering` keys may go |
 | 89 | a schedule's promise has `createdAt` at its occurrence, before `now` |
 | 92 | entering pending sends at once and sets the retry instant to now + interval, or parks the task |

@@ -224,6 +224,8 @@ class JobsOracle:
             running = holder["started"] is not None
             if not self.reaches(data, holder):
                 return 409, None
+            if not self.is_same_task(data, holder):
+                return 409, None
             if how == "existing":
                 return 200, self.see_promise(holder, now)
             if how == "reject" or (how == "replace" and running):
@@ -239,12 +241,16 @@ class JobsOracle:
             "unique": data.get("unique"), "retries": 0, "bounces": 0, "attempts": [], "started": None,
             "claimed_at": None, "claimed_by": None, "acquired": None, "next_retry": None, "outcome": None,
             "code": None, "finished": None, "pid": None, "ttl": None, "promise": ("pending", {}, None),
-            "eligible": max(now, data.get("delay", 0)), "turn": 0,
+            "eligible": max(now, data.get("delay", 0)), "turn": 0, "name": data.get("name"),
         }  # fmt: skip
         self.jobs[data["id"]] = born
         self.wait(born, now, data.get("delay", 0))
         self.write_end(born, now)
         return 200, self.see_promise(born, now)
+
+    def is_same_task(self, data: Json, job: Json) -> bool:
+        """Or not known to be another one."""
+        return None in (data.get("name"), job["name"]) or data["name"] == job["name"]
 
     def reaches(self, data: Json, job: Json) -> bool:
         """May the caller know of this job?"""
@@ -396,6 +402,31 @@ class JobsOracle:
         rest = min(60_000, 100 * 2 ** (job["bounces"] - 2)) if job["bounces"] >= 2 else 0
         self.back(job, now, now + rest)
         return 200, None
+
+    def task_snooze(self, data: Json, now: int) -> Seen:
+        job = self.driven(data, now)
+        if job is None or job["started"] is None:
+            return (404 if data["id"] not in self.jobs else 409), None
+        until = now + data["delay"]
+        if not self.expired({**job, "started": None}, now):
+            job.update(eligible=until, bounces=0)
+        self.back(job, now, until)
+        return 200, self.see(job, now)
+
+    def task_reschedule(self, data: Json, now: int) -> Seen:
+        job = self.jobs.get(data["id"])
+        if job is None:
+            return 404, None
+        if self.over(job, now) or job["state"] != "pending":
+            return 409, None
+        at = max(now, data.get("at", now))
+        if at >= job["timeout"] or (job["good"] is not None and at >= job["good"]):
+            return 400, None
+        if job["parked"] or at > now:
+            job.update(eligible=at, bounces=0)
+            job["next_retry"] = None if job["next_retry"] is None else at
+            self.wait(job, now, at)
+        return 200, self.see(job, now)
 
     def task_cancel(self, data: Json, now: int) -> Seen:
         job = self.jobs.get(data["id"])

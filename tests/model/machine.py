@@ -14,6 +14,8 @@ from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json
 
 CATCH_UP_DEFAULT = 100
+LATE_RUN_MS = 60_000
+BACKFILL_MOST = 100
 LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")
 
 OFFER_LONGEST_MS = 3_600_000  # between two offers of a task that nobody takes
@@ -86,6 +88,7 @@ class Schedule:
     overlap: str | None
     catch_up: int | None
     last_run_at: int | None = None
+    paused_at: int | None = None
 
     def promise_id_at(self, instant: int) -> str:
         return self.promise_id.replace("{{.id}}", self.id).replace("{{.timestamp}}", str(instant))
@@ -165,6 +168,7 @@ class Machine:
             "timezone": schedule.timezone,
             "overlap": schedule.overlap,
             "catchUp": schedule.catch_up,
+            "pausedAt": schedule.paused_at,
         }
         record.update({name: value for name, value in optional.items() if value is not None})
         return record
@@ -283,6 +287,10 @@ class Machine:
         for _, schedule_id in sorted(schedules):
             self.run_schedule(self.schedules[schedule_id], now)
 
+    def run_what_is_due(self, schedule: Schedule, now: int) -> None:
+        if schedule.next_run_at <= now:
+            self.run_schedule(schedule, now)
+
     def somebody_depends_on(self, promise: Promise) -> bool:
         if promise.id in self.tasks or promise.callbacks or promise.listeners:
             return True
@@ -300,7 +308,13 @@ class Machine:
             occurrences.append(instant)
             instant = fields.next_occurrence(schedule.cron, schedule.timezone, instant)
         schedule.next_run_at = INSTANT_MAX if instant is None else instant
-        for occurrence in occurrences[-(schedule.catch_up or CATCH_UP_DEFAULT) :]:
+        if schedule.catch_up == 0:
+            occurrences = [each for each in occurrences[-1:] if each >= now - LATE_RUN_MS]
+        elif schedule.catch_up is None:
+            occurrences = occurrences[-CATCH_UP_DEFAULT:]
+        else:
+            occurrences = occurrences[-schedule.catch_up :]
+        for occurrence in occurrences:
             self.fire(schedule, occurrence, now)
 
     def fire(self, schedule: Schedule, occurrence: int, now: int) -> None:
@@ -309,13 +323,22 @@ class Machine:
         if promise_id in self.promises:
             schedule.last_run_at = occurrence
             return
-        if schedule.last_run_at is not None:
-            last = self.promises[schedule.promise_id_at(schedule.last_run_at)]
-            if self.live(last.id, now) and schedule.overlap == "skip":
-                return
-            if self.live(last.id, now) and schedule.overlap == "replace":
-                self.settle(last, "rejected_canceled", {}, now, now)
+        last = self.last_run(schedule, now)
+        if last is not None and schedule.overlap == "skip":
+            return
+        if last is not None and schedule.overlap == "replace":
+            self.settle(last, "rejected_canceled", {}, now, now)
         schedule.last_run_at = occurrence
+        self.add_run(schedule, promise_id, occurrence, now)
+
+    def last_run(self, schedule: Schedule, now: int) -> Promise | None:
+        """The promise that was fired last, if it is pending. A new template finds none under the old name."""
+        if schedule.last_run_at is None:
+            return None
+        last = self.promises.get(schedule.promise_id_at(schedule.last_run_at))
+        return last if last is not None and self.live(last.id, now) else None
+
+    def add_run(self, schedule: Schedule, promise_id: str, occurrence: int, now: int) -> None:
         tags = dict.fromkeys(LINEAGE, promise_id) | schedule.promise_tags | {"resonate:schedule": schedule.id}
         timeout_at = min(occurrence + schedule.promise_timeout, INSTANT_MAX)
         promise = Promise(promise_id, schedule.promise_param, tags, timeout_at, created_at=occurrence)

@@ -164,6 +164,48 @@ class SkipsNoMissedRun(Oracle):
         schedule.catch_up = catch_up
 
 
+class CatchesUpWithoutBeingAsked(Oracle):
+    def run_schedule(self, schedule: Schedule, now: int) -> None:
+        catch_up, schedule.catch_up = schedule.catch_up, schedule.catch_up or 1
+        super().run_schedule(schedule, now)
+        schedule.catch_up = catch_up
+
+
+class ResumesWithWhatWasMissed(Oracle):
+    def schedule_pause(self, data: Json, call: Call) -> Answer:
+        schedule = self.schedules.get(str(data.get("id")))
+        paused_at = schedule.paused_at if schedule is not None else None
+        answer = super().schedule_pause(data, call)
+        if schedule is not None and paused_at is not None and schedule.paused_at is None:
+            schedule.next_run_at = fields.next_occurrence(schedule.cron, schedule.timezone, paused_at) or 0
+        return answer
+
+
+class ChangesTheRhythmOfWhatIsDue(Oracle):
+    def schedule_update(self, data: Json, call: Call) -> Answer:
+        self.run_what_is_due = lambda schedule, now: None  # type: ignore[method-assign]
+        try:
+            return super().schedule_update(data, call)
+        finally:
+            del self.run_what_is_due
+
+
+class TriggersInSilence(Oracle):
+    def schedule_trigger(self, data: Json, call: Call) -> Answer:
+        schedule = self.schedules.get(str(data.get("id")))
+        before = None if schedule is None else schedule.last_run_at
+        answer = super().schedule_trigger(data, call)
+        if schedule is not None:
+            schedule.last_run_at = before
+        return answer
+
+
+class BackfillsInThePast(Oracle):
+    def add_run(self, schedule: Schedule, promise_id: str, occurrence: int, now: int) -> None:
+        instant = promise_id.rpartition(".")[2]
+        super().add_run(schedule, promise_id, int(instant) if instant.isdigit() else occurrence, now)
+
+
 class SearchesWhatIsStored(Oracle):
     def promise_search(self, data: Json, call: Call) -> Answer:
         return super().promise_search(data, Call(0, call.dialect, call.version, call.corr_id, None))
@@ -361,6 +403,11 @@ MUTANTS: tuple[type[Oracle], ...] = (
     ForgetsTheCreateKey,
     SchedulesOverlap,
     SkipsNoMissedRun,
+    CatchesUpWithoutBeingAsked,
+    ResumesWithWhatWasMissed,
+    ChangesTheRhythmOfWhatIsDue,
+    TriggersInSilence,
+    BackfillsInThePast,
     SearchesWhatIsStored,
     RefusesARepeatedAcquire,
     StartsAgain,

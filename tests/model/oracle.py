@@ -23,7 +23,7 @@ from typing import Any, cast
 from tests.model import fields
 from tests.model.execution_views import ExecutionViews, read_cursor, read_waits
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
-from tests.model.machine import Promise, Schedule, Task, leave_lease
+from tests.model.machine import BACKFILL_MOST, Promise, Schedule, Task, leave_lease
 from tests.model.streams import StreamMachine
 
 LISTENERS_MAX = 10_000
@@ -68,6 +68,10 @@ OPERATIONS = {
     "schedule.create": "schedule_create",
     "schedule.delete": "schedule_delete",
     "schedule.search": "schedule_search",
+    "schedule.update": "schedule_update",
+    "schedule.pause": "schedule_pause",
+    "schedule.trigger": "schedule_trigger",
+    "schedule.backfill": "schedule_backfill",
     "stream.append": "stream_append",
     "stream.next": "stream_next",
     "stream.read": "stream_read",
@@ -624,7 +628,7 @@ class Oracle(ExecutionViews, StreamMachine):
             dialect=call.dialect,
             timezone=timezone,
             overlap=fields.optional_one_of(data, "overlap", ("allow", "skip", "replace")),
-            catch_up=fields.optional_integer(data, "catchUp", 1, 1_000),
+            catch_up=fields.optional_integer(data, "catchUp", 0, 1_000),
         )
         if fields.DELAY in schedule.promise_tags:
             raise bad("a scheduled promise cannot be delayed")
@@ -634,6 +638,74 @@ class Oracle(ExecutionViews, StreamMachine):
     def schedule_delete(self, data: Json, call: Call) -> Answer:
         del self.schedules[self.schedule_or_404(data).id]
         return 200, {}
+
+    def schedule_update(self, data: Json, call: Call) -> Answer:
+        schedule_id = fields.identifier(data, "id")
+        given: Json = {
+            "cron": None if data.get("cron") is None else fields.cron(data),
+            "timezone": fields.timezone(data),
+            "promise_id": None if data.get("promiseId") is None else fields.identifier(data, "promiseId"),
+            "promise_timeout": fields.optional_integer(data, "promiseTimeout"),
+            "overlap": fields.optional_one_of(data, "overlap", ("allow", "skip", "replace")),
+            "catch_up": fields.optional_integer(data, "catchUp", 0, 1_000),
+        }
+        if data.get("promiseParam") is not None:
+            given["promise_param"] = fields.payload(data, "promiseParam")
+        if data.get("promiseTags") is not None:
+            given["promise_tags"] = fields.tags(data, "promiseTags", call.dialect)
+            given["dialect"] = call.dialect
+            if fields.DELAY in given["promise_tags"]:
+                raise bad("a scheduled promise cannot be delayed")
+        schedule = self.schedule_or_404({"id": schedule_id})
+        self.run_what_is_due(schedule, call.now)
+        for name, value in given.items():
+            if value is not None:
+                setattr(schedule, name, value)
+        is_new_rhythm = given["cron"] is not None or given["timezone"] is not None
+        if is_new_rhythm and schedule.paused_at is None:
+            following = fields.next_occurrence(schedule.cron, schedule.timezone, call.now)
+            schedule.next_run_at = following or INSTANT_MAX
+        return 200, {"schedule": self.show_schedule(schedule, call.dialect)}
+
+    def schedule_pause(self, data: Json, call: Call) -> Answer:
+        paused = data.get("paused") is None or fields.flag(data, "paused")
+        schedule = self.schedule_or_404(data)
+        self.run_what_is_due(schedule, call.now)
+        if paused and schedule.paused_at is None:
+            schedule.paused_at, schedule.next_run_at = call.now, INSTANT_MAX
+        elif not paused and schedule.paused_at is not None:
+            following = fields.next_occurrence(schedule.cron, schedule.timezone, call.now)
+            schedule.paused_at, schedule.next_run_at = None, following or INSTANT_MAX
+        return 200, {"schedule": self.show_schedule(schedule, call.dialect)}
+
+    def schedule_trigger(self, data: Json, call: Call) -> Answer:
+        schedule = self.schedule_or_404(data)
+        self.run_what_is_due(schedule, call.now)
+        promise_id = schedule.promise_id_at(call.now)
+        last = self.last_run(schedule, call.now)
+        self.fire(schedule, call.now, call.now)
+        found = self.promises.get(promise_id) or last
+        assert found is not None
+        return 200, {"promise": self.show_promise(found, call.dialect, call.now)}
+
+    def schedule_backfill(self, data: Json, call: Call) -> Answer:
+        since = fields.integer(data, "since")
+        until = fields.integer(data, "until", since)
+        schedule = self.schedule_or_404(data)
+        if until > call.now:
+            raise bad("what lies ahead cannot be made up for")
+        ids: list[str] = []
+        instant = fields.next_occurrence(schedule.cron, schedule.timezone, since - 1)
+        seen = 0
+        while instant is not None and instant <= until and seen < BACKFILL_MOST:
+            promise_id = schedule.promise_id_at(instant)
+            if promise_id not in self.promises:
+                self.add_run(schedule, promise_id, call.now, call.now)
+                ids.append(promise_id)
+            seen += 1
+            instant = fields.next_occurrence(schedule.cron, schedule.timezone, instant)
+        rest = {"nextAt": instant} if instant is not None and instant <= until else {}
+        return 200, {"ids": ids} | rest
 
     def schedule_search(self, data: Json, call: Call) -> Answer:
         tags = fields.optional_map(data, "tags")

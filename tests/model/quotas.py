@@ -94,6 +94,10 @@ STATUSES: dict[str, tuple[int, ...]] = {
     "schedule.create": (200, 400),
     "schedule.delete": (200, 400, 404),
     "schedule.search": (200, 400),
+    "schedule.update": (200, 400, 404),
+    "schedule.pause": (200, 400, 404),
+    "schedule.trigger": (200, 400, 404),
+    "schedule.backfill": (200, 400, 404),
     "stream.append": (200, 400, 404, 409),
     "stream.next": (200, 400, 404, 409),
     "stream.read": (200, 400, 404),
@@ -189,8 +193,7 @@ class Witness(Oracle):
 
     def fire(self, schedule: Schedule, occurrence: int, now: int) -> None:
         existed = schedule.promise_id_at(occurrence) in self.promises
-        last = schedule.last_run_at
-        pending = last is not None and self.live(schedule.promise_id_at(last), now)
+        pending = self.last_run(schedule, now) is not None
         super().fire(schedule, occurrence, now)
         if existed:
             self.seen["schedule met an existing id"] += 1

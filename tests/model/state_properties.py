@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.model.fields import INSTANT_MAX
 from tests.model.snapshot import (
     DELIVERABLE,
     Json,
@@ -128,6 +129,8 @@ def _schedule_state(schedule: Json) -> Iterator[str]:
         yield f"29 {who}: last run before it was created"
     if last is not None and last >= following:
         yield f"30 {who}: last run not before the next"
+    if "pausedAt" in schedule and following != INSTANT_MAX:
+        yield f"108 {who}: paused, and it has a next run"
 
 
 def _relations(s: Snapshot) -> Iterator[str]:

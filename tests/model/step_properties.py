@@ -50,7 +50,7 @@ def step_violations(
     yield from _task_steps(a, b, now, retry_ms, background=background)
     yield from _consumption_steps(a, b, now)
     yield from _message_steps(a, b, now, delivering=delivering)
-    yield from _schedule_steps(a, b)
+    yield from _schedule_steps(a, b, background=background)
     if background:
         yield from _background_steps(a, b)
     yield from stream_steps(a, b, now)
@@ -331,11 +331,18 @@ def _message_steps(a: Snapshot, b: Snapshot, now: int, *, delivering: bool) -> I
             yield f"77 unblock {promise_id} to {address}: no listener was consumed"
 
 
-def _schedule_steps(a: Snapshot, b: Snapshot) -> Iterator[str]:
+def _schedule_steps(a: Snapshot, b: Snapshot, *, background: bool) -> Iterator[str]:
     for schedule_id, old in a.schedules.items():
         new = b.schedules.get(schedule_id)
-        if new is not None and any(old.get(name) != new.get(name) for name in SCHEDULE_DEFINITION):
+        if new is None:
+            continue
+        kept = SCHEDULE_DEFINITION if background else ("createdAt",)
+        if any(old.get(name) != new.get(name) for name in kept):
             yield f"78 schedule {schedule_id}: its definition changed"
+        if background and (old.get("pausedAt") != new.get("pausedAt") or ("pausedAt" in old and old != new)):
+            yield f"106 schedule {schedule_id}: a background step paused, resumed or fired a paused one"
+        if new.get("lastRunAt", 0) < old.get("lastRunAt", 0):
+            yield f"107 schedule {schedule_id}: its last run lies before the one it had"
 
 
 def _background_steps(a: Snapshot, b: Snapshot) -> Iterator[str]:

@@ -18,21 +18,23 @@ from tests.job_rules.wire import JobWire
 from tests.model.jobs_oracle import JobsOracle, Json, Seen
 from tests.seeds import seed_for_test
 
-OPERATIONS = count_of("HOLDFAST_JOBS_OPS", quick=2_500, full=6_000)
+OPERATIONS = count_of("HOLDFAST_JOBS_OPS", quick=3_000, full=6_000)
 QUEUES = ("mail", "slow")
 STEMS = ("j", "j-", "j.k", "jé/", "é:")
 SCOPES = ("j", "j-", "jé", "é", "é:")
 KINDS = (
     ["create"] * 7 + ["task.claim"] * 8 + ["task.start"] * 3 + ["task.fulfill"] * 3 + ["task.fail"] * 5
-    + ["task.release"] * 2 + ["task.cancel", "promise.settle", "task.halt", "task.continue", "task.continue"]
+    + ["task.release"] * 2 + ["task.snooze", "task.reschedule", "task.reschedule"]
+    + ["task.cancel", "promise.settle", "task.halt", "task.continue", "task.continue"]
     + ["task.heartbeat", "task.get", "queue.set", "queue.pause", "queue.pause"] + ["tick"] * 6
 )  # fmt: skip
-TAKES_A_TURN = ("create", "task.start", "task.release", "task.continue")
+TAKES_A_TURN = ("create", "task.start", "task.release", "task.continue", "task.reschedule")
 WANTED = [
     ("create", 200), ("create", 409), ("task.claim", 200), ("task.start", 200), ("task.start", 409),
     ("task.fulfill", 200), ("task.fulfill", 409), ("task.fail", 200), ("task.fail", 409),
     ("task.cancel", 200), ("task.cancel", 409), ("task.halt", 200), ("task.continue", 200),
-    ("task.release", 200),
+    ("task.release", 200), ("task.snooze", 200), ("task.snooze", 409), ("task.reschedule", 200),
+    ("task.reschedule", 400), ("task.reschedule", 409),
     *(("end", status) for status in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED")),
     *(("code", code) for code in ("WORKER_CRASHED", "TASK_EXPIRED", "TASK_TIMED_OUT", "BROKEN")),
     ("retried", True), ("start", "EXPIRED"), ("start", "sent back"),
@@ -124,6 +126,8 @@ class Dice:
         if chance.random() < 0.35:
             data["unique"] = chance.choice("xyz")
             data["onUnique"] = chance.choice(["existing", "replace", "reject", "debounce"])
+        if chance.random() < 0.5:
+            data["name"] = chance.choice(["send", "send", "fetch"])
         if chance.random() < 0.3:
             data["priority"] = chance.choice([-1, 0, 1])
         return data
@@ -144,7 +148,12 @@ class Dice:
 
     def _on_job(self, kind: str, jobs: list[Json]) -> Json:
         chance = self._chance
-        state = {"task.continue": "halted", "task.get": "", "promise.settle": ""}.get(kind, "acquired")
+        state = {
+            "task.continue": "halted",
+            "task.get": "",
+            "promise.settle": "",
+            "task.reschedule": "pending",
+        }.get(kind, "acquired")
         fitting = [job for job in jobs if job["state"] == state]
         job = chance.choice(fitting if fitting and chance.random() < 0.85 else jobs)
         if kind == "task.start":
@@ -153,10 +162,21 @@ class Dice:
             if job["good"] is not None and chance.random() < 0.5:
                 self.now = max(self.now, job["good"] + chance.choice([-1, 0, 1]))
         data: Json = {"id": job["id"]}
-        if kind in ("task.start", "task.fulfill", "task.fail", "task.release", "task.heartbeat"):
+        if kind in (
+            "task.start",
+            "task.fulfill",
+            "task.fail",
+            "task.release",
+            "task.heartbeat",
+            "task.snooze",
+        ):
             data["version"] = max(0, job["version"] - (chance.random() < 0.08))
         if kind == "task.heartbeat":
             data["pid"] = job["pid"] or "w"
+        if kind == "task.snooze":
+            data["delay"] = chance.choice([1, 50, 2_000])
+        if kind == "task.reschedule" and chance.random() < 0.6:
+            data["at"] = self.now + chance.choice([-10, 0, 1, 300, 4_000])
         if kind == "task.cancel":
             data["force"] = chance.random() < 0.3
         if kind == "task.fail":
@@ -189,7 +209,7 @@ class Store:
             return 200, [(item["task"]["id"], item["task"]["version"]) for item in answer.data["tasks"]]
         if kind in ("create", "task.fulfill", "promise.settle"):
             return 200, seen_promise(answer.promise)
-        if kind in ("task.get", "task.start", "task.fail", "task.cancel"):
+        if kind in ("task.get", "task.start", "task.fail", "task.cancel", "task.snooze", "task.reschedule"):
             return 200, answer.task["job"]
         return 200, "lost" if kind == "task.heartbeat" and "lost" in answer.data else None
 
@@ -198,7 +218,8 @@ class Store:
         if kind == "create":
             spec = {key: value for key, value in data.items() if key != "scope"}
             name, timeout = spec.pop("id"), spec.pop("timeout")
-            return wire.enqueue(name, timeout_at=timeout, **spec)
+            named = {"holdfast:task": spec.pop("name")} if "name" in spec else None
+            return wire.enqueue(name, timeout_at=timeout, tags=named, **spec)
         if kind == "task.claim":
             more = {"ceiling": data["ceiling"]} if "ceiling" in data else {}
             names = ("count", "queue", "pid", "ttl", "start")
@@ -364,6 +385,27 @@ class KeepsTheKeyOfWhatItDebounced(JobsOracle):
         return None if data.get("onUnique") == "debounce" else found
 
 
+class CountsASnooze(JobsOracle):
+    def task_snooze(self, data: Json, now: int) -> Seen:
+        answer = super().task_snooze(data, now)
+        if answer[0] == 200:
+            self.jobs[data["id"]]["retries"] += 1
+        return answer
+
+
+class PutsWhatIsOnOfferBehindOthers(JobsOracle):
+    def task_reschedule(self, data: Json, now: int) -> Seen:
+        job = self.jobs.get(data["id"])
+        if job is not None and job["state"] == "pending":
+            job["parked"] = True
+        return super().task_reschedule(data, now)
+
+
+class SharesKeysBetweenTasks(JobsOracle):
+    def is_same_task(self, data: Json, job: Json) -> bool:
+        return True
+
+
 class RetriesEveryCode(JobsOracle):
     def is_retried(self, rule: Json, code: str) -> bool:
         return code != "WORKER_CRASHED" or super().is_retried(rule, code)
@@ -450,6 +492,7 @@ MUTANTS = [
     PutsTheUnfairBeforeThoseWithTurns,
     RetriesAtTheDeadline, ExpiresOneTooLate, CountsALapsedClaim, ForgetsWhoClaimedWhatExpired,
     LetsOneTooManyThrough, CancelsWhatRuns, KeepsTheKeyOfWhatItDebounced, RetriesEveryCode,
+    SharesKeysBetweenTasks, CountsASnooze, PutsWhatIsOnOfferBehindOthers,
     RetriesACrashOnlyIfItIsListed, RetriesEveryCrash, ClaimsTheOldestFirst, ClaimsWhatCameBackLast,
     ForgetsTheRunThatCrashed, BeginsWhatIsClaimedWhateverTheQueueSays, CountsAClaimAgainstTheRate,
 ]  # fmt: skip

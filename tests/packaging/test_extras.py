@@ -122,7 +122,7 @@ async def double(number: int) -> int:
 def triple(number: int) -> int:
     return 3 * number
 
-print(double.start(4).result(30), triple.send(4).ok_value.get(30).ok_value)
+print(double.start(4).result(30), triple.send(4).get(30).ok_value)
 """
 
 

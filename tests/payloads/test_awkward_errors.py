@@ -155,7 +155,7 @@ def test_a_task_whose_error_forbids_assignment_fails_with_its_code(make: type[Ex
         raise make()
 
     with World(app):
-        handle = task.send().ok_value
+        handle = task.send()
         assert handle.get().err_value.error_code == "MINE"
         assert len(handle.info().attempts) == 2
 
@@ -170,7 +170,7 @@ def test_a_task_that_raises_an_awkward_error_fails_with_its_code(make: type[Base
 
     with World(app) as world:
         began = world.now
-        handle = task.send().ok_value
+        handle = task.send()
         assert handle.get().err_value.error_code == "MINE"
         assert len(handle.info().attempts) == 2
         assert world.now - began == timedelta(minutes=1), "no wish was heard"
@@ -228,7 +228,7 @@ def test_a_task_whose_end_cannot_be_stored_ends_all_the_same() -> None:
         return "secret"
 
     with World(app):
-        handle = task.send().ok_value
+        handle = task.send()
         assert handle.get().err_value.error_code == "UNHANDLED_EXCEPTION"
         assert handle.info().status is hf.TaskStatus.FAILED
 

@@ -70,7 +70,7 @@ sys.path.insert(0, "")
 from shop import app, triple, work
 
 with app:
-    print(work.start().result(60), triple.send(4).ok_value.get(30).ok_value)
+    print(work.start().result(60), triple.send(4).get(30).ok_value)
 """
     done = run(system, program, cwd=tmp_path)
     assert done.out == "['True', 'False'] 12\n", done.err

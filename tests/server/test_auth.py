@@ -107,6 +107,8 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("task.start", {"id": "b", "version": 0}),
     ("task.fail", {"id": "b", "version": 0, "code": "X"}),
     ("task.cancel", {"id": "b"}),
+    ("task.snooze", {"id": "b", "version": 1, "delay": 1}),
+    ("task.reschedule", {"id": "b"}),
     ("task.halt", {"id": "b"}),
     ("task.continue", {"id": "b"}),
     ("task.fulfill", {"id": "b", "version": 1, "action": _act("promise.settle", id="b", state="resolved")}),
@@ -121,6 +123,22 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("task.claim", {"groups": ["a", "b"], "count": 1, "pid": "p", "ttl": 1}),
     ("schedule.get", {"id": "b"}),
     ("schedule.delete", {"id": "b"}),
+    ("schedule.pause", {"id": "b"}),
+    ("schedule.trigger", {"id": "b"}),
+    ("schedule.backfill", {"id": "b", "since": 0, "until": 1}),
+    ("schedule.update", {"id": "b"}),
+    ("schedule.update", {"id": "a:s", "promiseId": "b-{{.timestamp}}"}),
+    ("schedule.update", {"id": "a:s", "promiseTags": {"resonate:target": "poll://any@b"}}),
+    (
+        "schedule.update",
+        {
+            "id": "a:s",
+            "promiseTags": {
+                "resonate:target": "poll://any@queue.a",
+                "holdfast:job": '{"unique":"k","onUnique":"replace"}',
+            },
+        },
+    ),
     _schedule(id="b"),
     _schedule(promiseId="b-{{.timestamp}}"),
     _schedule(promiseId="{{.timestamp}}"),
@@ -213,6 +231,8 @@ async def test_what_lies_under_the_prefix_is_allowed() -> None:
             ("queue.get", {"name": "a-mail"}),
             _schedule(promiseTags={"resonate:target": "poll://any@a"}),
             _schedule(id="a:s2", promiseId="a-{{.timestamp}}"),
+            ("schedule.update", {"id": "a:s2", "promiseId": "a:{{.timestamp}}"}),
+            ("schedule.trigger", {"id": "a:s2"}),
         ]
         for kind, data in fine:
             answer = await post(server.url, envelope(kind, data), bearer("a-secret-1"))

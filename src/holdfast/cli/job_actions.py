@@ -1,4 +1,4 @@
-"""What `holdfast tasks list, info, fail, cancel, rerun` and `send` do: background tasks and their life."""
+"""What `holdfast tasks list, info, fail, cancel, promote, reschedule, rerun` and `send` do."""
 
 import argparse
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from holdfast.protocol.ids import new_id
 from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.protocol.records import TaskView
 from holdfast.protocol.replies import PromiseReply, TaskReply, TasksReply
-from holdfast.protocol.requests import PromiseGet, TaskCancel, TaskFail, TaskGet, TaskSearch
+from holdfast.protocol.requests import PromiseGet, TaskCancel, TaskFail, TaskGet, TaskReschedule, TaskSearch
 from holdfast.steps.providers import Providers
 from holdfast.steps.retry import Retry
 from holdfast.workflow.same_call import check_same_call
@@ -128,6 +128,15 @@ async def fail(session: CliSession, arguments: argparse.Namespace) -> None:
 
 async def cancel(session: CliSession, arguments: argparse.Namespace) -> None:
     reply = await session.ask(TaskCancel(arguments.id, arguments.force), TaskReply)
+    if arguments.json:
+        print_json(reply)
+    else:
+        print_done(False)
+
+
+async def reschedule(session: CliSession, arguments: argparse.Namespace) -> None:
+    """Without an instant: now."""
+    reply = await session.ask(TaskReschedule(arguments.id, getattr(arguments, "at", None)), TaskReply)
     if arguments.json:
         print_json(reply)
     else:

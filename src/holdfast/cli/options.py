@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from holdfast.protocol import tags
@@ -157,3 +158,12 @@ def creation_tags(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.target:
         found[tags.TARGET] = arguments.target
     return found
+
+
+moment_help: Final = "such as 2026-01-31T09:00 or 2026-01-31T09:00+01:00 (UTC)"
+
+
+def moment(text: str) -> int:
+    """Milliseconds of an ISO date and time; without a zone it is UTC."""
+    at = datetime.fromisoformat(text)
+    return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -8,7 +8,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.cli.durations import format_duration
 from holdfast.cli.payloads import decode_payload, decode_text
+from holdfast.protocol import tags
 from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.records import Millis, Promise, Schedule, TaskView, Value
 from holdfast.protocol.text import printable, printable_json
@@ -194,19 +195,29 @@ def print_schedule(schedule: Schedule) -> None:
             ("catch-up", None if schedule.catch_up is None else str(schedule.catch_up)),
             ("created", instant(schedule.created_at)),
             ("last run", instant(schedule.last_run_at)),
-            ("next run", instant(schedule.next_run_at)),
+            ("next run", None if schedule.paused_at is not None else instant(schedule.next_run_at)),
+            ("paused", instant(schedule.paused_at)),
+            ("declared by", schedule.promise_tags.get(tags.DECLARED_BY)),
         ]
     )
 
 
-def print_schedules(schedules: Sequence[Schedule]) -> None:
+def print_schedules(schedules: Sequence[Schedule], known: tuple[str, Collection[str]] | None = None) -> None:
+    """`known`: the group of an app and the schedules that it declares; its others are orphans."""
     rows = [
         [
             schedule.id,
             schedule.cron,
-            instant(schedule.next_run_at) or "",
+            "paused" if schedule.paused_at is not None else instant(schedule.next_run_at) or "",
             instant(schedule.last_run_at) or "never",
+            _declared_by(schedule, known),
         ]
         for schedule in schedules
     ]
-    print_table(["id", "cron", "next run", "last run"], rows)
+    print_table(["id", "cron", "next run", "last run", "declared by"], rows)
+
+
+def _declared_by(schedule: Schedule, known: tuple[str, Collection[str]] | None) -> str:
+    group = schedule.promise_tags.get(tags.DECLARED_BY, "")
+    is_orphan = known is not None and group == known[0] and schedule.id not in known[1]
+    return f"{group} (orphan)" if is_orphan else group

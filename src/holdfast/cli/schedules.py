@@ -1,16 +1,41 @@
 """`holdfast schedules ...`"""
 
 import argparse
+from collections.abc import Collection
 
 from holdfast.cli.calls import add_call, call_param
 from holdfast.cli.failures import UsageError
-from holdfast.cli.options import add_paging, add_payload, add_tags, creation_tags, duration
-from holdfast.cli.output import print_done, print_json, print_more, print_schedule, print_schedules
+from holdfast.cli.options import (
+    add_paging,
+    add_payload,
+    add_tags,
+    creation_tags,
+    duration,
+    moment,
+    moment_help,
+)
+from holdfast.cli.output import (
+    print_done,
+    print_json,
+    print_line,
+    print_more,
+    print_schedule,
+    print_schedules,
+)
 from holdfast.cli.payloads import payload
 from holdfast.cli.session import CliSession, add_command
+from holdfast.cli.worker import find_app
 from holdfast.protocol.records import Value
-from holdfast.protocol.replies import ScheduleReply, SchedulesReply
-from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
+from holdfast.protocol.replies import BackfillReply, PromiseReply, ScheduleReply, SchedulesReply
+from holdfast.protocol.requests import (
+    ScheduleBackfill,
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleGet,
+    SchedulePause,
+    ScheduleSearch,
+    ScheduleTrigger,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +61,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--target", metavar="ADDRESS", help="who shall work on them")
     create.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
     create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="when the last still runs")
-    create.add_argument("--catch-up", metavar="N", type=int, help="make up for at most so many missed runs")
+    create.add_argument(
+        "--catch-up", metavar="N", type=int, help="after downtime, run at most so many missed ones"
+    )
 
-    search = add_command(commands, "search", "list schedules, by id", _search)
-    add_paging(search)
+    for name in ("list", "search"):
+        search = add_command(commands, name, "list schedules, by id", _search)
+        add_paging(search)
+        search.add_argument("--app", metavar="MODULE:APP", help="show which ones this app declares no more")
+
+    pause = add_command(commands, "pause", "fire no more runs until it is resumed", _pause)
+    pause.add_argument("id")
+    pause.set_defaults(paused=True)
+    resume = add_command(commands, "resume", "fire runs again, from now on", _pause)
+    resume.add_argument("id")
+    resume.set_defaults(paused=False)
+    add_command(commands, "trigger", "make one run now", _trigger).add_argument("id")
+    backfill = add_command(commands, "backfill", "make the runs of past occurrences", _backfill)
+    backfill.add_argument("id")
+    for name in ("since", "until"):
+        backfill.add_argument(f"--{name}", type=moment, metavar="INSTANT", required=True, help=moment_help)
 
 
 async def _get(session: CliSession, arguments: argparse.Namespace) -> None:
@@ -82,6 +123,42 @@ async def _delete(session: CliSession, arguments: argparse.Namespace) -> None:
     print_done(arguments.json)
 
 
+def _known_to(where: str | None) -> tuple[str, Collection[str]] | None:
+    """The group of an app, and the schedules that it declares."""
+    if where is None:
+        return None
+    app = find_app(where)
+    return app.settings.group, app.tasks.recurrences.keys()
+
+
+async def _pause(session: CliSession, arguments: argparse.Namespace) -> None:
+    _show(await session.ask(SchedulePause(arguments.id, arguments.paused), ScheduleReply), arguments)
+
+
+async def _trigger(session: CliSession, arguments: argparse.Namespace) -> None:
+    reply = await session.ask(ScheduleTrigger(arguments.id), PromiseReply)
+    if arguments.json:
+        print_json(reply)
+    else:
+        print_line(reply.promise.id)
+
+
+async def _backfill(session: CliSession, arguments: argparse.Namespace) -> None:
+    """Some at a time: what was made before it is interrupted stays, and is not made again."""
+    ids: list[str] = []
+    since: int | None = arguments.since
+    while since is not None:
+        reply = await session.ask(ScheduleBackfill(arguments.id, since, arguments.until), BackfillReply)
+        since = reply.next_at
+        if arguments.json:
+            ids += reply.ids
+        else:
+            for run in reply.ids:
+                print_line(run)
+    if arguments.json:
+        print_json(BackfillReply(ids))
+
+
 async def _search(session: CliSession, arguments: argparse.Namespace) -> None:
     search = ScheduleSearch(dict(arguments.tags) or None, arguments.prefix, arguments.page, arguments.cursor)
     pages = await session.pages(search, SchedulesReply, every=arguments.all)
@@ -89,5 +166,5 @@ async def _search(session: CliSession, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found)
     else:
-        print_schedules(found.schedules)
+        print_schedules(found.schedules, _known_to(arguments.app))
         print_more(found.cursor)

@@ -14,6 +14,8 @@ from holdfast.cli.options import (
     add_tags,
     default_target,
     duration,
+    moment,
+    moment_help,
 )
 from holdfast.cli.session import add_command
 
@@ -109,6 +111,13 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     fail.add_argument(
         "--retry-delay", metavar="DURATION", type=duration, help="if it is tried again, then not before"
     )
+
+    add_command(commands, "promote", "let a background task begin now", jobs.reschedule).add_argument("id")
+    later = add_command(
+        commands, "reschedule", "let a background task begin at another instant", jobs.reschedule
+    )
+    later.add_argument("id")
+    later.add_argument("--at", type=moment, metavar="INSTANT", required=True, help=moment_help)
 
     cancel = add_command(commands, "cancel", "end a background task", jobs.cancel)
     cancel.add_argument("id")

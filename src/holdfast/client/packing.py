@@ -21,6 +21,7 @@ from holdfast.client.wire import encode_request
 from holdfast.protocol.limits import batch_envelopes_max, batch_schedules_max
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.protocol.requests.schedules import costly_schedule_kinds
 
 array_bytes_max: Final = 524_288
 submission_bytes_max: Final = 2_097_152  # half of what a server takes by default
@@ -53,7 +54,7 @@ class PendingRequests:
         self.packed = 0  # so many go out, or are under way
         self._bodies = [*map(encode_request, requests)]
         self.size = sum(map(len, self._bodies)) + len(self._bodies)
-        self.schedules = sum([request.kind == "schedule.create" for request in requests])
+        self.schedules = sum([request.kind in costly_schedule_kinds for request in requests])
         self.claim = _claim_of(requests)
         self.future = future
         self.sent = False

@@ -66,15 +66,16 @@ class _Message(Struct, frozen=True):
 
 _kinds: Final[dict[Any, str]] = {
     replies.PromiseReply: "promise.get promise.create promise.settle promise.register_callback "
-    "promise.register promise.register_listener promise.subscribe task.fulfill",
+    "promise.register promise.register_listener promise.subscribe task.fulfill schedule.trigger",
     replies.PromisesReply: "promise.search",
-    replies.TaskReply: "task.get task.start task.fail task.cancel",
+    replies.TaskReply: "task.get task.start task.fail task.cancel task.snooze task.reschedule",
     replies.TaskCreateReply: "task.create",
     replies.AcquireReply: "task.acquire",
     replies.ClaimReply: "task.claim",
     replies.HeartbeatReply: "task.heartbeat",
     replies.TasksReply: "task.search",
-    replies.ScheduleReply: "schedule.get schedule.create",
+    replies.ScheduleReply: "schedule.get schedule.create schedule.update schedule.pause",
+    replies.BackfillReply: "schedule.backfill",
     replies.SchedulesReply: "schedule.search",
     replies.QueueReply: "queue.get queue.set queue.pause",
     replies.QueuesReply: "queue.search",

@@ -47,6 +47,8 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.TaskStart: tasks.start,
     r.TaskFail: job_requests.fail,
     r.TaskCancel: job_requests.cancel,
+    r.TaskSnooze: job_requests.snooze,
+    r.TaskReschedule: job_requests.reschedule,
     r.TaskRelease: tasks.release,
     r.TaskFulfill: tasks.fulfill,
     r.TaskSuspend: tasks.suspend,
@@ -59,6 +61,10 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.ScheduleCreate: schedules.create,
     r.ScheduleDelete: schedules.delete,
     r.ScheduleSearch: schedules.search,
+    r.ScheduleUpdate: schedules.update,
+    r.SchedulePause: schedules.pause,
+    r.ScheduleTrigger: schedules.trigger,
+    r.ScheduleBackfill: schedules.backfill,
     r.StreamAppend: streams.append_request,
     r.StreamNext: streams.next_request,
     r.StreamRead: streams.read,
@@ -113,6 +119,7 @@ _BY_ID: Final = frozenset(
         r.TaskRelease,
         r.TaskHalt,
         r.TaskContinue,
+        r.TaskReschedule,
         sweep.TaskDue,
     }
 )
@@ -123,7 +130,8 @@ def _note_view(data: r.PromiseGet | r.TaskGet | r.ExecutionGet, needed: Footprin
 
 
 def _note_settle(
-    data: r.PromiseSettle | r.TaskFulfill | r.TaskFail | r.TaskCancel | sweep.PromiseDue, needed: Footprint
+    data: r.PromiseSettle | r.TaskFulfill | r.TaskFail | r.TaskSnooze | r.TaskCancel | sweep.PromiseDue,
+    needed: Footprint,
 ) -> None:
     needed.promises.add(data.id)
     needed.obligations.add(data.id)
@@ -245,6 +253,7 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.TaskFulfill: _note_settle,
     sweep.PromiseDue: _note_settle,
     r.TaskFail: _note_settle,
+    r.TaskSnooze: _note_settle,
     r.TaskCancel: _note_settle,
     r.TaskClaim: _note_claim,
     r.StreamAppend: _note_append,
@@ -264,5 +273,9 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.ScheduleGet: _note_schedule_view,
     r.ScheduleCreate: _note_schedule,
     r.ScheduleDelete: _note_schedule,
+    r.ScheduleUpdate: _note_schedule,
+    r.SchedulePause: _note_schedule,
+    r.ScheduleTrigger: _note_schedule,
+    r.ScheduleBackfill: _note_schedule,
     sweep.ScheduleDue: _note_schedule,
 }

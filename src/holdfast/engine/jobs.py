@@ -16,6 +16,7 @@ from holdfast.engine.job_state import (
 from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse, promise_of
 from holdfast.engine.working_set import WorkingSet
+from holdfast.protocol import tags
 from holdfast.protocol.errors import KeyTaken, TaskRunning
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import TASK_CANCELLED, TASK_EXPIRED, WORKER_CRASHED, OnUnique
@@ -54,6 +55,26 @@ def go_back(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) 
         expire(task, ws, now, at=now, by_holder=True)
         return
     offer(unclaimed, ws, now, rest_until=rest_until)
+
+
+def snooze(task: Task, until: Millis, ws: WorkingSet, now: Millis) -> None:
+    """Pending again, and not before that instant. The attempt leaves no row and is not counted."""
+    assert task.job is not None
+    job = replace(task.job, claimed_at=None, claimed_by=None, code=None, enqueued_at=until)
+    waiting = replace(task, started_at=None, bounces=0, job=job)
+    if is_expired(waiting, now):  # it had started in time, and now it can never start again
+        expire(task, ws, now, at=now, by_holder=True)
+    else:
+        offer(waiting, ws, now, rest_until=until)
+
+
+def put_off(task: Task, at: Millis, ws: WorkingSet, now: Millis) -> None:
+    """What waits may begin from this instant on."""
+    assert task.job is not None
+    job = replace(task.job, enqueued_at=at)
+    if job.next_retry_at is not None:
+        job = replace(job, next_retry_at=at)
+    offer(replace(task, bounces=0, job=job), ws, now, rest_until=at)
 
 
 def fail(
@@ -130,9 +151,13 @@ def cancel(task: Task, ws: WorkingSet, now: Millis) -> Promise:
 
 
 def make_room(
-    unique: str, on_unique: OnUnique, scope: str | None, ws: WorkingSet, now: Millis
+    unique: str, on_unique: OnUnique, name: str | None, scope: str | None, ws: WorkingSet, now: Millis
 ) -> Promise | None:
-    """See to it that a new job can hold a unique key; or answer with the holder the caller gets instead."""
+    """See to it that a new job can hold a unique key; or answer with the holder the caller gets instead.
+
+    `name`: of the background task that is sent. A key is about one task: another one that holds it is neither
+    an answer to the caller nor his to cancel.
+    """
     holder = ws.holder_of(unique)
     task = None if holder is None else ws.task(holder)
     if task is None or task.job is None or task.state == "fulfilled":
@@ -142,6 +167,9 @@ def make_room(
         return None
     if scope is not None and not is_covered(task.id, scope):
         raise KeyTaken(unique.partition("/")[2], None)
+    other = promise_of(task, ws).tags.get(tags.TASK)
+    if name is not None and other is not None and name != other:
+        raise KeyTaken(unique.partition("/")[2], task.id)
     if on_unique == "existing":
         return promise_of(task, ws)
     is_running = task.started_at is not None

@@ -125,7 +125,7 @@ def held_key(
     spec = tags.job_of(entries)
     if spec is None or spec.unique is None:
         return None
-    return make_room(unique_name(target, spec.unique), spec.on_unique, scope, ws, now)
+    return make_room(unique_name(target, spec.unique), spec.on_unique, entries.get(tags.TASK), scope, ws, now)
 
 
 def check_creation_key(existing: Promise, ikc: str | None) -> None:

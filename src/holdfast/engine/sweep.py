@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.engine import jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import expire
-from holdfast.engine.schedules import fire
+from holdfast.engine.schedules import fire_due
 from holdfast.engine.transitions import offer, offer_now, settle
 from holdfast.engine.view import is_open, lapse
 from holdfast.engine.working_set import WorkingSet
@@ -82,8 +82,8 @@ def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Re
 
 def fire_schedule(request: Request, data: ScheduleDue, ws: WorkingSet, now: Millis) -> Reply:
     entry = ws.schedule(data.id)
-    if entry is not None and entry.schedule.next_run_at <= now:
-        fire(entry, ws, now)
+    if entry is not None:
+        fire_due(entry, ws, now)
     return Reply(200, EMPTY)
 
 

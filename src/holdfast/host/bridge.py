@@ -102,6 +102,10 @@ class AppBridge:
     def task_client(self) -> TaskClient:
         return self.session.task_client
 
+    @property
+    def group(self) -> str:
+        return self._settings().group
+
     def now(self) -> int:
         return self.read_clock().now
 

@@ -180,6 +180,7 @@ class Session:
             settings.tasks,
             self._make_job_runner,
             self._seams.chance,
+            removes_orphans=settings.removes_orphans,
         )
         is_stored = await self._service.declare()
         self._workflows = WorkflowRunner(self.worker_context(), self._registry, grace_s=settings.grace_s)

@@ -10,7 +10,7 @@ An app is known again by the URL that its code gives. One with another URL is an
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -29,6 +29,8 @@ from holdfast.steps import child
 from holdfast.steps.child import AppLocation
 from holdfast.store.urls import file_of, is_missing
 
+Orphans = Literal["keep", "remove"]
+ORPHANS: Final = ("keep", "remove")
 default_url: Final = "sqlite:///holdfast.db"
 default_lease_s: Final = 20.0
 default_concurrency: Final = 100
@@ -50,6 +52,7 @@ class SessionSettings(Struct, frozen=True):
     retention_s: float | None = None
     declared_url: str = ""  # what the code says, whatever a console said after that
     is_in_child: bool = False
+    removes_orphans: bool = False  # schedules that the app does not declare any more
     is_url_default: bool = False  # neither the code nor the environment names one
 
     def __post_init__(self) -> None:
@@ -82,11 +85,18 @@ def _group(given: Any) -> str:
     return str(given)
 
 
+def _removes_orphans(given: Any) -> bool:
+    if given not in ORPHANS:
+        raise BadSetting(f"orphan_schedules is one of {', '.join(ORPHANS)}, not {given!r}")
+    return bool(given == "remove")
+
+
 _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "concurrency": _concurrency,
     "lease": _lease_s,
     "group": _group,
     "retention": partial(seconds, "retention"),
+    "orphan_schedules": _removes_orphans,
 }
 
 
@@ -115,6 +125,7 @@ def declare_settings(
         codec=codec,
         tasks=TaskSettings(concurrency=concurrency),
         retention_s=read.get("retention"),
+        removes_orphans=read.get("orphan_schedules", False),
         is_url_default=not named_url,
     )
 

@@ -6,7 +6,8 @@
 3. A schedule that is wrong in itself (its arguments do not fit) raises at the start. One that is declared
    later is logged and left out: whoever declared it is gone, and what else is declared must not wait for it.
 4. Each declaration is stored once: what an operator changed since then is left alone.
-5. What is declared while the app is open takes effect at once: tasks, queues, schedules.
+5. Orphans, the schedules that this app declared once, are deleted at the start if the app says so.
+6. What is declared while the app is open takes effect at once: tasks, queues, schedules.
 """
 
 import asyncio
@@ -30,10 +31,12 @@ from holdfast.host.host import Host
 from holdfast.host.slots import SlotGroup, TaskSettings, queue_slots, renew
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.runner import JobRunner
-from holdfast.jobs.schedules import Recurrence, is_same
+from holdfast.jobs.schedule_handles import schedule_pages
+from holdfast.jobs.schedules import Recurrence, as_update, is_same
 from holdfast.node.end_tasks import end_tasks
 from holdfast.payloads.errors import WorkerError
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import tags
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.replies import Empty, QueueReply, Reply, ScheduleReply
@@ -57,6 +60,8 @@ class TaskService:
         settings: TaskSettings,
         make_runner: Callable[[], JobRunner],
         chance: Random | None = None,
+        *,
+        removes_orphans: bool = False,
     ) -> None:
         self._tasks = tasks
         self._payloads = payloads
@@ -68,6 +73,7 @@ class TaskService:
         self._settings = settings
         self._make_runner = make_runner
         self._chance = chance
+        self._removes_orphans = removes_orphans
         self._loop = asyncio.get_running_loop()
         self._more = asyncio.Event()
         self._declaring: asyncio.Task[None] | None = None
@@ -153,12 +159,23 @@ class TaskService:
         changes = [_changes(schedule, reply) for schedule, reply in zip(wanted, found, strict=True)]
         answers = await asyncio.gather(*map(self._caller.replies, changes))
         for change, reply in zip(chain(*changes), chain(*answers), strict=True):
-            # Another worker may have deleted it in the same moment, to put the same in its place.
-            if isinstance(change, ScheduleCreate):
+            # Another worker may have deleted it in the same moment, as an orphan.
+            if isinstance(change, ScheduleCreate) or reply.status != 404:
                 expect(reply, ScheduleReply)
-            elif reply.status != 404:
-                expect(reply, Empty)
         self._stored.update(("schedule", each.id) for each in new)
+        if self._removes_orphans:
+            await self._remove_orphans()
+            self._removes_orphans = False
+
+    async def _remove_orphans(self) -> None:
+        """Delete what this app declared once and does not declare any more."""
+        async for page in schedule_pages(self._caller, tags={tags.DECLARED_BY: self._group}):
+            for schedule in page:
+                if schedule.id not in self._tasks.recurrences:
+                    [reply] = await self._caller.replies([ScheduleDelete(schedule.id)])
+                    if reply.status != 404:
+                        expect(reply, Empty)
+                    log.info("the schedule %s was deleted: it is not declared any more", schedule.id)
 
     def _request(self, declared: Recurrence, *, is_late: bool) -> ScheduleCreate | None:
         priority = self._tasks.priority_of(getattr(declared.work, "queue", ""))
@@ -178,8 +195,8 @@ def _is_passing(error: ClientError) -> bool:
 
 
 def _changes(wanted: ScheduleCreate, found: Reply) -> Sequence[RequestData]:
-    """One commit replaces it: there is no instant at which it is not there."""
+    """There is no instant at which it is not there."""
     if found.status == 404:
         return [wanted]
     stored = expect(found, ScheduleReply).schedule
-    return [] if is_same(wanted, stored) else [ScheduleDelete(wanted.id), wanted]
+    return [] if is_same(wanted, stored) else [as_update(wanted)]

@@ -8,7 +8,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
 from holdfast.jobs.codes import check_code
 from holdfast.jobs.errors import BadOption, TasksError
 from holdfast.jobs.findings import named_options, note, read_options
-from holdfast.jobs.handle import TaskHandle, TaskQueue
+from holdfast.jobs.handle import TaskHandle, TaskQueue, raise_unsent
 from holdfast.jobs.options import check_priority, check_queue_name, time_limit_s
 from holdfast.jobs.policy import rule_of
 from holdfast.jobs.registry import TaskRegistry, declare_queue
@@ -131,11 +131,20 @@ class Declaring:
         """The handle of a task that was sent elsewhere. Its result is typed if the task is known here."""
         return TaskHandle(self._task_app, id)
 
-    def send_many(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:
-        """Send calls of any tasks together, made by `task.prepare(...)`."""
+    def send_many(self, calls: Iterable[Prepared]) -> list[TaskHandle[Any, TaskError]]:
+        """Send calls of any tasks together, made by `task.prepare(...)`. Raises `SendFailed` if one of them
+        was not sent; its `results` has them all.
+        """
+        return raise_unsent(send_all(self._task_app, [*calls]))
+
+    async def send_many_async(self, calls: Iterable[Prepared]) -> list[TaskHandle[Any, TaskError]]:
+        return raise_unsent(await send_all_async(self._task_app, [*calls]))
+
+    def try_send_many(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:
+        """As `send_many`, with an `Ok` or an `Err` for each call."""
         return send_all(self._task_app, [*calls])
 
-    async def send_many_async(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:
+    async def try_send_many_async(self, calls: Iterable[Prepared]) -> list[SendResult[Any, TaskError]]:
         return await send_all_async(self._task_app, [*calls])
 
     # --- queues and schedules --------------------------------------------------------------------------
@@ -187,8 +196,8 @@ class Declaring:
         """Above `@app.task` or `@app.workflow`: run it again and again, by `cron` or `every` so often.
 
         `overlap`: when the last run is not over, "allow" the next, "skip" it, or "replace" the last.
-        `catch_up`: make up for at most so many runs that were missed. `good_for`: a run not begun after so
-        long expires.
+        `catch_up`: after downtime, run at most so many missed occurrences; 0: none. `good_for`: a run not
+        begun after so long expires.
         """
 
         given = {**locals()}

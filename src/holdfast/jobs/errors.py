@@ -1,5 +1,8 @@
 """Errors of the queue's API: what a programmer did, not what became of a task (those are codes: codes.py)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from holdfast.protocol.errors import Explained
 
 
@@ -68,6 +71,43 @@ class CannotRerun(TasksError):
 
     code = "HF6009"
     hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
+
+
+class CannotReschedule(TasksError):
+    """The task does not wait, or must have begun before that instant."""
+
+    code = "HF6023"
+    hint = "Only a task that waits can be given another instant, and that lies before its deadlines."
+
+
+class ScheduleNotFound(TasksError):
+    """There is no schedule of this id."""
+
+    code = "HF6020"
+    hint = "Check the id; `app.schedules.list()` has those that exist."
+
+
+class ScheduleExists(TasksError):
+    """Another schedule has this id already."""
+
+    code = "HF6021"
+    hint = "Choose another id, or change what is there: app.schedules.get(id).update(...)."
+
+
+class SendFailed(TasksError):
+    """A task was not sent. `error` says why (its `code`, its `task_id`, whether to try again: `retryable`);
+    `results` has an Ok or an Err for each of the calls that were sent together."""
+
+    code = "HF6022"
+    hint = (
+        "If `error.retryable`, send it again under `error.task_id`: the same one twice is one. "
+        "`try_send` gives an Err instead of raising."
+    )
+
+    def __init__(self, what: str, error: Any = None, results: Sequence[Any] = ()) -> None:
+        super().__init__(what)
+        self.error = error
+        self.results = results
 
 
 class TaskLost(TasksError):

@@ -1,11 +1,14 @@
 """Handles of a task (wait for it, read it, cancel it, run it again) and of a queue (pause, resume, read)."""
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Generator, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
 from holdfast.jobs.codes import RESERVED, RetrievalCode
+from holdfast.jobs.errors import SendFailed
 from holdfast.jobs.info import TaskInfo
-from holdfast.jobs.options import millis
+from holdfast.jobs.options import instant, millis
 from holdfast.jobs.registry import QueueLimits
 from holdfast.jobs.result import Err, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest
@@ -59,12 +62,33 @@ class TaskHandle(Generic[T, E]):
     async def cancel_async(self, *, force: bool = False) -> None:
         await self._task_app.bridge(self._cancel(force=force))
 
-    def rerun(self) -> "Ok[TaskHandle[T, E]] | Err[SendError]":
-        """The same task again, under a new id, when it FAILED, was CANCELLED or has EXPIRED."""
-        return adopt(self._task_app, self._task_app.block(self._rerun()))
+    def promote(self) -> None:
+        """Let it begin now, whatever its delay or its retry policy says. Raises `CannotReschedule` if it does
+        not wait. What waits for a worker already keeps its place.
+        """
+        self._task_app.block(self._reschedule(None))
 
-    async def rerun_async(self) -> "Ok[TaskHandle[T, E]] | Err[SendError]":
-        return adopt(self._task_app, await self._task_app.bridge(self._rerun()))
+    async def promote_async(self) -> None:
+        await self._task_app.bridge(self._reschedule(None))
+
+    def reschedule(self, at: datetime) -> None:
+        """Let it begin at another instant, with a time zone. Raises `CannotReschedule` if it does not wait,
+        or must have begun before that.
+        """
+        self._task_app.block(self._reschedule(instant("at", at)))
+
+    async def reschedule_async(self, at: datetime) -> None:
+        await self._task_app.bridge(self._reschedule(instant("at", at)))
+
+    def rerun(self) -> "TaskHandle[T, E]":
+        """The same task again, under a new id, when it FAILED, was CANCELLED or has EXPIRED.
+
+        Raises `CannotRerun`, or `SendFailed` as `send` does.
+        """
+        return raise_unsent([adopt(self._task_app, self._task_app.block(self._rerun()))])[0]
+
+    async def rerun_async(self) -> "TaskHandle[T, E]":
+        return raise_unsent([adopt(self._task_app, await self._task_app.bridge(self._rerun()))])[0]
 
     async def _result(self, timeout_s: float | None) -> TaskResult[T, E]:
         result = cast("TaskResult[T, E]", await self._task_app.task_client.result(self.id, timeout_s))
@@ -72,11 +96,17 @@ class TaskHandle(Generic[T, E]):
             self._known = result
         return result
 
+    async def _known_or_result(self, timeout_s: float | None) -> TaskResult[T, E]:
+        return self._known or await self._result(timeout_s)
+
     async def _info(self) -> TaskInfo:
         return await self._task_app.task_client.info(self.id)
 
     async def _cancel(self, *, force: bool) -> None:
         await self._task_app.task_client.cancel(self.id, force=force)
+
+    async def _reschedule(self, at: int | None) -> None:
+        await self._task_app.task_client.reschedule(self.id, at)
 
     async def _rerun(self) -> Sent:
         return await self._task_app.task_client.rerun(self.id)
@@ -92,6 +122,47 @@ def adopt(
     if isinstance(sent, Err):
         return sent
     return Ok(TaskHandle(task_app, sent.value.id, is_new=order is None or order.made(sent.value)))
+
+
+def raise_unsent(results: "Sequence[Ok[TaskHandle[T, E]] | Err[SendError]]") -> list[TaskHandle[T, E]]:
+    """The handles; or SendFailed, if something was not sent."""
+    failed = [result.err_value for result in results if isinstance(result, Err)]
+    if failed:
+        sent = "" if len(results) == 1 else f"{len(failed)} of {len(results)} tasks were not sent: "
+        raise SendFailed(f"{sent}{failed[0]}".rstrip("."), failed[0], results)
+    return [result.ok_value for result in results if isinstance(result, Ok)]
+
+
+def gather_results(
+    handles: "Iterable[TaskHandle[T, E]]", timeout: Duration | None = None
+) -> list[TaskResult[T, E]]:
+    """The results of many tasks, in the order of their handles. In asyncio: `gather_results_async`.
+
+    As `handle.get`, it raises nothing because of a task. `timeout` is for all of them together: what is not
+    over by then is a WAIT_TIMEOUT. Crash: nothing is lost, ask again.
+
+    >>> results = hf.gather_results(resize.send_many([(1,), (2,)]), timeout="1m")
+    """
+    known = [*handles]
+    if not known:
+        return []
+    return known[0]._task_app.block(_gather(known, _seconds(timeout)))  # pyright: ignore[reportPrivateUsage]
+
+
+async def gather_results_async(
+    handles: "Iterable[TaskHandle[T, E]]",
+    timeout: Duration | None = None,  # noqa: ASYNC109
+) -> list[TaskResult[T, E]]:
+    """See `gather_results`."""
+    known = [*handles]
+    if not known:
+        return []
+    return await known[0]._task_app.bridge(_gather(known, _seconds(timeout)))  # pyright: ignore[reportPrivateUsage]
+
+
+async def _gather(handles: "Sequence[TaskHandle[T, E]]", timeout_s: float | None) -> list[TaskResult[T, E]]:
+    waiting = (handle._known_or_result(timeout_s) for handle in handles)  # pyright: ignore[reportPrivateUsage]
+    return await asyncio.gather(*waiting)
 
 
 def _seconds(timeout: Duration | None) -> float | None:

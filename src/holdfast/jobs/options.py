@@ -1,6 +1,6 @@
 """The options of one send, checked where they are written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Literal, cast
 
@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from holdfast.jobs.errors import BadOption
 from holdfast.jobs.findings import read_options
+from holdfast.jobs.policy import rule_of
 from holdfast.payloads.durations import Duration, duration_s, instant_ms
 from holdfast.payloads.errors import BadDuration
+from holdfast.payloads.user_tags import check_user_tags
 from holdfast.protocol import limits
-from holdfast.protocol.jobs import OnUnique, check_queue
+from holdfast.protocol.jobs import OnUnique, RetryRule, check_queue
 from holdfast.protocol.text import check_text
 
 OnConflict = Literal["existing", "replace", "reject"]
@@ -32,6 +34,10 @@ class SendOptions(Struct, frozen=True, kw_only=True):
     key: str | None = None
     on_conflict: OnUnique = "existing"
     limit_key: str | None = None
+    retry: RetryRule | None = None
+    has_retry: bool = False  # `retry` counts, also None: one try
+    time_limit_s: float | None = None
+    tags: Mapping[str, str] = {}
     connection: Any = None
 
 
@@ -52,6 +58,10 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
         raise BadOption("delay and at both say when it begins: give one of them")
     if "delay_ms" in changes or "at_ms" in changes:
         changes = {"delay_ms": None, "at_ms": None} | changes
+    if "retry" in read:
+        changes["has_retry"] = True
+    if "tags" in read:
+        changes["tags"] = {**options.tags, **read["tags"]}
     refined = replace(options, **changes)
     if refined.key is None and refined.on_conflict != "existing":
         raise BadOption("on_conflict and debounce say what to do about a key, and there is none: give key=")
@@ -128,8 +138,15 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "key": partial(_text, "key", limits.job_key_bytes_max),
     "on_conflict": _conflict,
     "limit_key": partial(_text, "limit_key", limits.job_key_bytes_max),
+    "retry": rule_of,
+    "time_limit": time_limit_s,
+    "tags": check_user_tags,
     "connection": _as_it_is,
 }
 _fields: Final = {
-    "good_until": "good_until_ms", "delay": "delay_ms", "at": "at_ms", "timeout": "timeout_ms"
-}  # fmt: skip
+    "good_until": "good_until_ms",
+    "delay": "delay_ms",
+    "at": "at_ms",
+    "timeout": "timeout_ms",
+    "time_limit": "time_limit_s",
+}

@@ -40,7 +40,7 @@ from holdfast.payloads.payloads import Payloads, dump, load
 from holdfast.protocol import limits
 from holdfast.protocol.records import NOTHING, Promise, Value
 from holdfast.steps.errors import BadProvider, NotProvided
-from holdfast.steps.retry import GiveUp, attribute_of, chosen_by
+from holdfast.steps.retry import GiveUp, Snooze, attribute_of, chosen_by
 
 CODE: Final = "holdfast-code"
 WORKER: Final = "holdfast-worker"
@@ -57,6 +57,7 @@ class AttemptResult(Struct, frozen=True):
     trace: str | None = None
     delay_ms: int | None = None  # until the next attempt, if the function chose it
     is_final: bool = False  # no retry shall follow
+    snooze_ms: int | None = None  # it asks to be run again after so long, and has not failed
 
 
 class _Stored(Struct, frozen=True):
@@ -103,12 +104,18 @@ def _conclude_err(task: AnyTask, error: TaskError, payloads: Payloads) -> Attemp
 
 
 def conclude_error(
-    task: AnyTask, error: BaseException, payloads: Payloads, attempt: int | None = None
+    task: AnyTask,
+    error: BaseException,
+    payloads: Payloads,
+    attempt: int | None = None,
+    time_limit_s: float | None = None,
 ) -> AttemptResult:
     """It raised, or was stopped, or could not be called."""
+    if isinstance(error, Snooze):
+        return AttemptResult(snooze_ms=_bounded_ms(error.delay_s))
     code = _our_code(error)
     if isinstance(error, StepTimedOut) and attempt is not None:  # what it says counts the attempts of a step
-        what = f"Attempt {attempt} of the task {task.name} took longer than {task.time_limit_s:g} s"
+        what = f"Attempt {attempt} of the task {task.name} took longer than {time_limit_s or 0:g} s"
         return store_error(TaskError(OperationalCode.TIME_LIMIT_EXCEEDED, what), payloads)
     if code is not None:
         return store_error(TaskError(code, error_values.text_of(error)), payloads)
@@ -156,9 +163,11 @@ def _gives_up(error: BaseException) -> bool:
 
 def _chosen_delay_ms(error: BaseException) -> int | None:
     chosen_s = chosen_by(error)
-    if chosen_s is None:
-        return None
-    return min(max(round(chosen_s * 1000), limits.job_retry_ms_min), limits.job_retry_ms_max)
+    return None if chosen_s is None else _bounded_ms(chosen_s)
+
+
+def _bounded_ms(delay_s: float) -> int:
+    return min(max(round(delay_s * 1000), limits.job_retry_ms_min), limits.job_retry_ms_max)
 
 
 def store_error(error: TaskError, payloads: Payloads) -> AttemptResult:

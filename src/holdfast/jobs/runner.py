@@ -29,6 +29,7 @@ from holdfast.jobs.telling import tell_failed, write_trouble
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
+from holdfast.protocol import tags
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import (
@@ -38,6 +39,7 @@ from holdfast.protocol.requests import (
     TaskFail,
     TaskFulfill,
     TaskRelease,
+    TaskSnooze,
 )
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
@@ -67,6 +69,7 @@ class JobRun:
         "lease_ends_s",
         "step",
         "task",
+        "time_limit_s",
         "timeout_at",
         "version",
     )
@@ -79,6 +82,8 @@ class JobRun:
         self.call = call
         self.lease_ends_s = lease_ends_s
         self.timeout_at = claim.promise.timeout_at
+        own_limit = claim.promise.tags.get(tags.TIME_LIMIT, "")
+        self.time_limit_s = int(own_limit) / 1000 if own_limit.isdecimal() else task.time_limit_s
         self.step: Step | None = None
         self.is_lost = False
         self.is_refused = False  # the node did not take its result; it was told so instead
@@ -130,7 +135,7 @@ class JobRunner:
             return
         try:
             run.step = self._step_of(run)
-            limits = StepCall(run.step, NEVER, run.task.time_limit_s, run.task.mode)
+            limits = StepCall(run.step, NEVER, run.time_limit_s, run.task.mode)
             self._steps.start(limits, partial(self._ended, run, ended))
         except Exception as error:  # its arguments do not fit, say
             ended(self._final(run, partial(conclude_error, run.task, error, self._payloads)))
@@ -183,7 +188,7 @@ class JobRunner:
 
     def _result_of(self, run: JobRun, outcome: StepOutcome) -> AttemptResult:
         if outcome.error is not None:
-            return conclude_error(run.task, outcome.error, self._payloads, run.attempt)
+            return conclude_error(run.task, outcome.error, self._payloads, run.attempt, run.time_limit_s)
         if run.task.mode == "process":
             return child.with_codec(outcome.value, self._payloads)
         return conclude(run.task, outcome.value, self._payloads)
@@ -208,6 +213,8 @@ class JobRunner:
 
     def _request(self, run: JobRun, result: AttemptResult) -> RequestData:
         run.attempt_result = result
+        if result.snooze_ms is not None:
+            return TaskSnooze(run.id, run.version, result.snooze_ms)
         if result.code is not None and not result.is_final:
             error = write_trouble(result, self._payloads)
             return TaskFail(run.id, run.version, result.code, result.value, result.delay_ms, error)

@@ -1,13 +1,14 @@
 """Recurring tasks and workflows, as an app declares them.
 
 A declaration is stored when a worker of the app starts. One that is there already, and the same, is left
-alone; one that changed is replaced, in one commit. Everything about a task travels with each run: its retry
-policy, its queue, its priority.
+alone; one that changed is updated: it stays paused if it was, and keeps its last run. Everything about a
+task travels with each run: its retry policy, its queue, its priority.
 
 1. An interval counts from the epoch, a cron expression from the clock of its time zone; neither depends on
    when somebody looked, so nothing drifts.
 2. Each run has an id made of the schedule's and its instant: firing twice makes one task.
-3. What is no longer declared goes on until somebody deletes it: `holdfast schedules delete ID`.
+3. A declared schedule carries the group of its app as a tag. What that app no longer declares is an orphan:
+   it goes on until somebody deletes it, or until the app starts with `orphan_schedules="remove"`.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from holdfast.payloads.signature import signature_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.cron import check_cron, check_timezone
 from holdfast.protocol.records import Overlap, Schedule
-from holdfast.protocol.requests import ScheduleCreate
+from holdfast.protocol.requests import ScheduleCreate, ScheduleUpdate
 from holdfast.steps.providers import Providers
 from holdfast.workflow.registry import WorkflowDefinition
 
@@ -46,6 +47,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
     good_for_ms: int | None = None
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
+    is_declared: bool = True  # by the code, and not made at run time
 
     def request(
         self, payloads: Payloads, group: str, queue_priority: int | None, providers: Providers
@@ -55,6 +57,8 @@ class Recurrence(Struct, frozen=True, kw_only=True):
         version = work.version if isinstance(work, WorkflowDefinition) else 1
         signature = signature_of(work.function)
         entries = {tags.SCOPE: "global", tags.FINGERPRINT: payloads.digest(self.args, self.kwargs) or ""}
+        if self.is_declared:
+            entries[tags.DECLARED_BY] = group
         timeout_ms = limits.instant_ms_max
         if isinstance(work, WorkflowDefinition):
             entries[tags.TARGET] = f"poll://any@{work.group or group}"
@@ -76,32 +80,70 @@ def is_same(wanted: ScheduleCreate, stored: Schedule) -> bool:
         and stored.promise_id == wanted.promise_id
         and stored.promise_timeout == wanted.promise_timeout
         and stored.promise_tags == wanted.promise_tags
-        and stored.timezone == wanted.timezone
-        and stored.overlap == wanted.overlap
-        and stored.catch_up == wanted.catch_up
+        and (stored.timezone or "UTC") == (wanted.timezone or "UTC")
+        and (stored.overlap or "allow") == (wanted.overlap or "allow")
+        and _caught_up(stored) == _caught_up(wanted)
     )
 
 
-def declare_recurrence(work: Any, given: Mapping[str, Any]) -> Recurrence | None:
+def _caught_up(schedule: Schedule | ScheduleCreate) -> int:
+    return limits.catch_up if schedule.catch_up is None else schedule.catch_up
+
+
+def as_update(wanted: ScheduleCreate) -> ScheduleUpdate:
+    """What makes of any schedule the wanted one: what is not given has its default, in so many words."""
+    return ScheduleUpdate(
+        wanted.id,
+        wanted.cron,
+        wanted.promise_id,
+        wanted.promise_timeout,
+        wanted.promise_param,
+        wanted.promise_tags,
+        wanted.timezone or "UTC",
+        wanted.overlap or "allow",
+        _caught_up(wanted),
+    )
+
+
+def declare_recurrence(work: Any, given: Mapping[str, Any], *, is_declared: bool = True) -> Recurrence | None:
     """Read the options of `app.schedule`. Raises BadOption for what makes no sense; None if that was noted
     and there is nothing to go by.
     """
     if not isinstance(work, TaskDefinition | WorkflowDefinition):
+        if not is_declared:
+            raise BadOption(f"A schedule runs a task or a workflow of this app, not {work!r}")
         raise BadOption("@app.schedule goes above @app.task or @app.workflow")
     every = given["every"]
     if (given["cron"] is None) == (every is None):
         raise BadOption("A schedule has either cron= or every=")
-    wanted = {
-        name: given[name] for name in ("cron", "every", "overlap", "catch_up") if given[name] is not None
-    }
-    wanted |= {"timezone": (given["timezone"], every), "good_for_ms": (given["good_for"], work)}
-    read = read_options("a schedule", wanted, _readers, work.function)
-    read["cron"] = read.get("cron", read.pop("every", None))
-    if read["cron"] is None:
+    read = read_rhythm(given, work.function)
+    read |= read_options(
+        "a schedule", {"good_for_ms": (given["good_for"], work)}, {"good_for_ms": _good_for}, work.function
+    )
+    if read.get("cron") is None:
         return None
     own_id = f"{work.name.translate(str.maketrans(':.', '__'))}-schedule"
     args, kwargs = tuple(given["args"]), dict(given["kwargs"] or {})
-    return Recurrence(id=given["id"] or own_id, work=cast(Any, work), args=args, kwargs=kwargs, **read)
+    return Recurrence(
+        id=given["id"] or own_id,
+        work=cast(Any, work),
+        args=args,
+        kwargs=kwargs,
+        is_declared=is_declared,
+        **read,
+    )
+
+
+def read_rhythm(given: Mapping[str, Any], function: Any = None) -> dict[str, Any]:
+    """When it runs: of `cron`, `every`, `timezone`, `overlap` and `catch_up`, those that are given."""
+    names = ("cron", "every", "overlap", "catch_up")
+    wanted: dict[str, Any] = {name: given[name] for name in names if given[name] is not None}
+    if given["timezone"] is not None:
+        wanted["timezone"] = (given["timezone"], given["every"])
+    read = read_options("a schedule", wanted, _readers, function)
+    if "every" in read:
+        read["cron"] = read.pop("every")
+    return read
 
 
 def _cron(cron: str) -> str:
@@ -119,10 +161,8 @@ def _every(every: Duration) -> str:
     return f"@every {span_ms // 1000}s"
 
 
-def _timezone(given: tuple[str | None, Duration | None]) -> str | None:
+def _timezone(given: tuple[str, Duration | None]) -> str:
     timezone, every = given
-    if timezone is None:
-        return None
     if every is not None:
         raise BadOption("A time zone makes no sense with every=, which counts seconds")
     try:
@@ -139,9 +179,10 @@ def _overlap(overlap: Any) -> Overlap:
     return known
 
 
-def _catch_up(catch_up: Any) -> int:
-    if not (isinstance(catch_up, int) and 1 <= catch_up <= limits.catch_up_max):
-        raise BadOption(f"catch_up is a whole number from 1 to {limits.catch_up_max}, not {catch_up!r}")
+def _catch_up(catch_up: Any) -> Any:
+    is_number = isinstance(catch_up, int) and not isinstance(catch_up, bool)
+    if not (is_number and 0 <= catch_up <= limits.catch_up_max):
+        raise BadOption(f"catch_up is a whole number from 0 to {limits.catch_up_max}, not {catch_up!r}")
     return catch_up
 
 
@@ -160,5 +201,4 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "timezone": _timezone,
     "overlap": _overlap,
     "catch_up": _catch_up,
-    "good_for_ms": _good_for,
 }

@@ -108,12 +108,13 @@ def job_tags(
         sent_at=sent_at,
         good_until=options.good_until_ms,
         good_for=good_for_ms,
-        retry=task.retry,
+        retry=options.retry if options.has_retry else task.retry,
         key=options.limit_key,
         unique=options.key,
         on_unique=options.on_conflict,
     )
     entries = {
+        **options.tags,
         tags.TARGET: f"poll://any@{queue_group(options.queue or task.queue)}",
         tags.JOB: msgspec.json.encode(spec).decode(),
         tags.TASK: task.name,
@@ -121,6 +122,8 @@ def job_tags(
     priority = next(
         (each for each in (options.priority, task.options.priority, queue_priority) if each is not None), 0
     )
+    if options.time_limit_s is not None:
+        entries[tags.TIME_LIMIT] = str(round(options.time_limit_s * 1000))
     if priority:
         entries[tags.PRIORITY] = str(priority)
     return entries

@@ -1,8 +1,9 @@
-"""Sending: from a call in the user's code to an Ok(handle) or an Err that says why not.
+"""Sending: from a call in the user's code to a handle, or an error that says why not.
 
 1. Arguments are checked and encoded, and `sent_at` is read, at the call and on the caller's thread.
-2. Nothing here raises because of the node, the store or the way to them: that is an Err. A mistake in the
-   code that calls (a bad option, blocking the event loop) does raise.
+2. What was not sent raises `SendFailed`: an error that nobody looks at would lose the task. The `try_` forms
+   give `Ok(handle)` or `Err(SendError)` instead, and raise nothing because of the node, the store or the way
+   to them. A mistake in the code that calls (a bad option, blocking the event loop) raises in both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.jobs.codes import SendCode
 from holdfast.jobs.errors import BadOption
-from holdfast.jobs.handle import TaskHandle, adopt
+from holdfast.jobs.handle import TaskHandle, adopt, raise_unsent
 from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, refine
 from holdfast.jobs.outcome import read_result
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError, TaskResult
@@ -24,6 +25,7 @@ from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
 from holdfast.protocol import tags
+from holdfast.steps.retry import Retry
 from holdfast.workflow.operations import Call, JobCall
 from holdfast.workflow.registry import Callee
 
@@ -57,37 +59,50 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         self._task = task
         self._options = options
 
-    def send(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
         """Queue a call. In a script it is durable when this returns; in asyncio use `send_async`.
 
-        Crash: once sent, some worker runs it; once it runs, its retry policy decides what a crash means.
-        Sending again under the same `id` changes nothing.
+        Raises `SendFailed`, which says why, and whether sending again may help; `try_send` gives that as a
+        value. Crash: once sent, some worker runs it; once it runs, its retry policy decides what a crash
+        means. Sending again under the same `id` changes nothing.
         """
+        return raise_unsent(send_all(self._task_app, [self._prepare(args, kwargs)]))[0]
+
+    async def send_async(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
+        return raise_unsent(await send_all_async(self._task_app, [self._prepare(args, kwargs)]))[0]
+
+    def try_send(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
+        """As `send`, but what was not sent is an `Err`. Whoever ignores it loses the task."""
         return self._one(send_all(self._task_app, [self._prepare(args, kwargs)]))
 
-    async def send_async(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
+    async def try_send_async(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
         return self._one(await send_all_async(self._task_app, [self._prepare(args, kwargs)]))
 
-    def schedule(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
-        """Queue a call that no worker begins before `delay` has passed."""
-        later = self._refined({"delay": delay})
-        return self._one(send_all(self._task_app, [later._prepare(args, kwargs)]))
+    def schedule(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
+        """Queue a call that no worker begins before `delay` has passed. Raises `SendFailed`."""
+        return self._refined({"delay": delay}).send(*args, **kwargs)
 
-    async def schedule_async(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
-        later = self._refined({"delay": delay})
-        return self._one(await send_all_async(self._task_app, [later._prepare(args, kwargs)]))
+    async def schedule_async(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
+        return await self._refined({"delay": delay}).send_async(*args, **kwargs)
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared:
         """A call to be sent with others: `app.send_many([a.prepare(1), b.prepare("x")])`."""
         return self._prepare(args, kwargs)
 
-    def send_many(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
+    def send_many(self, calls: Iterable[Arguments]) -> list[TaskHandle[T, E]]:
         """Queue many calls in as few round trips as they fit in, mostly one: each a tuple of arguments, or a
-        dict of named ones.
+        dict of named ones. Raises `SendFailed` if one of them was not sent; its `results` has them all.
         """
+        return raise_unsent(send_all(self._task_app, self._prepare_all(map(_arguments, calls))))
+
+    async def send_many_async(self, calls: Iterable[Arguments]) -> list[TaskHandle[T, E]]:
+        return raise_unsent(await send_all_async(self._task_app, self._prepare_all(map(_arguments, calls))))
+
+    def try_send_many(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
+        """As `send_many`, with an `Ok` or an `Err` for each call."""
         return send_all(self._task_app, self._prepare_all(map(_arguments, calls)))
 
-    async def send_many_async(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
+    async def try_send_many_async(self, calls: Iterable[Arguments]) -> list[SendResult[T, E]]:
         return await send_all_async(self._task_app, self._prepare_all(map(_arguments, calls)))
 
     def with_options(
@@ -104,6 +119,9 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         on_conflict: OnConflict | None = None,
         debounce: Duration | None = None,
         limit_key: str | None = None,
+        retry: Retry | None = None,
+        time_limit: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
         connection: Any = None,
     ) -> "Sending[P, T, E]":
         """The same task, sent otherwise.
@@ -113,7 +131,9 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         `timeout`: it must be over by then. `key`: at most one open task has it; another send finds it
         (`existing`), cancels it (`replace`) or is refused (`reject`), as `on_conflict` says. `debounce`: wait
         so long, and begin again whenever another with the same key is sent. `limit_key`: what the queue's
-        limits per key count by. `connection`: send inside the transaction that is open on it.
+        limits per key count by. `retry` and `time_limit`: instead of the task's own. `tags`: to find it
+        by; those of several `with_options` add up. `connection`: send inside the transaction that is open
+        on it.
         """
         given = {**locals()}
         given.pop("self")

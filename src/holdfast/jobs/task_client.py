@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.client.caller import Caller, expect, is_busy
 from holdfast.client.errors import Refused
 from holdfast.jobs.codes import RetrievalCode, SendCode
-from holdfast.jobs.errors import CannotCancel, CannotRerun, TaskNotFound
+from holdfast.jobs.errors import CannotCancel, CannotRerun, CannotReschedule, TaskNotFound
 from holdfast.jobs.info import TaskInfo, read_info
 from holdfast.jobs.outcome import AnyResult, failure, read_result
 from holdfast.jobs.registry import TaskRegistry
@@ -34,6 +34,7 @@ from holdfast.protocol.requests import (
     QueuePause,
     TaskCancel,
     TaskGet,
+    TaskReschedule,
 )
 from holdfast.steps.providers import Providers
 
@@ -125,6 +126,14 @@ class TaskClient(Struct, frozen=True):
                 raise TaskNotFound(f"There is no task {task_id!r}") from None
             raise CannotCancel(error.what) from None
 
+    async def reschedule(self, task_id: str, at: int | None) -> None:
+        try:
+            await self.caller.ask(TaskReschedule(task_id, at), TaskReply)
+        except Refused as error:
+            if error.status == 404:
+                raise TaskNotFound(f"There is no task {task_id!r}") from None
+            raise CannotReschedule(error.what) from None
+
     async def rerun(self, task_id: str) -> Sent:
         info = await self.info(task_id)
         if not info.status.is_terminal or info.completed_at is not None:
@@ -167,6 +176,11 @@ class TaskApp(Protocol):
     payloads: Payloads
     tasks: TaskRegistry
     providers: Providers
+
+    @property
+    def group(self) -> str:
+        """Of the app's workers."""
+        ...
 
     @property
     def task_client(self) -> TaskClient:

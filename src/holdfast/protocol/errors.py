@@ -153,6 +153,14 @@ class QueueGated(Refusal):
         )
 
 
+class NotWaiting(Refusal):
+    """The background task is claimed, runs, or is halted."""
+
+    code = "HF1219"
+    status = 409
+    hint = "Only a task that waits can be given another instant: let it end, cancel it, or continue it."
+
+
 class MustWait(Refusal):
     """The one refusal that leaves a trace: the task was claimed and is pending again."""
 

@@ -128,7 +128,10 @@ class Listener(Struct, frozen=True, gc=False):
 
 
 class Schedule(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """A promise to be created again and again."""
+    """A promise to be created again and again.
+
+    While it is paused, `paused_at` says since when, and `next_run_at` is `instant_ms_max`: it is never due.
+    """
 
     id: str
     cron: str
@@ -142,6 +145,7 @@ class Schedule(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     timezone: str | None = None
     overlap: Overlap | None = None
     catch_up: int | None = None
+    paused_at: Millis | None = None
 
 
 class ScheduleEntry(Struct, frozen=True, gc=False):

@@ -13,9 +13,12 @@ as the first one was.
 | `stream.append` | with a key | the same key gets the same element; without one the second appends another |
 | `stream.next`, `.read`, `.list` | yes | the promise of an element is created once; reading changes nothing |
 | `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |
-| `schedule.create` | yes | idempotent by id |
+| `schedule.create`, `schedule.backfill` | yes | idempotent by id: of the schedule, of each run |
+| `schedule.update`, `schedule.pause` | yes | the second finds done what it asks for |
+| `schedule.trigger` | no | the second makes another run |
 | `task.cancel`, `queue.set`, `queue.pause` | yes | the second finds done what it asks for |
-| `task.release`, `.suspend`, `.fulfill`, `.fail` | no | the second gets 409, as if the claim had been lost |
+| `task.reschedule` | yes | the second finds done what it asks for, or a little later |
+| `task.release`, `.suspend`, `.fulfill`, `.fail`, `.snooze` | no | the second gets 409: the claim is lost |
 | `task.create` | no | the second gets 409 although this process holds the task |
 | `task.claim` | no | the second claims other tasks |
 | `task.continue`, `schedule.delete` | no | the second gets 409 or 404 |
@@ -44,6 +47,7 @@ repeatable_kinds: Final = frozenset(
         "task.halt",
         "task.search",
         "task.cancel",
+        "task.reschedule",
         "stream.append",
         "stream.next",
         "stream.read",
@@ -58,6 +62,9 @@ repeatable_kinds: Final = frozenset(
         "schedule.get",
         "schedule.create",
         "schedule.search",
+        "schedule.update",
+        "schedule.pause",
+        "schedule.backfill",
         "debug.snap",
     }
 )

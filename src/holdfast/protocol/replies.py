@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.protocol.executions import ExecutionStatus, ExecutionView
 from holdfast.protocol.jobs import QueueRecord, QueueView
-from holdfast.protocol.records import Promise, Schedule, TaskRef, TaskView
+from holdfast.protocol.records import Millis, Promise, Schedule, TaskRef, TaskView
 from holdfast.protocol.streams import Streams
 
 
@@ -103,6 +103,13 @@ class ScheduleReply(ReplyData, frozen=True):
 class SchedulesReply(ReplyData, frozen=True):
     schedules: list[Schedule]
     cursor: str | None = None
+
+
+class BackfillReply(ReplyData, frozen=True):
+    """The ids of the runs that were created; `next_at` is where to go on, if there may be more."""
+
+    ids: list[str]
+    next_at: Millis | None = None
 
 
 class QueueReply(ReplyData, frozen=True):

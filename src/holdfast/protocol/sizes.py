@@ -12,7 +12,7 @@ from holdfast.protocol.messages import Message, Unblock
 from holdfast.protocol.records import Promise, Schedule, Value
 from holdfast.protocol.requests.checks import RequestData
 from holdfast.protocol.requests.promises import PromiseCreate, PromiseSettle
-from holdfast.protocol.requests.schedules import ScheduleCreate
+from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleUpdate
 from holdfast.protocol.requests.streams import StreamAppend
 from holdfast.protocol.requests.tasks import (
     TaskCreate,
@@ -57,6 +57,11 @@ def message_bytes(message: Message) -> int:
 
 def schedule_bytes(schedule: Schedule | ScheduleCreate) -> int:
     return _value_bytes(schedule.promise_param) + _entry_bytes(schedule.promise_tags)
+
+
+def _update_bytes(data: ScheduleUpdate) -> int:
+    size = 0 if data.promise_param is None else _value_bytes(data.promise_param)
+    return size if data.promise_tags is None else size + _entry_bytes(data.promise_tags)
 
 
 def fitting(sizes: Iterable[int], bytes_max: int) -> int:
@@ -127,5 +132,6 @@ _PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {
     TaskFulfill: _action_bytes,
     TaskFence: _action_bytes,
     ScheduleCreate: schedule_bytes,
+    ScheduleUpdate: _update_bytes,
     StreamAppend: _append_bytes,
 }

@@ -30,6 +30,8 @@ TASK: Final = "holdfast:task"  # the name of a background task
 WORKFLOW: Final = "holdfast:workflow"  # the name of a workflow, on each of its executions
 FINGERPRINT: Final = "holdfast:payload"  # of its name and arguments
 SENDING: Final = "holdfast:sending"  # which send made it
+DECLARED_BY: Final = "holdfast:declared-by"  # of a schedule: the group of the app that declares it
+TIME_LIMIT: Final = "holdfast:time-limit"  # of one attempt at a background task, in milliseconds
 RERUN_OF: Final = "holdfast:rerun-of"
 
 LINEAGE: Final = (ORIGIN, BRANCH, PARENT, PREFIX)

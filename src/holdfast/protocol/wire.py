@@ -21,6 +21,7 @@ from holdfast.protocol.errors import InvalidField, MalformedEnvelope, Overloaded
 from holdfast.protocol.messages import Message, to_envelope
 from holdfast.protocol.replies import Envelope, Reply, ReplyHead
 from holdfast.protocol.requests import KINDS, Request, RequestData
+from holdfast.protocol.requests.schedules import costly_schedule_kinds
 from holdfast.protocol.text import check_text
 
 T = TypeVar("T")
@@ -146,7 +147,7 @@ def _read(body: bytes | Raw) -> RawEnvelope | RefusedRequest:
 
 def open_envelopes(envelopes: Sequence[RawEnvelope | RefusedRequest]) -> list[Request | RefusedRequest]:
     """The second step for all of an array. Schedules take time to check, so their number is bounded."""
-    schedules = [envelope for envelope in envelopes if envelope.kind == "schedule.create"]
+    schedules = [envelope for envelope in envelopes if envelope.kind in costly_schedule_kinds]
     left = {id(envelope) for envelope in schedules[limits.batch_schedules_max :]}
     return [
         RefusedRequest(envelope.kind, envelope.corr_id, envelope.version, _too_many_schedules())
@@ -157,7 +158,9 @@ def open_envelopes(envelopes: Sequence[RawEnvelope | RefusedRequest]) -> list[Re
 
 
 def _too_many_schedules() -> Refusal:
-    return Overloaded(f"Of an array, the first {limits.batch_schedules_max} schedule.create are carried out")
+    return Overloaded(
+        f"Of an array, the first {limits.batch_schedules_max} that read cron expressions are carried out"
+    )
 
 
 def open_envelope(envelope: RawEnvelope | RefusedRequest) -> Request | RefusedRequest:

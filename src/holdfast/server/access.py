@@ -26,6 +26,7 @@ from holdfast.protocol.requests import (
     RequestData,
     ScheduleCreate,
     ScheduleSearch,
+    ScheduleUpdate,
     StreamAppend,
     TaskClaim,
     TaskCreate,
@@ -144,16 +145,18 @@ def _check_queue(data: QueueGet | QueueSet | QueuePause, grant: Grant) -> None:
     grant.require("queue", data.name)
 
 
-def _check_schedule(data: ScheduleCreate, grant: Grant) -> None:
+def _check_schedule(data: ScheduleCreate | ScheduleUpdate, grant: Grant) -> None:
     grant.require("id", data.id)
-    head, timestamp, _ = data.promise_id.partition(TIMESTAMP)
-    head = head.replace(SCHEDULE_ID, data.id)
-    if timestamp:
-        grant.require_template("promiseId", data.promise_id, head)
-    else:
-        grant.require("promiseId", head)
-    _check_tags(data.promise_tags, grant)
-    _check_unique(data.promise_tags)
+    if data.promise_id is not None:
+        head, timestamp, _ = data.promise_id.partition(TIMESTAMP)
+        head = head.replace(SCHEDULE_ID, data.id)
+        if timestamp:
+            grant.require_template("promiseId", data.promise_id, head)
+        else:
+            grant.require("promiseId", head)
+    if data.promise_tags is not None:
+        _check_tags(data.promise_tags, grant)
+        _check_unique(data.promise_tags)
 
 
 def _check_unique(entries: Mapping[str, str]) -> None:
@@ -175,6 +178,7 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     TaskHeartbeat: _check_heartbeat,
     TaskClaim: _check_claim,
     ScheduleCreate: _check_schedule,
+    ScheduleUpdate: _check_schedule,
     QueueGet: _check_queue,
     QueueSet: _check_queue,
     QueuePause: _check_queue,

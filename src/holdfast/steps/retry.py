@@ -44,6 +44,22 @@ class RetryAfter(Exception):
         return str(self.args[1]) or f"try again after {self.retry_after:g} s"
 
 
+class Snooze(Exception):
+    """Raise this in a background task to be run again later: `raise hf.Snooze("10m")`.
+
+    It is no failure: the attempt is not counted, and holds no worker meanwhile. At most 30 days; deadlines
+    (`good_until`, `timeout`) still pass. In a step of a workflow it is an error like any other: use
+    `hf.sleep` there.
+    """
+
+    def __init__(self, delay: Duration) -> None:
+        super().__init__(delay if isinstance(delay, int | float | str) else delay.total_seconds())
+        self.delay_s = duration_s(delay)
+
+    def __str__(self) -> str:
+        return f"run again after {self.delay_s:g} s"
+
+
 class Retry(Struct, frozen=True, kw_only=True):
     """How often and how patiently a step or a background task is tried.
 

@@ -64,7 +64,7 @@ _BIGINT: Final = frozenset(
     {
         "timeout_at", "created_at", "settled_at", "version", "priority", "resumes", "due_at", "ttl",
         "acquired_at", "started_at", "bounces", "retries", "turn", "entered_at", "promise_timeout",
-        "next_run_at", "last_run_at", "catch_up",
+        "next_run_at", "last_run_at", "catch_up", "paused_at",
     }
 )  # fmt: skip
 

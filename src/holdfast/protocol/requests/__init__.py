@@ -31,7 +31,16 @@ from holdfast.protocol.requests.promises import (
     SettleAction,
 )
 from holdfast.protocol.requests.queues import QueueGet, QueuePause, QueueSearch, QueueSet
-from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleDelete, ScheduleGet, ScheduleSearch
+from holdfast.protocol.requests.schedules import (
+    ScheduleBackfill,
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleGet,
+    SchedulePause,
+    ScheduleSearch,
+    ScheduleTrigger,
+    ScheduleUpdate,
+)
 from holdfast.protocol.requests.streams import (
     AppendAction,
     NextAction,
@@ -55,7 +64,9 @@ from holdfast.protocol.requests.tasks import (
     TaskHalt,
     TaskHeartbeat,
     TaskRelease,
+    TaskReschedule,
     TaskSearch,
+    TaskSnooze,
     TaskStart,
     TaskSuspend,
 )
@@ -76,6 +87,8 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "task.start": TaskStart,
     "task.fail": TaskFail,
     "task.cancel": TaskCancel,
+    "task.snooze": TaskSnooze,
+    "task.reschedule": TaskReschedule,
     "task.release": TaskRelease,
     "task.fulfill": TaskFulfill,
     "task.suspend": TaskSuspend,
@@ -91,6 +104,10 @@ KINDS: Final[dict[str, type[RequestData]]] = {
     "schedule.create": ScheduleCreate,
     "schedule.delete": ScheduleDelete,
     "schedule.search": ScheduleSearch,
+    "schedule.update": ScheduleUpdate,
+    "schedule.pause": SchedulePause,
+    "schedule.trigger": ScheduleTrigger,
+    "schedule.backfill": ScheduleBackfill,
     "stream.append": StreamAppend,
     "stream.next": StreamNext,
     "stream.read": StreamRead,
@@ -151,10 +168,14 @@ __all__ = [
     "ReleaseRetry",
     "Request",
     "RequestData",
+    "ScheduleBackfill",
     "ScheduleCreate",
     "ScheduleDelete",
     "ScheduleGet",
+    "SchedulePause",
     "ScheduleSearch",
+    "ScheduleTrigger",
+    "ScheduleUpdate",
     "Settle",
     "SettleAction",
     "StreamAnswer",
@@ -174,7 +195,9 @@ __all__ = [
     "TaskHalt",
     "TaskHeartbeat",
     "TaskRelease",
+    "TaskReschedule",
     "TaskSearch",
+    "TaskSnooze",
     "TaskStart",
     "TaskSuspend",
 ]

@@ -199,6 +199,30 @@ class TaskCancel(RequestData, frozen=True):
         check_text("id", self.id)
 
 
+class TaskSnooze(RequestData, frozen=True):
+    """A background task that runs asks to be run again later; the attempt does not count."""
+
+    id: str
+    version: int
+    delay: int
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        check_integer("delay", self.delay, limits.job_retry_ms_min, limits.job_retry_ms_max)
+
+
+class TaskReschedule(RequestData, frozen=True):
+    """A background task that waits may begin from another instant on; without one: now."""
+
+    id: str
+    at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        if self.at is not None:
+            check_integer("at", self.at, 0)
+
+
 class TaskClaim(RequestData, frozen=True):
     """`start`: what is granted counts as started at once. `ceiling`: only priorities up to it."""
 

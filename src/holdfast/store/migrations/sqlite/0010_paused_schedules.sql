@@ -1,0 +1,3 @@
+-- Since when a schedule is paused.
+
+ALTER TABLE schedules ADD COLUMN paused_at INTEGER;
