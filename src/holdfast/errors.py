@@ -72,7 +72,9 @@ from holdfast.payloads.errors import (
     WorkerError as WorkerError,
 )
 from holdfast.protocol.errors import (
+    ExecutionOver as ExecutionOver,
     HoldfastError as HoldfastError,
+    NoSuchExecution as NoSuchExecution,
 )
 from holdfast.runtime.errors import (
     Cancelled as Cancelled,
@@ -113,21 +115,26 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
+    AlreadyAnswered as AlreadyAnswered,
+    BadName as BadName,
     BadStartOption as BadStartOption,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
+    MessageRefused as MessageRefused,
     NeverWaits as NeverWaits,
     NoAsyncioHere as NoAsyncioHere,
     NondeterminismWarning as NondeterminismWarning,
     NondeterministicCall as NondeterministicCall,
     NotAWorkflow as NotAWorkflow,
     NotInAWorkflowLoop as NotInAWorkflowLoop,
+    NotRunning as NotRunning,
     ReplayMismatch as ReplayMismatch,
     UnknownWorkflow as UnknownWorkflow,
 )
 
 __all__ = [
+    "AlreadyAnswered",
     "AlreadyOpen",
     "AlreadySettled",
     "AnotherLoop",
@@ -138,6 +145,7 @@ __all__ = [
     "BadDuration",
     "BadHistory",
     "BadId",
+    "BadName",
     "BadOption",
     "BadPolicy",
     "BadProvider",
@@ -163,6 +171,7 @@ __all__ = [
     "DuplicateWorkflow",
     "ExecutionCancelled",
     "ExecutionClosed",
+    "ExecutionOver",
     "FiberExited",
     "FiberInterrupted",
     "ForeignAwait",
@@ -173,12 +182,14 @@ __all__ = [
     "IdTaken",
     "InvalidToken",
     "InvalidUrl",
+    "MessageRefused",
     "MissingDriver",
     "NeverWaits",
     "NewerSchema",
     "NoAsyncioHere",
     "NoNodeHere",
     "NoStoreHere",
+    "NoSuchExecution",
     "NoSuchOutcome",
     "NondeterminismWarning",
     "NondeterministicCall",
@@ -191,6 +202,7 @@ __all__ = [
     "NotInFiber",
     "NotProvided",
     "NotRecorded",
+    "NotRunning",
     "OpenedBeforeFork",
     "OutOfReach",
     "OutcomeUnknown",
