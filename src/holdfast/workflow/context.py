@@ -10,7 +10,6 @@ from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.payloads.payloads import Payloads
 from holdfast.runtime import Report
-from holdfast.steps.emitter import Emitter
 from holdfast.steps.providers import Provided, Providers
 from holdfast.steps.runner import StepRunner
 from holdfast.workflow.operations import Note
@@ -36,7 +35,3 @@ class WorkerContext(Struct, frozen=True):
     listen_again_s: float | None = 30.0  # a lost message costs at most this
     pid: str = ""  # as the node and the log know this process
     choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id
-
-    def emitter(self, task_id: str, version: int, execution: str, step_id: str) -> Emitter:
-        """For what a step emits, under this claim."""
-        return Emitter(self.client, self.payloads, task_id, version, execution, step_id)

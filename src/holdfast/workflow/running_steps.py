@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.payloads.errors import StepCalledOff, StepsClosed
-from holdfast.steps.emitter import emitter_here
+from holdfast.steps.emitter import Emitter, emitter_here
 from holdfast.steps.info import ExecutionInfo, of_step
 from holdfast.steps.retry import NEVER
 from holdfast.steps.step_run import StepCall, StepOutcome
@@ -54,7 +54,8 @@ class RunningSteps:
         call = StepCall(step, retry, options.timeout_s, options.mode, at_once=at_once, failed=failed)
         step.placed = self._worker_context.provided.place(step.function, step.args, step.kwargs)
 
-        emitter = self._worker_context.emitter(info.id, info.token, info.id, promise_id)
+        context = self._worker_context
+        emitter = Emitter(context.client, context.payloads, info.id, info.token, info.id, promise_id)
 
         def done(outcome: StepOutcome) -> None:
             if self.running.pop(promise_id, None) is not None and wanted(promise_id):
