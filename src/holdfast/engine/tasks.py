@@ -303,9 +303,9 @@ def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Rep
     nobody else."""
     action = data.action
     target = check_creation(request, action.data) if isinstance(action, CreateAction) else None
+    task = held_task(data.id, data.version, ws, now)
     kind = type(action).__struct_config__.tag
     assert isinstance(kind, str)
-    task = held_task(data.id, data.version, ws, now)
     try:
         match action:
             case CreateAction():
