@@ -14,11 +14,7 @@ from typing import Any
 import holdfast as hf
 
 SNAPSHOT = Path(__file__).with_name("public_names.txt")
-<<<<<<< HEAD
-NAMES_MAX = 67
-=======
-NAMES_MAX = 69
->>>>>>> sched
+NAMES_MAX = 78
 # Raised by a server, its console or `holdfast check`. What a node answers by the protocol a program meets as
 # `Refused`, or as the error that stands for it.
 INTERNAL = tuple(f"holdfast.{part}" for part in ("server", "cli", "testing", "protocol", "jobs.checking"))

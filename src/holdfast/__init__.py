@@ -98,6 +98,10 @@ if TYPE_CHECKING:
         RetryAfter as RetryAfter,
         Snooze as Snooze,
     )
+    from holdfast.workflow.emitting import (
+        emit as emit,
+        publish as publish,
+    )
     from holdfast.workflow.errors import (
         IdTaken as IdTaken,
     )
@@ -117,6 +121,14 @@ if TYPE_CHECKING:
         within as within,
     )
     from holdfast.workflow.guard import unguarded as unguarded
+    from holdfast.workflow.messages import (
+        Message as Message,
+        ask as ask,
+        attach as attach,
+        mailbox as mailbox,
+        receive as receive,
+        tell as tell,
+    )
     from holdfast.workflow.step_functions import (
         StepFunction as StepFunction,
         run as run,
@@ -146,11 +158,13 @@ _homes = {
     "holdfast.steps.info": ("ExecutionInfo"),
     "holdfast.steps.providers": ("Depends provided"),
     "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
+    "holdfast.workflow.emitting": ("emit publish"),
     "holdfast.workflow.errors": ("IdTaken"),
     "holdfast.workflow.functions": (
         "call cancel current logger now patched promise random sleep start timeout uuid within"
     ),
     "holdfast.workflow.guard": ("unguarded"),
+    "holdfast.workflow.messages": ("Message ask attach mailbox receive tell"),
     "holdfast.workflow.step_functions": ("StepFunction run step transact"),
 }
 _modules = ("codes", "errors")

@@ -76,7 +76,9 @@ from holdfast.payloads.errors import (
     WorkerError as WorkerError,
 )
 from holdfast.protocol.errors import (
+    ExecutionOver as ExecutionOver,
     HoldfastError as HoldfastError,
+    NoSuchExecution as NoSuchExecution,
 )
 from holdfast.runtime.errors import (
     Cancelled as Cancelled,
@@ -118,24 +120,29 @@ from holdfast.store.urls import (
     UnknownStore as UnknownStore,
 )
 from holdfast.workflow.errors import (
+    AlreadyAnswered as AlreadyAnswered,
     BadDatabase as BadDatabase,
+    BadName as BadName,
     BadStartOption as BadStartOption,
     CommitInDoubt as CommitInDoubt,
     DuplicateWorkflow as DuplicateWorkflow,
     ExecutionCancelled as ExecutionCancelled,
     IdTaken as IdTaken,
+    MessageRefused as MessageRefused,
     NeverWaits as NeverWaits,
     NoAsyncioHere as NoAsyncioHere,
     NondeterminismWarning as NondeterminismWarning,
     NondeterministicCall as NondeterministicCall,
     NotAWorkflow as NotAWorkflow,
     NotInAWorkflowLoop as NotInAWorkflowLoop,
+    NotRunning as NotRunning,
     ReplayMismatch as ReplayMismatch,
     TransactionEnded as TransactionEnded,
     UnknownWorkflow as UnknownWorkflow,
 )
 
 __all__ = [
+    "AlreadyAnswered",
     "AlreadyOpen",
     "AlreadySettled",
     "AnotherLoop",
@@ -147,6 +154,7 @@ __all__ = [
     "BadDuration",
     "BadHistory",
     "BadId",
+    "BadName",
     "BadOption",
     "BadPolicy",
     "BadProvider",
@@ -174,6 +182,7 @@ __all__ = [
     "DuplicateWorkflow",
     "ExecutionCancelled",
     "ExecutionClosed",
+    "ExecutionOver",
     "FiberExited",
     "FiberInterrupted",
     "ForeignAwait",
@@ -184,6 +193,7 @@ __all__ = [
     "IdTaken",
     "InvalidToken",
     "InvalidUrl",
+    "MessageRefused",
     "MissingDriver",
     "NameClash",
     "NeverWaits",
@@ -191,6 +201,7 @@ __all__ = [
     "NoAsyncioHere",
     "NoNodeHere",
     "NoStoreHere",
+    "NoSuchExecution",
     "NoSuchOutcome",
     "NondeterminismWarning",
     "NondeterministicCall",
@@ -203,6 +214,7 @@ __all__ = [
     "NotInFiber",
     "NotProvided",
     "NotRecorded",
+    "NotRunning",
     "OpenedBeforeFork",
     "OutOfReach",
     "OutcomeUnknown",

@@ -544,6 +544,21 @@ def test_a_question_has_a_pending_promise_for_its_answer(wire: Wire) -> None:
     assert record_of(wire)["openAnswers"] == 1
 
 
+def test_a_question_says_where_its_answer_is_wanted(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    question = append(wire, value={"headers": {"h": "1"}, "data": "x"}, answer={"timeoutAt": FAR})
+    assert question.promise["value"]["headers"] == {"h": "1", "holdfast:answer": "t:in.1.answer"}
+    assert wire.get("t:in.1").promise["value"] == question.promise["value"]
+
+
+def test_who_asks_nothing_cannot_say_where_an_answer_is_wanted(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    headers = {"holdfast:answer": "somebody-elses"}
+    assert append(wire, value={"headers": headers, "data": "x"}).promise["value"] == {"data": "x"}
+    asked = append(wire, value={"headers": headers}, answer={"timeoutAt": FAR})
+    assert asked.promise["value"] == {"headers": {"holdfast:answer": "t:in.2.answer"}}
+
+
 def test_whoever_asks_may_choose_the_promise(wire: Wire) -> None:
     wire.acquired("t", tags={"resonate:branch": "t"})
     wire.create("u", target=WORKERS)

@@ -540,6 +540,8 @@ class Generator:
         data: Json = {"id": execution, "stream": self.rng.choice(STREAMS)}
         if self.chance(0.8):
             data["value"] = self.payload()
+            if self.chance(0.05):
+                data["value"]["headers"] = {"holdfast:answer": "a", "x": "y"}
         if self.chance(0.4):
             data["key"] = self.rng.choice(("k1", "k2", "k3"))
         if self.chance(0.4):

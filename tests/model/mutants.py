@@ -346,6 +346,13 @@ class KeepsCountingAnAnsweredQuestion(Oracle):
             record["openAnswers"] = kept
 
 
+class BelievesWhereAnAnswerIsWanted(Oracle):
+    """A message may name a promise that its reader is to settle."""
+
+    def with_answer(self, value: Json, answer: str | None) -> Json:
+        return value if answer is None else super().with_answer(value, answer)
+
+
 class ReadsWhateverAnybodyReads(Oracle):
     """Who only looks counts as the reader of the mailbox."""
 
@@ -424,6 +431,7 @@ MUTANTS: tuple[type[Oracle], ...] = (
     EmitsWithoutAClaim,
     ForgetsADependent,
     KeepsCountingAnAnsweredQuestion,
+    BelievesWhereAnAnswerIsWanted,
     ReadsWhateverAnybodyReads,
     OverwritesWhatOthersWrote,
     FindsTheOldestFirst,

@@ -180,12 +180,23 @@ class StreamMachine(Machine):
         if not self.live(asked.id, call.now):
             raise Refused(409, "the execution is over", "HF1402")
         number = self.next_free(execution, asked.stream, call.now)
+        name = self.element(execution, asked.stream, number)
+        answer = None if asked.answer is None else self.check_answer(asked.answer, execution, name)
+        asked.value = self.with_answer(asked.value, answer)
         size = value_chars(asked.value) + 256
         self.check_room(execution, asked.stream, number)
-        name = self.element(execution, asked.stream, number)
         self.check_mailbox(execution, asked.stream, number, size)
-        answer = None if asked.answer is None else self.check_answer(asked.answer, execution, name)
         return self.write_element(asked, execution, number, size, name, key_name, answer, call)
+
+    def with_answer(self, value: Json, answer: str | None) -> Json:
+        """A question says where its answer is wanted, and nothing else does."""
+        given: Json = value.get("headers") or {}
+        kept = {name: text for name, text in given.items() if name != ANSWER_TAG}
+        kept |= {} if answer is None else {ANSWER_TAG: answer}
+        if kept == given:
+            return value
+        plain = {name: part for name, part in value.items() if name != "headers"}
+        return {**plain, "headers": kept} if kept else plain
 
     def check_mailbox(self, execution: Promise, stream: str, number: int, size: int) -> None:
         known = self.streams.get(execution.id, {"read": 0, "sentBytes": 0, "readBytes": 0})

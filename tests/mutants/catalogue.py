@@ -12,6 +12,7 @@ from tests.mutants.found_catalogue import FOUND
 from tests.mutants.look_catalogue import LOOK
 from tests.mutants.mutant import Mutant
 from tests.mutants.stream_catalogue import STREAMS
+from tests.mutants.talk_catalogue import TALKS
 from tests.mutants.task_catalogue import TASKS
 
 DIFFERENTIAL = "tests/model/test_differential.py -k every_back_end"
@@ -617,4 +618,18 @@ CLIENT = (
     ),
 )
 
-MUTANTS = (*ENGINE, *STORE, *NODE, *WORKER, *RUNTIME, *SERVER, *CLIENT, *TASKS, *STREAMS, *APP, *LOOK, *FOUND)
+MUTANTS = (
+    *ENGINE,
+    *STORE,
+    *NODE,
+    *WORKER,
+    *RUNTIME,
+    *SERVER,
+    *CLIENT,
+    *TASKS,
+    *STREAMS,
+    *TALKS,
+    *APP,
+    *LOOK,
+    *FOUND,
+)

@@ -65,6 +65,14 @@ STREAMS = (
         _CONFORMANCE,
     ),
     Mutant(
+        "a message may name a promise for its reader to settle",
+        "only a question says where its answer is wanted",
+        "engine",
+        "{name: text for name, text in ... if name != ANSWER_HEADER}",
+        "{name: text for name, text in ... if name}",
+        _CONFORMANCE,
+    ),
+    Mutant(
         "whoever looks has read the mailbox",
         "only the execution says how far it has read",
         "engine",
@@ -76,8 +84,8 @@ STREAMS = (
         "the bytes of a message that was awaited are not counted",
         "what is unread is exact, however far the reader lags",
         "engine",
-        'appended = settle(awaited, "resolved", data.value, now, total, ws, now)',
-        'appended = settle(awaited, "resolved", data.value, now, None, ws, now)',
+        'appended = settle(awaited, "resolved", value, now, total, ws, now)',
+        'appended = settle(awaited, "resolved", value, now, None, ws, now)',
         _CONFORMANCE,
     ),
     Mutant(

@@ -23,6 +23,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
 from tests.simulation.expectation import Expectation, app, ledger
 from tests.simulation.neighbour_workloads import NEIGHBOURS
+from tests.simulation.talk_workloads import TALKS
 from tests.simulation.task_workloads import TASK_WORKLOADS
 from tests.testing.random_workflow import parent
 
@@ -376,13 +377,15 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
         chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
         beside = Random(f"neighbours {simulation.plan.seed}")
         chosen += [kind for kind in NEIGHBOURS if beside.random() < 0.1]
+        talks = Random(f"talks {simulation.plan.seed}")
+        chosen += [kind for kind in TALKS if talks.random() < 0.15]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
             name = f"{chosen[number]}{number}"
             own = Random(f"{name} {simulation.plan.seed}")  # the same after a restart
-            await (WORKLOADS | TASK_WORKLOADS | NEIGHBOURS)[chosen[number]](
+            await (WORKLOADS | TASK_WORKLOADS | NEIGHBOURS | TALKS)[chosen[number]](
                 simulation, expectation, name, own
             )
 

@@ -174,7 +174,7 @@ def test_tasks_and_workflows_are_sent_and_started_in_a_session(places: Places, t
     with app:
         with Session(engine) as session:
             session.add(Entry(id=1, who="ada"))
-            sent = double.with_options(connection=session).send(4).ok_value
+            sent = double.with_options(connection=session).send(4)
             started = treble.with_options(connection=session, id="t").start(4)
             session.commit()
         assert sent.get(timeout=RESULT_S).ok_value == 8
@@ -210,7 +210,7 @@ def test_tasks_and_workflows_are_sent_and_started_in_an_async_session(driver: st
         engine = async_engine(driver, url)
         async with app:
             async with AsyncSession(engine) as session:
-                sent = (await double.with_options(connection=session).send_async(4)).ok_value
+                sent = await double.with_options(connection=session).send_async(4)
                 started = await treble.with_options(connection=session, id="t").start(4).started()
                 session.add(Entry(id=1, who="ada"))
                 await session.commit()

@@ -64,22 +64,21 @@ def append(data: StreamAppend, fence: Task | None, ws: WorkingSet, now: Millis) 
         raise ExecutionOver(data.id)
     streams = _streams_of(execution, ws)
     number, awaited = _next_place(streams, data.stream, ws, now)
-    size = message_value_bytes(data.value)
-    _check_room(streams, data.stream, number, size)
     element = _checked_id(element_id(data.id, data.stream, number))
     asked = None if data.answer is None else _check_answer(data.answer, streams, element, ws)
+    value = _with_answer(data.value, asked)
+    size = message_value_bytes(value)
+    _check_room(streams, data.stream, number, size)
     if data.stream == MAILBOX:
         streams = replace(streams, sent_bytes=streams.sent_bytes + size)
     total = str(streams.sent_bytes) if data.stream == MAILBOX else None
     lineage = _lineage(execution, data.stream)
     ws.put_streams(replace(streams, counts={**streams.counts, data.stream: number}))
     if awaited is not None:
-        appended = settle(awaited, "resolved", data.value, now, total, ws, now)
+        appended = settle(awaited, "resolved", value, now, total, ws, now)
     else:
         deadline = execution.timeout_at
-        appended = Promise(
-            element, "resolved", NOTHING, data.value, lineage, deadline, now, now, data.key, total
-        )
+        appended = Promise(element, "resolved", NOTHING, value, lineage, deadline, now, now, data.key, total)
         ws.put_promise(appended)
     answer = None
     if data.answer is not None and asked is not None:
@@ -241,6 +240,14 @@ def _check_answer(answer: StreamAnswer, streams: Streams, element: str, ws: Work
     if ws.promise(name) is not None or name == element:
         raise KeyConflict(f"The promise {name!r} exists, so it cannot be that of an answer")
     return name
+
+
+def _with_answer(value: Value, answer: str | None) -> Value:
+    """A question says where its answer is wanted. Nobody else can say so: its reader settles that promise."""
+    headers = {name: text for name, text in (value.headers or {}).items() if name != ANSWER_HEADER}
+    if answer is not None:
+        headers[ANSWER_HEADER] = answer
+    return value if headers == (value.headers or {}) else Value(headers or None, value.data)
 
 
 def _open_answer(

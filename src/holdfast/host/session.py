@@ -210,6 +210,7 @@ class Session:
             pid=self._pid,
             provided=self._provided,
             grace_s=settings.drain_s,
+            client=self._client,
         )
 
     @property

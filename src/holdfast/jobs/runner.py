@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal
 
+from holdfast.client.interface import Client
 from holdfast.jobs import child
 from holdfast.jobs.codes import OperationalCode
 from holdfast.jobs.errors import TaskLost
@@ -43,6 +44,7 @@ from holdfast.protocol.requests import (
 )
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
+from holdfast.steps.emitter import Emitter, emitter_here
 from holdfast.steps.info import ExecutionInfo, never_ms, of_step
 from holdfast.steps.providers import Provided, Providers
 from holdfast.steps.retry import NEVER
@@ -63,6 +65,7 @@ class JobRun:
         "attempt",
         "attempt_result",
         "call",
+        "execution",
         "id",
         "is_lost",
         "is_refused",
@@ -84,6 +87,7 @@ class JobRun:
         self.timeout_at = claim.promise.timeout_at
         own_limit = claim.promise.tags.get(tags.TIME_LIMIT, "")
         self.time_limit_s = int(own_limit) / 1000 if own_limit.isdecimal() else task.time_limit_s
+        self.execution = claim.promise.tags.get(tags.PARENT, self.id)  # whose streams it appends to
         self.step: Step | None = None
         self.is_lost = False
         self.is_refused = False  # the node did not take its result; it was told so instead
@@ -107,12 +111,15 @@ class JobRunner:
         pid: str,
         provided: Provided | None = None,
         grace_s: float = 60.0,
+        client: Client | None = None,
     ) -> None:
+        """`client`: by which tasks emit to the streams of their execution."""
         self.grace_s = grace_s
         self._payloads = payloads
         self._registry = registry
         self._steps = steps
         self._pid = pid
+        self._client = client
         self._provided = provided or Provided(Providers())
         self._loop = asyncio.get_running_loop()
 
@@ -136,7 +143,7 @@ class JobRunner:
         try:
             run.step = self._step_of(run)
             limits = StepCall(run.step, NEVER, run.time_limit_s, run.task.mode)
-            self._steps.start(limits, partial(self._ended, run, ended))
+            self._steps.start(limits, self._after_emitting(run, partial(self._ended, run, ended)))
         except Exception as error:  # its arguments do not fit, say
             ended(self._final(run, partial(conclude_error, run.task, error, self._payloads)))
 
@@ -152,6 +159,16 @@ class JobRunner:
             step = Step(task.name, task.function, args, kwargs, _nobody)
         step.context.run(of_step.set, run.info)
         return step
+
+    def _after_emitting(
+        self, run: JobRun, done: Callable[[StepOutcome], None]
+    ) -> Callable[[StepOutcome], None]:
+        """Give the task a way to emit; it is done when all that is durable."""
+        if self._client is None or run.step is None:
+            return done
+        emitter = Emitter(self._client, self._payloads, run.id, run.version, run.execution, run.id)
+        run.step.context.run(emitter_here.set, emitter)
+        return partial(emitter.finish, done=done)
 
     def doubt(self, run: JobRun) -> None:
         """Nothing wakes a background task: it waits for nothing."""

@@ -20,7 +20,7 @@ from holdfast.protocol.ids import below
 
 MAILBOX: Final = "in"  # the one stream that anybody may append to
 NUMBER_HEADER: Final = "holdfast:number"  # in the record of a key: which element it stands for
-ANSWER_HEADER: Final = tags.ANSWER  # and the id of the answer, if one was asked for
+ANSWER_HEADER: Final = tags.ANSWER  # there, and in a question: the id of the answer
 
 _name: Final = re.compile(r"in|(?:out|value)\.[A-Za-z0-9_-]{1,100}")
 

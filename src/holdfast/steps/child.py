@@ -4,7 +4,8 @@ It reads orders from its standard input and answers on its standard output, in f
 and JSON. A function is found by module and name, its arguments are typed by its annotations.
 
 An order is answered by two frames: one that is empty when the function begins, so that the time it took to
-start the process and to import the function is not counted as its own, and the answer.
+start the process and to import the function is not counted as its own, and the answer. Between them may be
+values that the function emits.
 
 1. What a step prints goes to standard error: standard output belongs to the answers.
 2. The child dies with its parent. A thread of its own reads the orders and ends the process when they end,
@@ -20,7 +21,7 @@ from contextvars import copy_context
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from types import CoroutineType, ModuleType
 from typing import Any, BinaryIO, Final, cast
 
@@ -28,6 +29,7 @@ from msgspec import Raw, Struct
 
 from holdfast.payloads import error_values
 from holdfast.payloads.errors import StepExited
+from holdfast.payloads.messages import type_name
 from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.signature import StoredCall, signature_of
 from holdfast.runtime.signals import Signal
@@ -39,6 +41,7 @@ FRAME_BYTES_MAX: Final = 1 << 30
 LENGTH_BYTES: Final = 4
 VALUE: Final = b"+"
 ERROR: Final = b"-"
+EMITTED: Final = b"!"  # a value for a stream, before the answer
 MAIN_ALIAS: Final = "__holdfast_main__"
 
 
@@ -68,6 +71,7 @@ class _Parent:
 
 
 _parent: Final = _Parent()
+_writing: Final = Lock()  # the threads of a step may emit at the same time
 
 
 class ChildRequest(Struct):
@@ -111,9 +115,16 @@ def begun() -> None:
         _write(_parent.answers, b"")
 
 
+def emit(stream: str, value: Any) -> None:
+    """Have the parent append a value to a stream of the execution. Waits while it is busy with others."""
+    assert _parent.answers is not None, "this is no child"
+    _write(_parent.answers, EMITTED + dump([stream, type_name(value), value]))
+
+
 def _write(stream: BinaryIO, frame: bytes) -> None:
-    stream.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
-    stream.flush()
+    with _writing:
+        stream.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
+        stream.flush()
 
 
 def perform(hello: Hello, order: ChildRequest) -> bytes:

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NoReturn, cast
@@ -28,7 +28,8 @@ from holdfast.payloads.errors import StepNotImportable, StepProcessDied, Unencod
 from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.signature import signature_of
 from holdfast.runtime.step import Step
-from holdfast.steps.child import ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, AppLocation, Hello
+from holdfast.steps.child import EMITTED, ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, AppLocation, Hello
+from holdfast.steps.emitter import emitter_here
 from holdfast.steps.info import of_step
 
 # Not `-m`: the package imports child.py, and running a module that is imported already makes Python warn.
@@ -65,7 +66,7 @@ class Processes:
         async with self._slots:
             child = self._idle_child() or await self._spawn()
             try:
-                answer = await child.ask(order, step.name, begins)
+                answer = await child.ask(order, step.name, begins, partial(_emit, step, attempt))
             except BaseException:
                 self._discard(child)
                 raise
@@ -131,7 +132,13 @@ class _Child:
         child._write(dump(_hello(app_location)))
         return child
 
-    async def ask(self, order: bytes, step_name: str, begins: Callable[[], None]) -> bytes:
+    async def ask(
+        self,
+        order: bytes,
+        step_name: str,
+        begins: Callable[[], None],
+        emitted: Callable[[bytes], Awaitable[None]],
+    ) -> bytes:
         if len(order) > FRAME_BYTES_MAX:
             raise UnencodablePayload(f"The arguments of {step_name} take {len(order)} bytes as JSON")
         try:
@@ -139,7 +146,9 @@ class _Child:
             await self._stdin.drain()
             await self._read()
             begins()
-            return await self._read()
+            while (frame := await self._read())[:1] == EMITTED:
+                await emitted(frame[1:])
+            return frame
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             status = await self._process.wait()
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
@@ -167,6 +176,16 @@ class _Child:
 
     def _write(self, frame: bytes) -> None:
         self._stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
+
+
+async def _emit(step: Step, attempt: int, frame: bytes) -> None:
+    """A child has emitted a value. Its next frame is read once there is room: so a child waits, too."""
+    emitter = step.context.get(emitter_here)
+    if emitter is not None:
+        stream, name, value = load(frame)
+        info = step.context.get(of_step)
+        number = attempt if info is None or info.step is not None else info.attempt
+        await emitter.put(stream, value, number, name)
 
 
 def _hello(app_location: AppLocation | None = None) -> Hello:

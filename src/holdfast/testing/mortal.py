@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import CreateAction, Request, TaskFence
+from holdfast.protocol.requests import AppendAction, CreateAction, NextAction, Request, TaskFence
 from holdfast.workflow.journal import LABEL
 
 # What changes an execution or its task. A claim is one: whoever dies right after it leaves a lease behind.
@@ -113,5 +113,9 @@ def _word(request: Request) -> str:
         if isinstance(action, CreateAction):
             label = (action.data.param.headers or {}).get(LABEL, "observation")
             return f"{'record' if action.data.settle else 'create'} {action.data.id} ({label})"
+        if isinstance(action, AppendAction):
+            return f"append to {action.data.stream} of {action.data.id}"
+        if isinstance(action, NextAction):
+            return f"await {action.data.stream}.{action.data.number} of {action.data.id}"
         return f"settle {action.data.id}"
     return f"{request.kind} {getattr(data, 'id', '')}".strip()

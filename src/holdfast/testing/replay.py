@@ -15,20 +15,36 @@ from msgspec.structs import replace
 
 from holdfast.client.interface import MessageStream
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.errors import NoSuchExecution
 from holdfast.protocol.records import Promise, TaskView, Value
-from holdfast.protocol.replies import AcquireReply, FenceReply, Invoked, PromiseReply, Reply
+from holdfast.protocol.replies import (
+    AcquireReply,
+    FenceReply,
+    Invoked,
+    PromiseReply,
+    Reply,
+    StreamAppendReply,
+    StreamReply,
+    StreamsReply,
+)
 from holdfast.protocol.requests import (
+    AppendAction,
     CreateAction,
+    NextAction,
     PromiseCreate,
     PromiseGet,
     PromiseRegisterCallback,
     PromiseRegisterListener,
     PromiseSettle,
     Request,
+    StreamAppend,
+    StreamList,
+    StreamNext,
     TaskFence,
     TaskFulfill,
     TaskSuspend,
 )
+from holdfast.protocol.streams import NUMBER_HEADER, element_id, key_id
 from holdfast.protocol.wire import to_reply
 from holdfast.runtime import Step
 from holdfast.steps.info import of_step
@@ -86,6 +102,12 @@ class ReadOnlyClient:
                     )
                 inner = Reply(200, PromiseReply(record))
                 return Reply(200, FenceReply(to_reply("promise.create", "", request.version, inner), []))
+            case TaskFence(action=NextAction(data=asked)):
+                inner = Reply(200, self._next(asked))
+                return Reply(200, FenceReply(to_reply("stream.next", "", request.version, inner), []))
+            case TaskFence(action=AppendAction(data=append)):
+                inner = self._appended(append)
+                return Reply(200, FenceReply(to_reply("stream.append", "", request.version, inner), []))
             case TaskFence():
                 inner = Reply(404, "not now")
                 return Reply(200, FenceReply(to_reply("promise.settle", "", request.version, inner), []))
@@ -97,10 +119,32 @@ class ReadOnlyClient:
                 return Reply(404, "not there") if found is None else Reply(200, PromiseReply(found))
             case PromiseCreate() | PromiseRegisterCallback() | PromiseSettle():
                 return Reply(404, "somebody else was asked to cancel itself, and has been")
+            case StreamList():
+                return Reply(200, StreamsReply({}, 0, over=True))
             case TaskSuspend():
                 return Reply(409, "nothing more will come")
             case _:
                 raise AssertionError(f"a replay asked for {describe([request])}")
+
+    def _next(self, asked: StreamNext) -> StreamReply:
+        """The messages from a number on; none that came after the end."""
+        found: list[Promise] = []
+        while True:
+            key = element_id(asked.id, asked.stream, asked.number + len(found))
+            element = self._store.promises.get(key)
+            if element is None or element.state == "rejected_canceled":
+                return StreamReply(found, asked.number, asked.number + len(found) - 1, over=False)
+            found.append(element)
+
+    def _appended(self, append: StreamAppend) -> Reply:
+        """What was sent is there; what was not, was about to be when the record ended."""
+        record = self._store.promises.get(key_id(append.id, append.stream, append.key or ""))
+        if record is None:
+            return Reply(404, "not there", NoSuchExecution.code)
+        number = int((record.value.headers or {})[NUMBER_HEADER])
+        element = self._store.promises[element_id(append.id, append.stream, number)]
+        answer = None if append.answer is None else self._store.promises.get(append.answer.id or "")
+        return Reply(200, StreamAppendReply(element, number, answer))
 
     def messages(self, group: str, member: str) -> AbstractAsyncContextManager[MessageStream]:
         raise NotImplementedError

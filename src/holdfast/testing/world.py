@@ -36,10 +36,15 @@ from holdfast.node import Node
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.error_values import repr_of
 from holdfast.payloads.errors import AnotherLoop
+from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import limits
+from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
 from holdfast.protocol.jobs import CODE_HEADER, WORKER_CRASHED, WORKER_HEADER
 from holdfast.protocol.records import Promise, Task, Value
-from holdfast.protocol.requests import TaskFail, TaskRelease
+from holdfast.protocol.replies import StreamAppendReply
+from holdfast.protocol.requests import StreamAnswer, StreamAppend, TaskFail, TaskRelease
+from holdfast.protocol.streams import MAILBOX, element_id
 from holdfast.steps.providers import Key
 from holdfast.steps.runner import StepRunner
 from holdfast.steps.step_run import StepCall, StepOutcome
@@ -106,6 +111,61 @@ class World:
         """What an execution has recorded, oldest id first."""
         found = self.store.branches.get(execution, {})
         return [self.store.promises[key] for key in found if key != execution]
+
+    # --- talking to an execution -----------------------------------------------------------------------
+
+    def tell(self, execution: str, message: Any, *, key: str | None = None) -> None:
+        """Send a message to an execution. Raises `ExecutionOver` or `NoSuchExecution`."""
+        self.run(self._append(execution, message, key))
+
+    def ask(
+        self, execution: str, message: Any, *, returns: Any = Any, timeout: Duration | None = None
+    ) -> Any:
+        """Send a message and wait, in this world's time, for its answer."""
+        limit_s = None if timeout is None else duration_s(timeout)
+        return self.run(self._ask(execution, message, returns, limit_s))
+
+    def stream(self, execution: str, name: str, *, returns: Any = Any) -> list[Any]:
+        """What an execution, its steps and tasks have emitted under a name."""
+        found = self._elements(execution, "out", name)
+        return [self._payloads.decode(promise.value, returns) for promise in found]
+
+    def published(self, execution: str, name: str, *, returns: Any = Any) -> Any:
+        """The last value that was published under a name. KeyError if there is none."""
+        found = self._elements(execution, "value", name)
+        if not found:
+            raise KeyError(f"{execution} has published nothing as {name}")
+        return self._payloads.decode(found[-1].value, returns)
+
+    def _elements(self, execution: str, kind: str, name: str) -> list[Promise]:
+        streams = self.store.streams.get(execution)
+        count = 0 if streams is None else streams.count(f"{kind}.{name}")
+        ids = (element_id(execution, f"{kind}.{name}", number) for number in range(1, count + 1))
+        return [self.store.promises[key] for key in ids if key in self.store.promises]
+
+    async def _append(
+        self, execution: str, message: Any, key: str | None, answer: StreamAnswer | None = None
+    ) -> StreamAppendReply:
+        value = encode_message(self._payloads, message)
+        [reply] = await self.node.request([ask(StreamAppend(execution, MAILBOX, value, key, answer))])
+        if isinstance(reply.data, StreamAppendReply):
+            return reply.data
+        for refusal in (NoSuchExecution, ExecutionOver):
+            if reply.code == refusal.code:
+                raise refusal(execution)
+        raise AssertionError(f"{execution} could not be told: {reply.data}")
+
+    async def _ask(self, execution: str, message: Any, returns: Any, limit_s: float | None) -> Any:
+        limit = limits.instant_ms_max if limit_s is None else self.loop.millis() + round(1000 * limit_s)
+        reply = await self._append(execution, message, None, StreamAnswer(limit))
+        assert reply.answer is not None
+        return await self._caller.executions.result(reply.answer.id, returns)
+
+    @property
+    def _payloads(self) -> Payloads:
+        return self._caller.worker_context().payloads
+
+    # --- what has happened -----------------------------------------------------------------------------
 
     def is_over(self, execution: str) -> bool:
         return self.store.promises[execution].state != "pending"

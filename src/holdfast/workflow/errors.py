@@ -119,3 +119,30 @@ class IdTaken(WorkerError):
 
     code = "HF5203"
     hint = "Use an id that stands for one call, or leave it out; `app.handle(id)` is what has the id."
+
+
+class MessageRefused(WorkerError):
+    """The execution that was asked refused the message, for this reason."""
+
+    code = "HF5117"
+
+
+class AlreadyAnswered(WorkerError):
+    """A message was answered or refused twice. The first answer stands."""
+
+    code = "HF5118"
+    hint = "Answer each message once; what receive() gives is answered with None."
+
+
+class BadName(WorkerError, ValueError):
+    """A name that a promise or a stream of an execution cannot have."""
+
+    code = "HF5119"
+    hint = "Use 1 to 100 letters, digits, _ and -; not only digits, and not cancel, in, out or value."
+
+
+class NotRunning(WorkerError, RuntimeError):
+    """A function that belongs into a workflow, a step or a background task was called elsewhere."""
+
+    code = "HF5116"
+    hint = "Call it where a workflow, a step or a background task runs."

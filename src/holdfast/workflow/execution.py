@@ -18,11 +18,12 @@ here, suspend.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Literal
 
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply
+from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply, StreamsReply
 from holdfast.protocol.requests import (
     PromiseGet,
     PromiseRegisterCallback,
@@ -30,15 +31,19 @@ from holdfast.protocol.requests import (
     RegisterAction,
     RequestData,
     SettleAction,
+    StreamList,
     TaskFulfill,
     TaskSuspend,
 )
-from holdfast.runtime import ExecutionClosed, Report, Scheduler
+from holdfast.protocol.streams import ANSWER_HEADER, MAILBOX
+from holdfast.runtime import ExecutionClosed, Future, Report, Scheduler
+from holdfast.runtime.inbox import Inbox, is_taken
 from holdfast.steps.info import ExecutionInfo, describe
 from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.conversation import NextMessage
 from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
-from holdfast.workflow.logs import tell
+from holdfast.workflow.logs import said, tell
 from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.progress import Progress
 from holdfast.workflow.reading import read_rest
@@ -69,14 +74,18 @@ class Execution:
         self._loop = asyncio.get_running_loop()
         self._work = (work, args, kwargs)
         self._progress = Progress(self.promise, claim.preload, worker_context, self.scheduler, work)
-        self._writer = FencedWriter(worker_context.client, self.id, claim.task.version, self._progress.learn)
+        self._writer = FencedWriter(
+            worker_context.client, self.id, claim.task.version, self._progress.learn, self._progress.replied
+        )
         self._steps = RunningSteps(worker_context, self._wake)
         self._unread: AcquireReply | None = claim  # until it has begun
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
-        self._awaiting: tuple[str, ...] = ()  # what it was suspended on
+        self._awaiting: Sequence[str] = ()  # what it was suspended on
         self._is_doubtful = False  # something may have settled that no message told us of
         self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
         self._info: ExecutionInfo | None = None
+        self._inbox: Inbox | None = None
+        self._received: list[tuple[Future[Any], Callable[[], object]]] = []
 
     # --- the world, as the fibers see it ---------------------------------------------------------------
 
@@ -88,6 +97,35 @@ class Execution:
 
     def elapsed_s(self) -> float:
         return self._progress.elapsed_s()
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages to this execution."""
+        if self._inbox is None:
+            self._inbox = Inbox(self.scheduler, partial(NextMessage, self.id), self._set_aside)
+            self._progress.after_drain = self._answer_received
+        return self._inbox
+
+    def received(self, reader: Future[Any], answer: Callable[[], object]) -> None:
+        """A question was taken by a reader that does not answer: `answer` does, after the drain, unless the
+        reader has lost it again."""
+        self._received.append((reader, answer))
+
+    def _answer_received(self) -> None:
+        received, self._received = self._received, []
+        for reader, answer in received:
+            if is_taken(reader):
+                answer()
+
+    def _set_aside(self, element: Promise, error: Exception) -> None:
+        answer = (element.value.headers or {}).get(ANSWER_HEADER)
+        if self._progress.set_aside(element, error, answer):
+            message = f"{element.id} was set aside: {said(error)}"
+            tell(logging.WARNING, "set aside", message, promise=element.id, **self._fields)
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        return {"execution": self.id, "workflow": self.name}
 
     def is_patched(self, name: str) -> bool | None:
         return self._progress.is_patched(name)
@@ -165,7 +203,7 @@ class Execution:
                 self._check_claim()
                 if self._is_doubtful:
                     self._is_doubtful = False
-                    await self._look([progress.cancel_id, *self.scheduler.waiting()])
+                    await self._look([progress.cancel_id, *progress.awaited(self.scheduler.waiting())])
                 for refused in self._writer.take_refused():
                     progress.refuse(*refused)
                 without_loop(progress.advance)
@@ -231,14 +269,15 @@ class Execution:
         waiting = self.scheduler.waiting()
         if self.scheduler.done or not waiting:
             return False
+        awaited = self._progress.awaited(waiting)
         actions = [
             RegisterAction("promise.register_callback", PromiseRegisterCallback(promise_id, self.id))
-            for promise_id in waiting
+            for promise_id in awaited
         ]
         waits = self._progress.describe_waits(waiting)
         [reply] = await self._write(TaskSuspend(self.id, self.version, actions, True, waits))
         if reply.status == 200:
-            self._awaiting = waiting
+            self._awaiting = awaited
             return True
         if self._writer.refused:
             return False
@@ -248,19 +287,31 @@ class Execution:
             for record in reply.data.preload:
                 self._progress.learn(record)
             self._is_doubtful |= reply.data.cursor is not None
-        await self._look(self._progress.unseen(waiting))
+        await self._look(self._progress.unseen(awaited))
         return False
 
     async def _fulfil(self) -> Ending:
         settle, failure = self._progress.end()
-        [reply] = await self._write(TaskFulfill(self.id, self.version, SettleAction(settle)))
+        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
+        asked = [] if self._inbox is None else [StreamList(self.id)]
+        reply, *streams = await self._write(fulfil, *asked)
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
         self.failure = failure
-        for promise_id, why in self._writer.refused:
-            message = f"{promise_id} could not be started: {why}"
-            tell(logging.ERROR, "refused", message, execution=self.id, workflow=self.name, promise=promise_id)
+        for promise_id, why in [*self._writer.refused, *self._progress.unheard]:
+            message = f"{promise_id} was begun last and was refused: {why}"
+            tell(logging.ERROR, "refused", message, promise=promise_id, **self._fields)
+        if self._inbox is not None:
+            self._tell_unread(streams[0], self._inbox)
         return "fulfilled"
+
+    def _tell_unread(self, reply: Reply, inbox: Inbox) -> None:
+        """The code has received messages, and has returned before the last one."""
+        if isinstance(reply.data, StreamsReply):
+            unread = reply.data.streams.get(MAILBOX, 0) - inbox.taken
+            if unread > 0:
+                message = f"{self.name} {self.id} has ended, and {unread} message(s) to it were not read"
+                tell(logging.WARNING, "unread", message, **self._fields)
 
     # --- waiting and asking ----------------------------------------------------------------------------
 

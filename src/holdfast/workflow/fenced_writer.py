@@ -16,30 +16,42 @@ from holdfast.client.interface import Client
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
-from holdfast.protocol.requests import CreateAction, PromiseCreate, RequestData, SettleAction, TaskFence
+from holdfast.protocol.requests import AppendAction, CreateAction, PromiseCreate, RequestData, TaskFence
 from holdfast.workflow.errors import ClaimGone, IdTaken
 from holdfast.workflow.journal import LABEL
-from holdfast.workflow.operations import Action
+from holdfast.workflow.operations import NAMED, Action, Asked, FencedAction
 
 request_count_max: Final = 500  # in one commit
 refusals: Final = (400, 403, 413, 422)
 
 
 class FencedWriter:
-    def __init__(self, client: Client, task_id: str, version: int, learn: Callable[[Promise], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        task_id: str,
+        version: int,
+        learn: Callable[[Promise], None],
+        replied: Callable[[str, Reply], None] | None = None,
+    ) -> None:
+        """`replied` is given the replies to what an operation has asked, and its id."""
         self.version = version
         self.is_lost = False
         self.refused: list[tuple[str, WorkerError]] = []  # ids of creations, and why
         self._caller = Caller(client, together_max=request_count_max, check=self._check_held)
         self._id = task_id
         self._learn = learn
+        self._replied = replied
 
     async def write(self, actions: Sequence[Action], asked: Sequence[RequestData] = ()) -> list[Reply]:
         """In one commit: these actions, fenced; then what is asked, whose replies are returned."""
         replies = await self.ask([*map(self._fenced, actions), *asked])
         for action, reply in zip(actions, replies, strict=False):
-            if not isinstance(action, RequestData):
-                self._read(action, reply)
+            if isinstance(action, Asked):
+                assert self._replied is not None
+                self._replied(action.promise_id, self._unfenced(action.request, reply))
+            elif not isinstance(action, RequestData):
+                self._read(action, self._unfenced(action, reply))
         return replies[len(actions) :]
 
     async def ask(self, asked: Sequence[RequestData]) -> list[Reply]:
@@ -51,20 +63,29 @@ class FencedWriter:
         return refused
 
     def _fenced(self, action: Action) -> RequestData:
+        if isinstance(action, Asked):
+            action = action.request
         return action if isinstance(action, RequestData) else TaskFence(self._id, self.version, action)
 
-    def _read(self, action: CreateAction | SettleAction, reply: Reply) -> None:
-        inner = reply.data
-        if isinstance(inner, FenceReply):
-            inner = inner.action.data
-        elif reply.status not in refusals:
+    def _unfenced(self, action: Action, reply: Reply) -> Reply:
+        """The reply to the action inside the fence."""
+        if isinstance(reply.data, FenceReply):
+            inner = reply.data.action
+            return Reply(inner.head.status, inner.data, inner.head.code)
+        if not isinstance(action, RequestData) and reply.status not in refusals:
             raise ClaimGone(f"{self._id}: {reply.data}")
+        return reply
+
+    def _read(self, action: FencedAction, reply: Reply) -> None:
+        inner = reply.data
         if isinstance(inner, PromiseReply):
             if isinstance(action, CreateAction) and is_foreign(action.data, inner.promise):
                 taken = IdTaken(f"The id {action.data.id!r} was used by somebody else")
                 self.refused.append((action.data.id, taken))
             else:
                 self._learn(inner.promise)
+        elif isinstance(action, AppendAction) and reply.status != 200:
+            raise NotRecorded(f"The node refused what was emitted to {action.data.stream}: {inner}")
         elif isinstance(action, CreateAction):  # of a cancellation: there was nothing to cancel
             refused = NotRecorded(f"The node refused {action.data.id}: {inner}")
             self.refused.append((action.data.id, refused))
@@ -75,6 +96,8 @@ class FencedWriter:
 
 
 def is_foreign(creation: PromiseCreate, found: Promise) -> bool:
-    """Was it created by somebody else, who knows nothing of our operations?"""
+    """Was it created by somebody else, who knows nothing of our operations? One with a name may be."""
     ours = (creation.param.headers or {}).get(LABEL)
+    if ours is not None and ours.startswith(NAMED):
+        return False
     return ours is not None and (found.param.headers or {}).get(LABEL) != ours

@@ -8,9 +8,9 @@ code always gives the same operation the same id.
 import logging
 import random as _random
 import uuid as _uuid
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -28,16 +28,13 @@ from holdfast.steps.info import ExecutionInfo, of_step
 from holdfast.workflow.cancellation import ask_to_cancel
 from holdfast.workflow.errors import BadDatabase
 from holdfast.workflow.execution import Execution
+from holdfast.workflow.messages import execution, named_id
 from holdfast.workflow.operations import Action, Await, Call, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
 from holdfast.workflow.step_functions import run as run, step as step
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _execution() -> Execution:
-    return cast(Execution, current_scheduler().world)
 
 
 def timeout(duration: Duration) -> Timeout:
@@ -61,14 +58,23 @@ def sleep(duration: Duration) -> Future[None]:
     return current_scheduler().issue(Sleep(pause_s(duration)))
 
 
-def promise(returns: type[T] | None = None, *, timeout: Duration | None = None, **tags: str) -> Durable[T]:
+def promise(
+    returns: type[T] | None = None,
+    *,
+    name: str | None = None,
+    timeout: Duration | None = None,
+    **tags: str,
+) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
-    The future's `id` is what to hand out; `tags` are yours, to search for it. Past the timeout, awaiting it
-    raises `TimedOut`.
+    The future's `id` is what to hand out; `tags` are yours, to search for it. With a `name` the id is known
+    beforehand (`order-17:approval`), and the promise may be settled before the code comes here. Past the
+    timeout, awaiting it raises `TimedOut`.
     """
     limit = None if timeout is None else duration_s(timeout)
-    return current_scheduler().issue(Await(limit, check_user_tags(tags), Any if returns is None else returns))
+    fixed_id = None if name is None else named_id(execution().id, name)
+    wanted = Any if returns is None else returns
+    return current_scheduler().issue(Await(limit, check_user_tags(tags), wanted, name, fixed_id))
 
 
 @overload
@@ -145,17 +151,18 @@ def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
     `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled` and may
     clean up first.
     """
-    effects: list[Action]
-    if now:
-        effects = [SettleAction(PromiseSettle(promise_id, "rejected_canceled"))]
-    else:
-        effects = [*ask_to_cancel(promise_id, promise_id.partition(":")[0])]
+
+    def effects(_: str) -> Sequence[Action]:
+        if now:
+            return [SettleAction(PromiseSettle(promise_id, "rejected_canceled"))]
+        return ask_to_cancel(promise_id, promise_id.partition(":")[0])
+
     return current_scheduler().issue(Note("cancel", lambda: None, args=(promise_id,), effects=effects))
 
 
 def now() -> Future[datetime]:
     """The time, remembered: a replay sees the same."""
-    world = _execution()
+    world = execution()
     return current_scheduler().issue(
         Note("now", lambda: datetime.fromtimestamp(world.worker_context.now() / 1000, UTC), datetime)
     )
@@ -181,7 +188,7 @@ def patched(name: str) -> Operation[bool]:
 
 
 def _patched(name: str) -> Generator[Any, Any, bool]:
-    if _execution().is_patched(name) is False:
+    if execution().is_patched(name) is False:
         return False
     future: Future[bool] = current_scheduler().issue(Note(f"patch {name}", lambda: True, bool))
     return (yield from future)
@@ -195,7 +202,7 @@ def current() -> ExecutionInfo:
     """
     info = of_step.get(None) if slot.scheduler is None else None
     if info is None:
-        return _execution().info
+        return execution().info
     attempt = info.attempt if info.step is None else current_attempt()  # a task has its own
     return info if info.attempt == attempt else replace(info, attempt=attempt)
 

@@ -13,6 +13,9 @@ each completion has a *place*.
 4. An operation that could not be created has a *refusal* instead: a record beside it, with a place.
 5. A cancellation is seen once, after so many completions: a record says after how many. A number and not a
    place, because forced completions have none and it must not move past them.
+6. What completes an operation may belong to somebody else, who may delete it (`attach`). Then the outcome is
+   recorded here, with its place.
+7. Messages are completions from outside. They have ids of their own, and are read by pages.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +32,7 @@ from holdfast.protocol.operations import (
     cancel_id as cancel_id,
 )
 from holdfast.protocol.records import Promise
+from holdfast.protocol.streams import MAILBOX
 from holdfast.workflow.errors import ReplayMismatch
 
 _refused: Final = "~no"
@@ -49,6 +53,11 @@ def refusal_id(promise_id: str) -> str:
     return f"{promise_id}{_refused}"
 
 
+def aside_id(element: str) -> str:
+    """The record that a message could not be read, and why."""
+    return f"{element}.aside"
+
+
 def cancellation_id(root: str) -> str:
     """The record that it was seen."""
     return child_id(root, 0) + "~cancel"
@@ -66,6 +75,7 @@ class Journal:
         self.canceled_after: int | None = None  # so many completions
         self._root = root
         self._prefix = below(root)
+        self._mailbox = f"{self._prefix}{MAILBOX}."
         self._order: dict[int, str] = {}
 
     def read(self, records: Sequence[Promise]) -> None:
@@ -125,13 +135,18 @@ class Journal:
         return record is None or record.state == "pending"
 
     def elsewhere(self) -> list[str]:
-        """Calls and observed promises that are known only by name."""
+        """Calls and observed promises that are known only by name, besides messages."""
         called = (key[:-1] for key in self.records if key.endswith("~"))
         known = self.records.keys() | self.refusals.keys()
-        return [key for key in dict.fromkeys([*called, *self._order.values()]) if key not in known]
+        wanted = [key for key in dict.fromkeys([*called, *self._order.values()]) if key not in known]
+        return [key for key in wanted if not key.startswith(self._mailbox)]  # which is read by pages
 
     def knows(self, promise_id: str) -> bool:
         return promise_id in self.records or promise_id in self.refusals
+
+    def forget(self, promise_id: str) -> None:
+        """It was seen, and is not asked for again."""
+        self.records.pop(promise_id, None)
 
     def took(self, label: str, number: int) -> bool | None:
         """Is this what was recorded as the n-th operation? None: nothing was recorded from there on."""
@@ -144,16 +159,25 @@ class Journal:
     # --- comparing -------------------------------------------------------------------------------------
 
     def unasked(
-        self, count: int, now: Callable[[], str], *, ended: bool, seen: int | None = None
+        self,
+        count: int,
+        now: Callable[[], str],
+        *,
+        is_open: Callable[[str], bool],
+        ended: bool,
+        seen: int | None = None,
     ) -> ReplayMismatch | None:
         """Before anything is begun: has the code asked for all that was recorded? If not, what is amiss.
 
-        `seen` completions, if it has not been cancelled. `now` says where the code is instead.
+        `seen` completions, if it has not been cancelled. `is_open`: what it has asked for, and may still have
+        to be read. `now` says where the code is instead.
         """
         if seen is not None and self.canceled_after is not None and self.canceled_after > seen:
             then = f"{self._root} was cancelled after {self.canceled_after} completions"
             return ReplayMismatch(f"{then}; {now()} after {seen}")
         missing = None if ended else self.next
+        if missing is not None and is_open(missing):
+            return None
         if self.highest > count and (ended or missing is not None):
             missing = self._first_after(count)
         if missing is None:
@@ -168,6 +192,8 @@ class Journal:
     def _label(self, promise_id: str) -> str:
         ids = (refusal_id(promise_id), promise_id, mark_id(promise_id))
         record = next((self.records[key] for key in ids if key in self.records), None)
+        if promise_id.startswith(self._mailbox):
+            return "message"
         return "" if record is None else (record.param.headers or {}).get(LABEL, "")
 
     def check(

@@ -21,7 +21,17 @@ log: Final = logging.getLogger("holdfast.worker")
 said_chars_max: Final = 500
 
 Event = Literal[
-    "step failed", "failed", "halted", "given back", "lost", "taken over", "moved", "report", "refused"
+    "step failed",
+    "failed",
+    "halted",
+    "given back",
+    "lost",
+    "taken over",
+    "moved",
+    "report",
+    "refused",
+    "set aside",
+    "unread",
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Promise
 from holdfast.runtime import Scheduler
+from holdfast.runtime.driver import Origin
 from holdfast.workflow.operations import DurableOperation
 
 named_max: Final = 5
@@ -38,7 +39,19 @@ def _shown(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return f"({text if len(text) <= arguments_max else text[:arguments_max] + '...'})"
 
 
-def end_in_words(scheduler: Scheduler, last: str | None, work: Callable[..., Any]) -> str:
+def now_in_words(
+    scheduler: Scheduler,
+    asked: Mapping[str, DurableOperation],
+    last: tuple[str, str, Origin] | None,
+    work: Callable[..., Any],
+) -> str:
+    """Where the code is. `asked`: what it waits for; `last`: the operation that was compared last."""
+    if not scheduler.done or scheduler.deadlock is not None:
+        return _wait_in_words(scheduler, asked)
+    return _end_in_words(scheduler, None if last is None else "{} ({!r}, {})".format(*last), work)
+
+
+def _end_in_words(scheduler: Scheduler, last: str | None, work: Callable[..., Any]) -> str:
     """Where the code ended: where it raised; else which operation was its last; else which code it is."""
     failure = scheduler.failure()
     if failure is not None:
@@ -50,7 +63,7 @@ def end_in_words(scheduler: Scheduler, last: str | None, work: Callable[..., Any
     return f"now the code ends and has asked for nothing{where}"
 
 
-def wait_in_words(scheduler: Scheduler, asked: Mapping[str, DurableOperation]) -> str:
+def _wait_in_words(scheduler: Scheduler, asked: Mapping[str, DurableOperation]) -> str:
     waits = [f"{key} ({operation.label!r})" for key, operation in asked.items()]
     places = [str(place) for place in scheduler.places()]
     return (

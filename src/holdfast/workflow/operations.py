@@ -9,7 +9,7 @@ that may differ from run to run. `arguments` is fingerprinted for the same compa
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, json
 
@@ -18,7 +18,15 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import signature_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.requests import CreateAction, PromiseCreate, RequestData, SettleAction
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import (
+    AppendAction,
+    CreateAction,
+    NextAction,
+    RequestData,
+    Settle,
+    SettleAction,
+)
 from holdfast.runtime.errors import TimedOut
 from holdfast.runtime.slot import current_fiber
 from holdfast.steps.retry import Retry
@@ -28,10 +36,22 @@ from holdfast.workflow.journal import PLACE
 from holdfast.workflow.placement import Placement
 
 if TYPE_CHECKING:
+    from holdfast.workflow.progress import Progress
     from holdfast.workflow.recording import Recorder
 
+NAMED: Final = "promise "  # the label of a promise with a name begins so
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-Action = CreateAction | SettleAction | RequestData  # the first two are fenced by the claim
+FencedAction = CreateAction | SettleAction | AppendAction | NextAction
+
+
+class Asked(Struct, frozen=True):
+    """A request of an operation that reads the reply itself (`replied`)."""
+
+    promise_id: str
+    request: FencedAction | RequestData
+
+
+Action = FencedAction | RequestData | Asked  # all but bare requests are fenced by the claim
 
 
 class DurableOperation:
@@ -39,18 +59,31 @@ class DurableOperation:
 
     completes_here = False
     is_effect = False  # happens also when the code returns before anybody has awaited it
+    copies = False  # what completes it belongs to somebody else: the outcome is recorded here as well
+    is_seen_unwritten = False  # the code sees the outcome before it is written, so that has no time yet
+    is_read_once = False  # its record is needed no more once the code has seen it
+    fixed_id: str | None = None  # of one that is not counted
+    awaits: str | None = None  # the promise that completes it, if that is not its own
     label = ""
     arguments: Arguments = ((), {})
     returns: Any = Any  # the type that its value is decoded to
     digest: str | None = None  # of the arguments as they were when it was asked for
 
-    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+    def create(self, promise_id: str, recorder: "Recorder") -> Sequence[Action]:
         """What is written to begin it, where it completes outside."""
+        raise NotImplementedError
+
+    def replied(self, promise_id: str, reply: Reply, progress: "Progress") -> None:
+        """The reply to what it has `Asked`."""
         raise NotImplementedError
 
     def is_complete(self, record: Promise) -> bool:
         """Does this record complete it, without a place of its own?"""
         return record.state != "pending"
+
+    def copy(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Settle:
+        """The outcome as it is recorded, of one that `copies`."""
+        raise NotImplementedError
 
     def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
         """What the code is given: the value, or its error raised."""
@@ -108,10 +141,11 @@ class StepOperation(DurableOperation, runtime.Step):
 class Note(DurableOperation):
     """A value chosen here and now (the time, a random number, a patch marker) and remembered.
 
-    Its `effects` are part of the same write.
+    Its `effects`, given its id, are part of the same write.
     """
 
     completes_here = True
+    is_seen_unwritten = True
 
     def __init__(
         self,
@@ -119,7 +153,7 @@ class Note(DurableOperation):
         choose: Callable[[], Any],
         returns: Any = Any,
         args: tuple[Any, ...] = (),
-        effects: Sequence[Action] = (),
+        effects: Callable[[str], Sequence[Action]] | None = None,
     ) -> None:
         self.name = name
         self.label = f"note {name}"
@@ -127,7 +161,7 @@ class Note(DurableOperation):
         self.returns = returns
         self.arguments = args, {}
         self.effects = effects
-        self.is_effect = bool(effects)
+        self.is_effect = effects is not None
 
     def is_complete(self, record: Promise) -> bool:
         return False
@@ -141,8 +175,9 @@ class Sleep(DurableOperation):
         self.seconds = seconds
         self.arguments = (seconds,), {}
 
-    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
-        return [recorder.outside(promise_id, self, recorder.after(self.seconds), {tags.TIMER: "true"})]
+    def create(self, promise_id: str, recorder: "Recorder") -> list[CreateAction]:
+        timer = recorder.outside(promise_id, self, recorder.after(self.seconds), {tags.TIMER: "true"})
+        return [CreateAction(timer)]
 
     def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> None:
         pass
@@ -152,18 +187,29 @@ class Sleep(DurableOperation):
 
 
 class Await(DurableOperation):
-    """A promise that somebody outside settles."""
+    """A promise that somebody outside settles. With a `fixed_id`, also before the code comes to it."""
 
     label = "promise"
 
-    def __init__(self, timeout_s: float | None, entries: dict[str, str], returns: Any) -> None:
+    def __init__(
+        self,
+        timeout_s: float | None,
+        entries: dict[str, str],
+        returns: Any,
+        name: str | None = None,
+        fixed_id: str | None = None,
+    ) -> None:
+        if name is not None:
+            self.label = f"{NAMED}{name}"
+        self.fixed_id = fixed_id
         self.timeout_s = timeout_s
         self.tags = entries
         self.returns = returns
 
-    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+    def create(self, promise_id: str, recorder: "Recorder") -> list[CreateAction]:
         deadline = min(recorder.after(self.timeout_s), recorder.timeout_at)
-        return [recorder.outside(promise_id, self, deadline, self.tags | {tags.EXTERNAL: "true"})]
+        promise = recorder.outside(promise_id, self, deadline, self.tags | {tags.EXTERNAL: "true"})
+        return [CreateAction(promise)]
 
 
 class Call(DurableOperation, runtime.Revocable):
@@ -201,7 +247,7 @@ class Call(DurableOperation, runtime.Revocable):
         self.returns = returns
         runtime.Revocable.__init__(self, current_fiber().signal())
 
-    def create(self, promise_id: str, recorder: "Recorder") -> list[PromiseCreate]:
+    def create(self, promise_id: str, recorder: "Recorder") -> list[CreateAction]:
         """It belongs to the execution that answers it, and a claim does not preload it with ours: a mark does
         that.
         """
@@ -210,7 +256,7 @@ class Call(DurableOperation, runtime.Revocable):
             deadline = min(deadline, recorder.timeout_at)
         entries = {**self.tags, **self.route(recorder), tags.BRANCH: promise_id}  # it has steps of its own
         call = recorder.outside(promise_id, self, deadline, entries, self._encoded(recorder))
-        return [recorder.mark(promise_id, self), call]
+        return [CreateAction(recorder.mark(promise_id, self)), CreateAction(call)]
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         """The tags that say who runs it."""

@@ -15,24 +15,25 @@ what it asked for never completes, and neither does anything after that. The fir
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from holdfast.payloads.error_values import failure_code
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
 from holdfast.protocol.cancelling import origin_of
 from holdfast.protocol.executions import Wait
-from holdfast.protocol.jobs import CODE_HEADER
-from holdfast.protocol.records import Promise, Settlement, Value
-from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, SettleAction
-from holdfast.runtime import Cancelled, ExecutionClosed, Scheduler, Timer
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, Settle, SettleAction
+from holdfast.runtime import ExecutionClosed, Scheduler, Timer
 from holdfast.runtime.driver import Origin
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
 from holdfast.workflow.cancellation import cancel_called, cancel_promise
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.errors import ReplayMismatch
-from holdfast.workflow.mismatch import arguments_in_words, end_in_words, wait_in_words
+from holdfast.workflow.mismatch import arguments_in_words, now_in_words
+from holdfast.workflow.open_operations import OpenOperations
 from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
 from holdfast.workflow.recording import Recorder, as_settled
 from holdfast.workflow.transacting import Recorded, TransactionalStep
@@ -52,18 +53,16 @@ class Progress:
     ) -> None:
         self.fault: ReplayMismatch | None = None
         self.is_replaying = False  # has the code that runs now run before, as far as the record tells?
+        self.after_drain: Callable[[], None] = lambda: None
         self.cancel_id = j.cancel_id(root.id)
+        self.unheard: list[tuple[str, Exception]] = []  # failures that came after the end of the code
         self._root = root
         self._worker_context = worker_context
         self._scheduler = scheduler
         self._work = work
         self._journal = j.Journal(root.id)
         self._recorder = Recorder(root, worker_context)
-        self._open: dict[str, DurableOperation] = {}  # issued, not yet seen to complete
-        self._notes: dict[str, Note] = {}  # issued, not yet taken
-        self._fresh: dict[str, DurableOperation] = {}  # issued besides notes, not yet begun
-        self._outside: dict[str, None] = {}  # issued, completes elsewhere, not yet seen to complete
-        self._arrived: dict[str, None] = {}  # completed outside, not yet seen by the fibers
+        self._open = OpenOperations()
         self._called: list[str] = []  # calls that nobody wants the result of, to be cancelled too
         self._unwritten: list[Action] = []  # chosen, and not durable yet
         self._count = 0  # operations
@@ -88,8 +87,24 @@ class Progress:
 
     def learn(self, record: Promise) -> None:
         self._journal.add(record)
-        if record.id in self._open and self._completed_outside(record.id):
-            self._arrived[record.id] = None
+        for promise_id in self._open.completed_by(record.id):
+            if self._completed_outside(promise_id):
+                self._open.arrived[promise_id] = None
+
+    def replied(self, promise_id: str, reply: Reply) -> None:
+        """The reply to what an operation has asked."""
+        operation = self._open.get(promise_id)
+        if operation is not None:
+            operation.replied(promise_id, reply, self)
+
+    def complete(self, promise_id: str, error: Exception | None = None) -> None:
+        """An operation that only its reply completes: with nothing, or with an error."""
+        value = Value() if error is None else self._recorder.failure(error)
+        settle = Settle("resolved" if error is None else "rejected", value)
+        if self._scheduler.done and error is not None:
+            self.unheard.append((promise_id, error))
+        operation, place = self._open[promise_id], self._journal.free_place()
+        self._record(self._recorder.settled(promise_id, operation, settle, place))
 
     def refuse(self, promise_id: str, error: Exception) -> None:
         """What cannot be created: the code sees an error there, at a place that is recorded."""
@@ -101,24 +116,27 @@ class Progress:
     def is_open(self, promise_id: str) -> bool:
         return promise_id in self._open
 
+    def awaited(self, promise_ids: Iterable[str]) -> list[str]:
+        """The promises that complete these operations."""
+        return [self._open.awaited_id(key) for key in promise_ids]
+
     def unseen(self, promise_ids: Iterable[str]) -> list[str]:
-        """Those that may have completed without our knowing."""
-        return [key for key in promise_ids if key in self._open and key not in self._arrived]
+        """Those that may have settled without our knowing."""
+        return self._open.unseen(promise_ids)
 
     def to_hear(self, heard: Container[str]) -> list[str]:
-        """What the fibers wait for, completes outside and is not heard of yet."""
-        awaited = self._scheduler.is_awaited
-        return [key for key in self._outside if key not in heard and awaited(key)]
+        """The promises outside that the fibers wait for and that are not heard of yet."""
+        return self._open.to_hear(heard, self._scheduler.is_awaited)
 
     @property
     def has_arrived(self) -> bool:
         """Has something completed outside that the fibers have not seen?"""
-        return bool(self._arrived)
+        return bool(self._open.arrived)
 
     @property
     def has_fresh(self) -> bool:
         """Is there something to begin?"""
-        return bool(self._fresh)
+        return bool(self._open.fresh)
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -134,25 +152,23 @@ class Progress:
                 assert self._worker_context.transactions is not None
                 self._worker_context.transactions.check(operation.database)
             self._worker_context.provided.check(operation.function, operation.kwargs, operation.options.mode)
-        promise_id = j.child_id(self._root.id, self._count + 1)
+        promise_id = operation.fixed_id or j.child_id(self._root.id, self._count + 1)
+        if promise_id in self._open:
+            return promise_id  # one that has a name is asked for again
         if len(promise_id.encode()) + id_bytes_spare > limits.id_bytes_max:
             raise NotRecorded(
                 f"The id of the execution leaves no room for those below it: {self._root.id[:80]}..."
             )
-        self._count += 1
         operation.digest = self._recorder.payloads.digest(*operation.arguments)
-        known = self._journal.knows(promise_id)
+        known = False
+        if operation.fixed_id is None:
+            self._count += 1
+            known = self._journal.knows(promise_id)
         if known and not self._is_as_recorded(promise_id, operation):
             return promise_id
-        self._open[promise_id] = operation
+        self._open.add(promise_id, operation)
         if isinstance(operation, Call) and operation.waits:
             operation.watch(lambda: self._call_off(promise_id, operation))
-        if not operation.completes_here:
-            self._outside[promise_id] = None
-        if isinstance(operation, Note):
-            self._notes[promise_id] = operation
-        else:
-            self._fresh[promise_id] = operation
         return promise_id
 
     def _is_as_recorded(self, promise_id: str, operation: DurableOperation) -> bool:
@@ -171,17 +187,11 @@ class Progress:
 
     def _check(self) -> None:
         """If the code has not asked for all that was recorded, that is a fault."""
-        if self.fault is None:
+        if self.fault is None and not self._to_read():
             seen = None if self._is_cancelled else self._seen
             ended = self._scheduler.done
-            self.fault = self._journal.unasked(self._count, self._now, ended=ended, seen=seen)
-
-    def _now(self) -> str:
-        """Where the code is, instead of where it was."""
-        if not self._scheduler.done or self._scheduler.deadlock is not None:
-            return wait_in_words(self._scheduler, self._open)
-        last = None if self._last is None else "{} ({!r}, {})".format(*self._last)
-        return end_in_words(self._scheduler, last, self._work)
+            now = partial(now_in_words, self._scheduler, self._open, self._last, self._work)
+            self.fault = self._journal.unasked(self._count, now, is_open=self.is_open, ended=ended, seen=seen)
 
     # --- seeing ----------------------------------------------------------------------------------------
 
@@ -189,57 +199,74 @@ class Progress:
         """Let the fibers see what has completed, then compare."""
         journal = self._journal
         while not self._scheduler.done and self.fault is None:
+            self.after_drain()
             recorded = journal.next
             if journal.canceled_after == self._seen and not self._is_cancelled:
                 self._cancel()
-            elif recorded in self._open:
+            elif recorded is not None and recorded in self._open:
+                if self._open[recorded].is_read_once and not journal.knows(recorded):
+                    break  # a message that was seen before is to be read
                 journal.place += 1
                 self._deliver(recorded)
-            elif len(self._open) == 1 and self._completed_outside(only := next(iter(self._open))):
+            elif len(self._open) == 1 and self._is_forced(only := next(iter(self._open))):
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
                 self._write(self._recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
-            elif recorded is None and self._arrived:
-                promise_id = next(iter(self._arrived))
-                self._write(self._recorder.observation(promise_id, journal.place))
-                journal.observe(promise_id)
+            elif recorded is None and self._open.arrived:
+                self._observe(next(iter(self._open.arrived)))
             else:
                 break
         self._check()
 
+    def _observe(self, promise_id: str) -> None:
+        """This is the next completion that the fibers see."""
+        operation, journal = self._open[promise_id], self._journal
+        if operation.copies:
+            settle = operation.copy(promise_id, self._completing(promise_id), self._recorder)
+            self._record(self._recorder.settled(promise_id, operation, settle, journal.place))
+        else:
+            self._write(self._recorder.observation(promise_id, journal.place))
+            journal.observe(promise_id)
+
+    def _is_forced(self, promise_id: str) -> bool:
+        return self._completed_outside(promise_id) and not self._open[promise_id].copies
+
     def _completed_outside(self, promise_id: str) -> bool:
-        record = self._journal.records.get(promise_id)
+        record = self._completing(promise_id)
         return record is not None and self._open[promise_id].is_complete(record)
+
+    def _completing(self, promise_id: str) -> Promise | None:
+        """The record of the promise that completes it, if that is known."""
+        return self._journal.records.get(self._open.awaited_id(promise_id))
 
     def _begin_drain(self) -> None:
         """What the code asks for is begun only after a drain. So if anything that comes from this one on was
         recorded before this process, all of this one has run before."""
         journal = self._journal
-        to_be_cancelled = journal.canceled_after is not None and not self._is_cancelled
         led = journal.place <= self._place_recorded or journal.highest > self._count
-        self.is_replaying = led or to_be_cancelled
+        self.is_replaying = led or self._is_to_be_cancelled
 
     def _deliver(self, promise_id: str) -> None:
-        operation = self._open.pop(promise_id)
-        for others in (self._outside, self._arrived, self._fresh, self._notes):
-            others.pop(promise_id, None)
+        operation = self._open.remove(promise_id)
         if isinstance(operation, Call):
             operation.unwatch()
         self._seen += 1
         self._begin_drain()
-        record = None if isinstance(operation, Note) else self._journal.records.get(promise_id)
-        if record is not None and record.state != "pending":  # a note is seen before it is written
+        record = self._journal.records.get(promise_id)
+        if record is not None and record.state != "pending" and not operation.is_seen_unwritten:
             self._seen_at = max(self._seen_at, record.settled_at or 0)
         refusal = self._journal.refusals.get(promise_id)
         try:
             if refusal is not None:
                 raise self._recorder.decode_error(refusal.value)
-            value = operation.read(promise_id, self._journal.records.get(promise_id), self._recorder)
+            value = operation.read(promise_id, record, self._recorder)
         except Exception as error:
             self._scheduler.reject(promise_id, error)
         else:
             self._scheduler.resolve(promise_id, value)
+        if operation.is_read_once:
+            self._journal.forget(promise_id)
 
     def elapsed_s(self) -> float:
         """From its creation to the last completion that its code has seen: the same in every replay."""
@@ -269,13 +296,14 @@ class Progress:
         """Begin what the fibers asked for, in the order in which they asked. Which steps are to be performed,
         and is there anything new to see?"""
         steps: list[tuple[str, StepOperation]] = []
-        fresh, self._fresh = self._fresh, {}
+        fresh = self._to_read() or self._open.fresh
+        self._open.fresh = {key: each for key, each in self._open.fresh.items() if key not in fresh}
         for promise_id, operation in fresh.items():
             if promise_id in self._journal.refusals:
                 continue
             if isinstance(operation, StepOperation) and self._journal.is_pending(promise_id):
                 steps.append((promise_id, operation))
-            elif (record := self._journal.records.get(promise_id)) is None:
+            elif (record := self._journal.records.get(promise_id) or self._completing(promise_id)) is None:
                 self._create(promise_id, operation)
             else:
                 self.learn(record)
@@ -288,16 +316,25 @@ class Progress:
         known = TransactionalStep(promise_id, step, self._root, version, self._recorder, context.provided)
         return context.transactions.wrap(known)
 
+    def _to_read(self) -> dict[str, DurableOperation]:
+        """Messages that may have been seen before, while more is recorded that the code is to be led along:
+        they are read before anything is begun or compared."""
+        unread = self._open.unread(self._journal.knows)
+        is_led = self._journal.is_led(self._count) or self._is_to_be_cancelled
+        return unread if unread and is_led else {}
+
     def take_note(self) -> bool:
         """A choice without an effect: seen before anything else is begun, written before it has effects."""
-        for promise_id, note in self._notes.items():
+        if self._open.notes and self._to_read():
+            return False
+        for promise_id, note in self._open.notes.items():
             self._choose(promise_id, note, self._journal.place)
             return True
         return False
 
     def record_steps(self, outcomes: Iterable[tuple[str, StepOutcome]]) -> None:
         """The results of steps that ended, each with its place."""
-        place = self._journal.place
+        place = self._journal.free_place()
         for promise_id, outcome in outcomes:
             step = self._open.get(promise_id)
             if step is None:  # somebody else settled it meanwhile, and the fibers have seen that
@@ -324,14 +361,25 @@ class Progress:
         except ValueError as error:  # past a limit of the protocol
             self.refuse(promise_id, NotRecorded(f"{operation.label} cannot be created: {error}"))
         else:
-            for creation in creations:
-                self._write(creation)
+            self._unwritten += creations
 
     def _choose(self, promise_id: str, note: Note, place: int) -> None:
         chosen = self._worker_context.choose(promise_id, note)
         creation = self._recorder.note(promise_id, note, chosen, place)
-        self._unwritten += note.effects
+        if note.effects is not None:
+            self._unwritten += note.effects(promise_id)
         self._record(creation)
+
+    def set_aside(self, element: Promise, error: Exception, answer: str | None) -> bool:
+        """A message could not be read: that is recorded, and whoever asked is told. False: it was before."""
+        name = j.aside_id(element.id)
+        if self._journal.knows(name):
+            return False
+        value = self._recorder.failure(error)
+        self._record(self._recorder.local(name, None, Settle("rejected", value)))
+        if answer is not None:
+            self._unwritten.append(SettleAction(PromiseSettle(answer, "rejected", value)))
+        return True
 
     def _record(self, creation: PromiseCreate) -> None:
         """To be written, and known to be so from now on."""
@@ -345,10 +393,14 @@ class Progress:
 
     @property
     def is_cancel_due(self) -> bool:
-        """Was it asked to cancel itself, which the fibers have not seen? (Past its deadline that says
-        nothing.)"""
+        """Was it asked to cancel itself, which the fibers have not seen? Past its deadline nobody is."""
         record = None if self._is_cancelled else self._journal.records.get(self.cancel_id)
         return record is not None and record.state == "resolved"
+
+    @property
+    def _is_to_be_cancelled(self) -> bool:
+        """Is a cancellation recorded that this process has not come to?"""
+        return self._journal.canceled_after is not None and not self._is_cancelled
 
     @property
     def is_cancel_awaited(self) -> bool:
@@ -382,7 +434,8 @@ class Progress:
 
         What the code started or cancelled last happens though nobody waits for that.
         """
-        for promise_id, operation in [*self._fresh.items(), *self._notes.items()]:
+        self.after_drain()
+        for promise_id, operation in [*self._open.fresh.items(), *self._open.notes.items()]:
             if not operation.is_effect or self._journal.knows(promise_id):
                 continue
             if isinstance(operation, Note):
@@ -392,14 +445,4 @@ class Progress:
         self.cancel_called()
         if self.is_cancel_awaited:  # nobody has asked, and nobody will
             self._unwritten.append(SettleAction(PromiseSettle(self.cancel_id, "rejected_canceled")))
-        try:
-            value = self._recorder.payloads.encode(self._scheduler.result())
-            return PromiseSettle(self._root.id, "resolved", value), None
-        except Exception as error:
-            cancelled = self._is_cancelled and isinstance(error, Cancelled)
-            state: Settlement = "rejected_canceled" if cancelled else "rejected"
-            value = self._recorder.failure(error)
-            if not cancelled:
-                value = Value({**(value.headers or {}), CODE_HEADER: failure_code(error)}, value.data)
-            settle = PromiseSettle(self._root.id, state, value)
-            return settle, None if cancelled else error
+        return self._recorder.ending(self._scheduler.result, is_cancelled=self._is_cancelled)

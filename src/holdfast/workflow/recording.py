@@ -4,15 +4,17 @@ Everything an execution records is a promise under its own id. Its param names t
 replay), its value holds the outcome and, in a header, the place at which the fibers saw it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.payloads import error_values
 from holdfast.payloads.errors import NotRecorded, PayloadTooLarge
 from holdfast.protocol import tags
+from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.operations import Ran
-from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.requests import PromiseCreate, Settle
+from holdfast.protocol.records import Promise, Settlement, Value
+from holdfast.protocol.requests import PromiseCreate, PromiseSettle, Settle
+from holdfast.runtime import Cancelled
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
 from holdfast.workflow.context import WorkerContext
@@ -29,7 +31,7 @@ class Recorder:
         self.known_errors = worker_context.known_errors
         self.group = worker_context.group
         self._now = worker_context.now
-        self._root = root.id
+        self.root = root.id
         self._worker = worker_context.address.rpartition("/")[2]
         self._tags = {
             tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
@@ -70,10 +72,18 @@ class Recorder:
         value = self.payloads.encode(outcome.value, {j.RAN: self._ran(outcome)})
         return self.local(promise_id, step, Settle("resolved", value))
 
+    def settled(
+        self, promise_id: str, operation: DurableOperation, settle: Settle, place: int
+    ) -> PromiseCreate:
+        """The outcome of an operation that somebody else has completed."""
+        headers = {**(settle.value.headers or {}), j.PLACE: str(place)}
+        value = Value(headers, settle.value.data)
+        return self.local(promise_id, operation, Settle(settle.state, value))
+
     def observation(self, promise_id: str, place: int) -> PromiseCreate:
         """That the completion of something outside was seen at a place."""
         headers = {j.PLACE: str(place), j.OBSERVED: promise_id}
-        return self.local(j.observation_id(self._root, place), None, Settle("resolved", Value(headers)))
+        return self.local(j.observation_id(self.root, place), None, Settle("resolved", Value(headers)))
 
     def refusal(
         self, promise_id: str, operation: DurableOperation, error: Exception, place: int
@@ -85,7 +95,19 @@ class Recorder:
     def cancellation(self, after: int) -> PromiseCreate:
         """That a cancellation was seen after so many completions."""
         settle = Settle("resolved", Value({j.AFTER: str(after)}))
-        return self.local(j.cancellation_id(self._root), None, settle)
+        return self.local(j.cancellation_id(self.root), None, settle)
+
+    def ending(
+        self, result: Callable[[], Any], *, is_cancelled: bool
+    ) -> tuple[PromiseSettle, Exception | None]:
+        """How the execution ends; and what it failed with, unless it was cancelled."""
+        try:
+            return PromiseSettle(self.root, "resolved", self.payloads.encode(result())), None
+        except Exception as error:
+            cancelled = is_cancelled and isinstance(error, Cancelled)
+            state: Settlement = "rejected_canceled" if cancelled else "rejected"
+            code = None if cancelled else {CODE_HEADER: error_values.failure_code(error)}
+            return PromiseSettle(self.root, state, self.failure(error, code)), None if cancelled else error
 
     def failure(self, error: BaseException, headers: dict[str, str] | None = None) -> Value:
         """An error as a value; one that is too large is cut to its first words."""
@@ -104,6 +126,11 @@ class Recorder:
         """A step is created and settled in one write, so its record does not say when it began."""
         took_ms = outcome.duration_s * 1000
         return str(Ran(self._now() - round(took_ms), round(took_ms, 3), outcome.attempts, self._worker))
+
+    @property
+    def answer_tags(self) -> dict[str, str]:
+        """Of the promise of an answer that this execution waits for."""
+        return {**self._tags, tags.SCOPE: "global"}
 
     # --- what completes outside ------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.payloads.errors import StepCalledOff, StepsClosed
+from holdfast.steps.emitter import Emitter, emitter_here
 from holdfast.steps.info import ExecutionInfo, of_step
 from holdfast.steps.retry import NEVER
 from holdfast.steps.step_run import StepCall, StepOutcome
@@ -54,6 +55,9 @@ class RunningSteps:
         if step.database is None:
             step.placed = self._worker_context.provided.place(step.function, step.args, step.kwargs)
 
+        context = self._worker_context
+        emitter = Emitter(context.client, context.payloads, info.id, info.token, info.id, promise_id)
+
         def done(outcome: StepOutcome) -> None:
             if self.running.pop(promise_id, None) is not None and wanted(promise_id):
                 self.finished.append((promise_id, outcome))
@@ -63,7 +67,8 @@ class RunningSteps:
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
         step.context.run(of_step.set, replace(info, step=promise_id, attempt=1))
-        self._worker_context.runner.start(call, done)
+        step.context.run(emitter_here.set, emitter)
+        self._worker_context.runner.start(call, lambda outcome: emitter.finish(outcome, done))
 
     def take_finished(self) -> list[tuple[str, StepOutcome]]:
         finished, self.finished = self.finished, []

@@ -1,0 +1,170 @@
+"""The operations by which executions talk: the next message, a message to another execution, a question, and
+waiting for what somebody else has started.
+
+1. A message to somebody else is appended under the id of the operation as its key: once, however often it is
+   sent. Its reply completes the operation.
+2. The promise of an answer is the operation's own, so it is among the records of whoever asks.
+3. The outcome of an execution that somebody else has started is recorded here as well: there it may be
+   deleted.
+"""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from holdfast.payloads.errors import NotRecorded
+from holdfast.protocol import limits
+from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply, StreamReply
+from holdfast.protocol.requests import (
+    AppendAction,
+    NextAction,
+    PromiseGet,
+    Settle,
+    StreamAnswer,
+    StreamAppend,
+    StreamNext,
+)
+from holdfast.protocol.streams import MAILBOX, element_id
+from holdfast.runtime.errors import TimedOut
+from holdfast.workflow.errors import ClaimGone, ExecutionCancelled
+from holdfast.workflow.operations import Asked, DurableOperation
+
+if TYPE_CHECKING:
+    from holdfast.workflow.progress import Progress
+    from holdfast.workflow.recording import Recorder
+
+
+class NextMessage(DurableOperation):
+    """The n-th message to this execution: the element itself, not decoded."""
+
+    is_read_once = True
+
+    def __init__(self, root: str, number: int) -> None:
+        self.root = root
+        self.number = number
+        self.label = f"message {number}"
+        self.fixed_id = element_id(root, MAILBOX, number)
+
+    def create(self, promise_id: str, recorder: "Recorder") -> list[Asked]:
+        return [Asked(promise_id, NextAction(StreamNext(self.root, MAILBOX, self.number)))]
+
+    def replied(self, promise_id: str, reply: Reply, progress: "Progress") -> None:
+        """It is a page: this message and those that have come after it, or this one, pending."""
+        if isinstance(reply.data, StreamReply):
+            for element in reply.data.promises:
+                progress.learn(element)
+        elif reply.code == ExecutionOver.code:
+            raise ClaimGone(str(reply.data))
+        else:
+            progress.refuse(promise_id, NotRecorded(f"The next message cannot be awaited: {reply.data}"))
+
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
+        return record
+
+
+class Tell(DurableOperation):
+    """A message to another execution."""
+
+    is_effect = True
+    is_seen_unwritten = True
+
+    def __init__(self, other: str, message: Value) -> None:
+        self.other = other
+        self.message = message
+        self.label = f"tell {other}"
+        self.arguments = (message.data,), {}
+
+    def create(self, promise_id: str, recorder: "Recorder") -> list[Asked]:
+        return [Asked(promise_id, AppendAction(self._append(promise_id, recorder)))]
+
+    def _append(self, promise_id: str, recorder: "Recorder") -> StreamAppend:
+        return StreamAppend(self.other, MAILBOX, self.message, key=key_of(promise_id))
+
+    def replied(self, promise_id: str, reply: Reply, progress: "Progress") -> None:
+        appended = isinstance(reply.data, StreamAppendReply)
+        progress.complete(promise_id, None if appended else _refusal(self.other, reply))
+
+    def is_complete(self, record: Promise) -> bool:
+        return False
+
+
+class Ask(Tell):
+    """A question to another execution: the answer settles the operation's own promise."""
+
+    is_seen_unwritten = False
+
+    def __init__(self, other: str, message: Value, returns: Any, timeout_s: float | None) -> None:
+        super().__init__(other, message)
+        self.label = f"ask {other}"
+        self.returns = returns
+        self.timeout_s = timeout_s
+
+    def _append(self, promise_id: str, recorder: "Recorder") -> StreamAppend:
+        deadline = min(recorder.after(self.timeout_s), recorder.timeout_at)
+        param = recorder.local(promise_id, self).param
+        answer = StreamAnswer(deadline, promise_id, param, recorder.answer_tags)
+        return StreamAppend(self.other, MAILBOX, self.message, key=key_of(promise_id), answer=answer)
+
+    def replied(self, promise_id: str, reply: Reply, progress: "Progress") -> None:
+        if not isinstance(reply.data, StreamAppendReply):
+            progress.refuse(promise_id, _refusal(self.other, reply))
+        elif reply.data.answer is not None:
+            progress.learn(reply.data.answer)
+
+    def is_complete(self, record: Promise) -> bool:
+        return record.state != "pending"
+
+    def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
+        if record is not None and (record.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
+            raise ExecutionOver(self.other)
+        return super().read(promise_id, record, recorder)
+
+
+class Attach(DurableOperation):
+    """The outcome of an execution that somebody else has started."""
+
+    copies = True
+    is_seen_unwritten = True
+
+    def __init__(self, other: str, returns: Any) -> None:
+        self.awaits = other
+        self.returns = returns
+        self.label = f"attach {other}"
+
+    def create(self, promise_id: str, recorder: "Recorder") -> list[Asked]:
+        assert self.awaits is not None
+        return [Asked(promise_id, PromiseGet(self.awaits))]
+
+    def replied(self, promise_id: str, reply: Reply, progress: "Progress") -> None:
+        assert self.awaits is not None
+        if isinstance(reply.data, PromiseReply):
+            progress.learn(reply.data.promise)
+        else:
+            progress.complete(promise_id, _refusal(self.awaits, reply))
+
+    def copy(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Settle:
+        assert record is not None
+        if record.state in ("resolved", "rejected"):
+            return Settle("resolved" if record.state == "resolved" else "rejected", record.value)
+        error: Exception = TimedOut(f"{record.id} ({self.label}) timed out. [{TimedOut.code}]")
+        if record.state == "rejected_canceled":
+            error = ExecutionCancelled(f"{record.id} ({self.label}) was cancelled")
+        return Settle("rejected", recorder.failure(error))
+
+
+def key_of(promise_id: str) -> str:
+    """Under which an operation appends once: its id, or a digest of one that is too long."""
+    if len(promise_id.encode()) <= limits.stream_key_bytes_max:
+        return promise_id
+    return blake2b(promise_id.encode(), digest_size=16).hexdigest()
+
+
+def _refusal(other: str, reply: Reply) -> Exception:
+    """Why another execution could not be talked to."""
+    if reply.code == ExecutionOver.code:
+        return ExecutionOver(other)
+    if reply.code == NoSuchExecution.code or reply.status == 404:
+        return NoSuchExecution(other)
+    return NotRecorded(f"{other} could not be told: {reply.data}")

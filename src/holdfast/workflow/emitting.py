@@ -1,0 +1,80 @@
+"""`emit` and `publish`: what an execution shows while it runs, from its own code, its steps and its tasks.
+
+1. In the code of a workflow each is a recorded operation, and the append is part of the same commit: a replay
+   appends nothing.
+2. In a step or a background task the appends are fenced by the claim and sent in the order of the calls
+   (steps/emitter.py). A step that is performed again appends again, and its elements say so.
+3. In a task that a workflow has called, the stream is that of the calling execution.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol
+
+from holdfast.payloads.messages import encode_message
+from holdfast.protocol.requests import AppendAction, StreamAppend
+from holdfast.protocol.streams import check_stream
+from holdfast.runtime.slot import current as current_scheduler, slot
+from holdfast.steps import child
+from holdfast.steps.attempt import current_attempt
+from holdfast.steps.emitter import Emitted, emitter_here
+from holdfast.steps.info import of_step
+from holdfast.workflow.conversation import key_of
+from holdfast.workflow.errors import BadName, NotRunning
+from holdfast.workflow.messages import execution
+from holdfast.workflow.operations import Action, Note
+
+
+class Emission(Protocol):
+    """To be awaited, or used with `yield from`. It takes effect in any case."""
+
+    def __await__(self) -> Generator[Any, Any, None]: ...
+    def __iter__(self) -> Generator[Any, Any, None]: ...
+
+
+def emit(name: str, value: Any) -> Emission:
+    """Append a value to a stream of this execution, which anybody can read: `await hf.emit("tokens", chunk)`.
+
+    In the code of a workflow it is appended once, whatever crashes. In a step or a task it is durable before
+    the result is; a step that is performed again appends again, under another attempt. In a plain function
+    call it without `await`. Raises `StepCalledOff` when the claim is lost.
+    """
+    return _append("emit", "out", name, value)
+
+
+def publish(name: str, value: Any) -> Emission:
+    """Set a value that anybody can look at, now and when the execution is over. The last one counts.
+
+    Crash, steps and tasks: as `emit`.
+
+    >>> await publish("stage", "packed")
+    """
+    return _append("publish", "value", name, value)
+
+
+def _append(verb: str, kind: str, name: str, value: Any) -> Emission:
+    stream = f"{kind}.{name}"
+    try:
+        check_stream(stream)
+    except ValueError as error:
+        raise BadName(f"{name!r} is not a name for a stream: {error}") from None
+    if slot.scheduler is not None:
+        return _append_in_workflow(verb, stream, value)
+    emitter = emitter_here.get(None)
+    if emitter is not None:
+        info = of_step.get()
+        return emitter.put(stream, value, current_attempt() if info.step is not None else info.attempt)
+    if child.is_child():
+        child.emit(stream, value)
+        return Emitted(None)
+    raise NotRunning(f"{verb}({name!r}) was called outside of a workflow, a step and a task")
+
+
+def _append_in_workflow(verb: str, stream: str, value: Any) -> Emission:
+    found = execution()
+    encoded = encode_message(found.worker_context.payloads, value)
+
+    def effects(promise_id: str) -> Sequence[Action]:
+        return [AppendAction(StreamAppend(found.id, stream, encoded, key_of(promise_id)))]
+
+    note = Note(f"{verb} {stream}", lambda: None, args=(encoded.data,), effects=effects)
+    return current_scheduler().issue(note)
