@@ -44,10 +44,10 @@ class Conversing:
         timeout: Duration = default_ask_s,
         returns: Any = Any,
     ) -> Any:
-        """Send a message to an execution and wait for the answer: `message.answer(...)`. In asyncio: await it.
+        """Send a message to an execution and wait for its answer. In asyncio: await it.
 
-        Raises what the code refuses it with (`MessageRefused`, or your own error), `TimedOut` when there is no
-        answer in time, and `ExecutionOver` when the execution ends without one. The message stays sent.
+        Raises what the code refuses it with (`MessageRefused`, or your own error), `TimedOut` when there is
+        no answer in time, and `ExecutionOver` when the execution ends without one. The message stays sent.
 
         >>> count = app.ask("order-17", Item("tea", 5), timeout="5s")
         """
@@ -61,9 +61,10 @@ class Conversing:
     def resolve(self, id: str, value: Any = None, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.
 
-        `id` is that of the promise; or, with `name`, that of the execution whose `hf.promise(name=...)` it is,
-        which need not have been reached yet. The first outcome stands. Settling it again with the same value is fine; with another one it raises
-        `AlreadySettled`, which says what stands. Executions and tasks are refused: cancel them instead.
+        `id` is that of the promise; or, with `name`, that of the execution whose `hf.promise(name=...)` it
+        is, also before the code has come there. The first outcome stands. Settling it again with the same
+        value is fine; with another one it raises `AlreadySettled`, which says what stands. With `name`:
+        `NoSuchExecution`, `ExecutionOver`. Executions and tasks are refused: cancel them instead.
         """
         return self._settle("resolving", id, value, name)
 
