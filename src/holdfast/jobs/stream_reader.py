@@ -35,8 +35,8 @@ _lost: Final = (Unreachable, OutcomeUnknown, RequestTimedOut)
 
 
 class StreamItem(tuple[int, Any]):
-    """An element of a stream: `number, value = item`. `step` is the id of the step or task that emitted it and
-    `attempt` its attempt; None and 1 for what the code of the workflow itself has emitted."""
+    """An element of a stream: `number, value = item`. `step` is the id of the step or task that emitted it
+    and `attempt` its attempt; None and 1 for what the code of the workflow itself has emitted."""
 
     step: str | None
     attempt: int
@@ -131,7 +131,7 @@ class StreamApp(Protocol):
 
 
 class StreamReader(Generic[T]):
-    """`for` in a script, `async for` in asyncio. `after`: begin behind this number; None: with the last one."""
+    """`for` in a script, `async for` in asyncio. `after`: begin behind this number; None: at the last one."""
 
     def __init__(
         self,
