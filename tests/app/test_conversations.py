@@ -1,4 +1,4 @@
-"""Talking to an execution from outside: in scripts as it stands, in asyncio with await, here and over HTTP."""
+"""Talking to an execution from outside: in scripts and in asyncio, embedded and over HTTP."""
 
 import asyncio
 import threading
@@ -275,7 +275,12 @@ def test_an_attempt_of_a_step_can_be_told_from_the_one_before(app: hf.App) -> No
     handle = app.start("writer", id="w")
     items = [*handle.stream("tokens")]
     handle.result(30)
-    assert [(*item, item.attempt) for item in items] == [(1, "a", 1), (2, "b", 1), (3, "a", 2), (4, "b", 2)]
+    assert [(*item, item.attempt) for item in items] == [
+        (1, "a", "1.1"),
+        (2, "b", "1.1"),
+        (3, "a", "1.2"),
+        (4, "b", "1.2"),
+    ]
     assert {item.step for item in items} == {"w:1"}
     assert [item.number for item in items] == [1, 2, 3, 4]
 

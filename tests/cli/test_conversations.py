@@ -1,4 +1,4 @@
-"""`holdfast tell`, `ask` and `watch`, and what `holdfast tree` shows of them, against a real server and worker."""
+"""`holdfast tell`, `ask`, `watch` and `tree`, against a real server and a real worker."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -86,7 +86,9 @@ def test_watching_shows_everything_until_it_is_over(run: Run, data: Data, app: h
     assert numbers == [1, 2]
 
 
-def test_a_tree_counts_streams_and_does_not_draw_them(run: Run, data: Data, app: hf.App, counter: str) -> None:
+def test_a_tree_counts_streams_and_does_not_draw_them(
+    run: Run, data: Data, app: hf.App, counter: str
+) -> None:
     app.tell(counter, "not a number")
     app.tell(counter, 100)
     app.handle(counter).result(30)

@@ -3,8 +3,8 @@
     python -m tests.host.talkers receive URL
     python -m tests.host.talkers send URL SENDER COUNT LEDGER
 
-A sender notes in its ledger what it was told to be durable, and goes on from there when it is started again. It
-does not know what became of the message after that, so it sends it again under the same key.
+A sender notes in its ledger what was acknowledged, and goes on from there when it is started again. It does
+not know what became of the message after that, so it sends it again under the same key.
 """
 
 import sys

@@ -35,13 +35,14 @@ _lost: Final = (Unreachable, OutcomeUnknown, RequestTimedOut)
 
 
 class StreamItem(tuple[int, Any]):
-    """An element of a stream: `number, value = item`. `step` is the id of the step or task that emitted it
-    and `attempt` its attempt; None and 1 for what the code of the workflow itself has emitted."""
+    """An element of a stream: `number, value = item`. `step` is the id of the step or task that emitted it;
+    `attempt` is a text that is another one for each attempt at it ("2.1": under the second claim, the first
+    attempt there). Both are None for what the code of the workflow itself has emitted."""
 
     step: str | None
-    attempt: int
+    attempt: str | None
 
-    def __new__(cls, number: int, value: Any, step: str | None = None, attempt: int = 1) -> Self:
+    def __new__(cls, number: int, value: Any, step: str | None = None, attempt: str | None = None) -> Self:
         item = super().__new__(cls, (number, value))
         item.step, item.attempt = step, attempt
         return item
@@ -103,7 +104,7 @@ class StreamClient(Struct, frozen=True):
     def item(self, number: int, element: Promise, returns: Any) -> StreamItem:
         headers = element.value.headers or {}
         value = self.payloads.decode(element.value, returns)
-        return StreamItem(number, value, headers.get(STEP_HEADER), int(headers.get(ATTEMPT_HEADER, "1")))
+        return StreamItem(number, value, headers.get(STEP_HEADER), headers.get(ATTEMPT_HEADER))
 
 
 def _tell_lost(execution_id: str, stream: str, number: int, error: ClientError) -> None:
