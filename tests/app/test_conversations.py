@@ -286,7 +286,8 @@ def test_an_attempt_of_a_step_can_be_told_from_the_one_before(app: hf.App) -> No
 
 
 def test_a_background_task_emits_and_publishes_as_well(app: hf.App) -> None:
-    handle = app.tasks.get("talker").send().ok_value  # type: ignore[union-attr]
+    talker: Any = app.tasks.get("talker")
+    handle = app.task_handle(talker.send().ok_value.id)
     assert [value for _, value in handle.stream("lines")] == [0, 1, 2]
     assert handle.get(30).ok_value == "over"
     assert (handle.published("stage"), [*handle.watch("stage")]) == ("done", ["done"])

@@ -77,7 +77,8 @@ def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server
 
 
 def _kill_somebody(rng: random.Random, server: Server, receiver: Talker, senders: list[Talker]) -> int:
-    victim = rng.choice([server, receiver, *(sender for sender in senders if not sender.is_done)])
+    alive: list[Server | Talker] = [server, receiver, *(each for each in senders if not each.is_done)]
+    victim = rng.choice(alive)
     if isinstance(victim, Talker) and victim.is_done:
         return 0
     victim.kill()
