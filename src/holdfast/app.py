@@ -7,7 +7,7 @@ what happens in which state of the app, by who asks. Nothing of that is part of 
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -15,6 +15,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.tls import find_certificate
 from holdfast.host.bridge import AppBridge
+from holdfast.host.conversing import Conversing
 from holdfast.host.execution_client import Start
 from holdfast.host.finding import Instant, Statuses, search_of
 from holdfast.host.handle import Body, Handle as Handle, Workflow as Workflow
@@ -32,12 +33,14 @@ from holdfast.jobs.errors import BadOption, PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.jobs.schedule_handles import Schedules
 from holdfast.payloads.durations import Duration
+from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.executions import ExecutionKind
+from holdfast.protocol.records import Value
 from holdfast.steps.providers import Providers
-from holdfast.workflow.errors import DuplicateWorkflow
+from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow
 from holdfast.workflow.registry import Registry, WorkflowDefinition, check_workflow, workflow_options
 
 P = ParamSpec("P")
@@ -47,7 +50,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Tags = Mapping[str, str]
 
 
-class App(Declaring):
+class App(Declaring, Conversing):
     """
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
@@ -221,9 +224,14 @@ class App(Declaring):
         return self._start(workflow.with_options(**options) if options else workflow, args, kwargs)
 
     def _start(
-        self, workflow: WorkflowDefinition[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        workflow: WorkflowDefinition[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        told: tuple[Any, ...] = (),
     ) -> Handle[Any]:
-        """Start what is checked and encoded here, at the call and on the caller's thread."""
+        """Start what is checked and encoded here, at the call and on the caller's thread. `told`: perhaps a
+        message that it gets in the same commit."""
         signature = signature_of(workflow.function)
         self.providers.check(workflow.function, kwargs)
         supplied = frozenset(self.providers.wanted_by(workflow.function))
@@ -239,13 +247,20 @@ class App(Declaring):
             workflow.name,
         )
         if workflow.connection is None:
-            return self._begin(asked)
+            return self._begin(asked, *(encode_message(self.payloads, message) for message in told))
+        if told:
+            raise BadStartOption(
+                "start_and_tell takes no connection= of yours: start it there, and tell it after the commit"
+            )
         created = self._bridge.start_inside(workflow.connection, asked)
         return Handle(self._bridge, asked.id, asked.returns, created)
 
-    def _begin(self, asked: Start) -> Handle[Any]:
+    def _begin(self, asked: Start, *told: Value) -> Handle[Any]:
         async def create() -> None:
-            await self.session.executions.start(asked)
+            if told:
+                await self.session.conversations.start_and_tell(asked, told[0])
+            else:
+                await self.session.executions.start(asked)
 
         work = create()
         if self._bridge.is_here(work):
@@ -287,24 +302,6 @@ class App(Declaring):
             workflow, status, tags, since, until, queue, error, prefix, kind, schedule, order, page_size, now
         )
         return Executions(self._bridge, search)
-
-    def resolve(self, promise_id: str, value: Any = None) -> Awaitable[None]:
-        """Settle a promise that a workflow waits for. In a script it is durable when this returns.
-
-        The first outcome stands. Settling it again with the same value is fine; with another one it raises
-        `AlreadySettled`, which says what stands. Executions and tasks are refused: cancel them instead.
-        """
-        return self._settle("resolving", promise_id, value)
-
-    def reject(self, promise_id: str, error: Exception) -> Awaitable[None]:
-        """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
-        return self._settle("rejecting", promise_id, error, is_error=True)
-
-    def _settle(self, what: str, promise_id: str, outcome: Any, *, is_error: bool = False) -> Awaitable[None]:
-        async def settle() -> None:
-            await self.session.executions.settle(promise_id, outcome, is_error=is_error)
-
-        return self._bridge.do(f"the {what} of {check_id(promise_id)}", settle())
 
     def _id_of(self, name: str, given: Any) -> str:
         """Without one, a fresh one: those that grow with time stay together in every index."""

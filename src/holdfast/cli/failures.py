@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from holdfast.client.errors import InvalidToken, InvalidUrl, Refused
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.errors import HoldfastError, Refusal
 from holdfast.protocol.text import printable, printable_json
 
 REFUSED: Final = 1
@@ -18,6 +18,10 @@ USAGE: Final = 2
 NO_ANSWER: Final = 3
 UNKNOWN_STORE: Final = "HF2004"  # its class would bring the stores along, which most commands do without
 CONFLICTS: Final = ("HF5203", "HF5204")  # the id is taken, the promise is settled already
+
+
+class AskedInVain(Exception):
+    """An execution gave no answer, or refused the message."""
 
 
 class UsageError(ValueError):
@@ -31,6 +35,10 @@ def report(error: Exception, *, as_json: bool) -> int:
         if error.reply_code is not None:
             more["code"] = error.reply_code
         return _write(error.what, more, REFUSED, as_json=as_json)
+    if isinstance(error, AskedInVain):
+        return _write(str(error), {}, REFUSED, as_json=as_json)
+    if isinstance(error, Refusal):
+        return _write(str(error), {"status": error.status, "code": error.code}, REFUSED, as_json=as_json)
     if isinstance(error, HoldfastError):
         is_usage = isinstance(error, InvalidUrl | InvalidToken | ValueError) or error.code == UNKNOWN_STORE
         exit_code = USAGE if is_usage else REFUSED if error.code in CONFLICTS else NO_ANSWER

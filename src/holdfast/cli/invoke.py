@@ -45,7 +45,7 @@ async def _invoke(session: CliSession, arguments: argparse.Namespace) -> None:
     promise = (await session.ask(creation, PromiseReply)).promise
     check_same_call(creation.param, promise, Payloads())
     if arguments.wait:
-        promise = await _settled(session, promise)
+        promise = await settled(session, promise)
     if arguments.json:
         print_json(PromiseReply(promise))
     else:
@@ -67,7 +67,7 @@ def _creation(arguments: argparse.Namespace, now: Millis) -> PromiseCreate:
     return PromiseCreate(arguments.id, deadline(arguments.timeout, now), call_param(arguments), entries)
 
 
-async def _settled(session: CliSession, promise: Promise) -> Promise:
+async def settled(session: CliSession, promise: Promise) -> Promise:
     """Look again and again, ever more rarely. Its deadline ends this in any case."""
     rest_s = look_s_min
     while promise.state == "pending":

@@ -30,6 +30,9 @@ COMMANDS: Final = {
     "history": "export an execution as JSON",
     "replay": "run the code of today against exported executions",
     "cancel": "ask an execution to cancel itself",
+    "tell": "send a message to an execution",
+    "ask": "send a message to an execution and wait for its answer",
+    "watch": "follow what an execution publishes, emits and receives",
     "status": "how a node is doing",
     "gc": "forget executions that ended long ago",
 }

@@ -18,14 +18,14 @@ from msgspec import Struct
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import now_ms, print_json_text, print_line
 from holdfast.cli.session import CliSession, with_session
-from holdfast.cli.tree_lines import label
+from holdfast.cli.tree_lines import label, stream_lines
 from holdfast.protocol import tags
 from holdfast.protocol.limits import page_size_max
 from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Millis, Promise, TaskView
-from holdfast.protocol.replies import PromiseReply, PromisesReply, TasksReply
-from holdfast.protocol.requests import PromiseGet, PromiseSearch, TaskSearch
-from holdfast.workflow.journal import OBSERVED, cancel_id
+from holdfast.protocol.replies import PromiseReply, PromisesReply, StreamsReply, TasksReply
+from holdfast.protocol.requests import PromiseGet, PromiseSearch, StreamList, TaskSearch
+from holdfast.workflow.journal import LABEL, OBSERVED, cancel_id
 
 
 class Branch(Struct, frozen=True, omit_defaults=True):
@@ -34,6 +34,7 @@ class Branch(Struct, frozen=True, omit_defaults=True):
     promise: Promise
     children: list["Branch"]
     task: TaskView | None = None
+    streams: StreamsReply | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,31 +58,47 @@ async def read_tree(session: CliSession, execution: str) -> Branch:
     pages = await session.pages(PromiseSearch(tags=origin, limit=page_size_max), PromisesReply, every=True)
     found = await session.pages(TaskSearch(tags=origin, limit=page_size_max), TasksReply, every=True)
     promises = [promise for page in pages for promise in page.promises]
-    return grow(root, promises, [task for page in found for task in page.tasks])
+    tasks = [task for page in found for task in page.tasks]
+    talking = dict.fromkeys(it.tags.get(tags.PARENT, "") for it in promises if tags.STREAM in it.tags)
+    streams = {name: await session.ask(StreamList(name), StreamsReply) for name in talking}
+    return grow(root, promises, tasks, streams)
 
 
-def grow(root: Promise, found: Sequence[Promise], tasks: Sequence[TaskView] = ()) -> Branch:
+def grow(
+    root: Promise,
+    found: Sequence[Promise],
+    tasks: Sequence[TaskView] = (),
+    streams: Mapping[str, StreamsReply] | None = None,
+) -> Branch:
+    """What lies in streams is counted and not drawn: there may be very many."""
     known = {promise.id: promise for promise in found} | {root.id: root}
+    known = {key: promise for key, promise in known.items() if not is_of_stream(promise)}
     known = {key: promise for key, promise in known.items() if not is_note_to_itself(promise, known)}
     tasks_by_id = {task.id: task for task in tasks}
+    streams = streams or {}
     children: defaultdict[str, list[Promise]] = defaultdict(list)
     for promise in known.values():
         if promise.id != root.id:
             parent = promise.tags.get(tags.PARENT, "")
             children[parent if parent in known and parent != promise.id else root.id].append(promise)
-    top = Branch(root, [], tasks_by_id.get(root.id))
+    top = Branch(root, [], tasks_by_id.get(root.id), streams.get(root.id))
     seen = {root.id}
-    _spread(top, children, tasks_by_id, seen)
+    _spread(top, children, tasks_by_id, streams, seen)
     for promise in sorted(known.values(), key=birth):
         if promise.id not in seen:  # of a circle, the oldest
             seen.add(promise.id)
-            top.children.append(Branch(promise, [], tasks_by_id.get(promise.id)))
-            _spread(top.children[-1], children, tasks_by_id, seen)
+            task, own = tasks_by_id.get(promise.id), streams.get(promise.id)
+            top.children.append(Branch(promise, [], task, own))
+            _spread(top.children[-1], children, tasks_by_id, streams, seen)
     return top
 
 
 def _spread(
-    start: Branch, children: Mapping[str, list[Promise]], tasks: Mapping[str, TaskView], seen: set[str]
+    start: Branch,
+    children: Mapping[str, list[Promise]],
+    tasks: Mapping[str, TaskView],
+    streams: Mapping[str, StreamsReply],
+    seen: set[str],
 ) -> None:
     """Let everything grow from a branch that has not been seen."""
     growing = [start]
@@ -90,7 +107,7 @@ def _spread(
         for child in sorted(children.get(branch.promise.id, ()), key=lambda child: _order(branch, child)):
             if child.id not in seen:
                 seen.add(child.id)
-                branch.children.append(Branch(child, [], tasks.get(child.id)))
+                branch.children.append(Branch(child, [], tasks.get(child.id), streams.get(child.id)))
         growing += branch.children
 
 
@@ -115,6 +132,10 @@ def draw(top: Branch, now: Millis, margin: str = "") -> Iterator[str]:
     while waiting:
         branch, stem, joint, tells_worker = waiting.pop()
         yield f"{joint}{label(branch.promise, branch.task, now, tells_worker=tells_worker)}"
+        counts = stream_lines(branch.streams)
+        for number, line in enumerate(counts, start=1):
+            ends = number == len(counts) and not branch.children
+            yield f"{stem}{'└─ ' if ends else '├─ '}{line}"
         changes = _changes_of_worker(branch.children)
         for number, child in enumerate(reversed(branch.children), start=1):
             ends = number == 1
@@ -148,13 +169,22 @@ def encode(top: Branch) -> str:
             parts.append(branch)
             continue
         parts.append(b'{"promise":%s,"children":[' % msgspec.json.encode(branch.promise))
-        waiting.append(b"]}" if branch.task is None else b'],"task":%s}' % msgspec.json.encode(branch.task))
+        rest = {"task": branch.task, "streams": branch.streams}
+        told = [b',"%s":%s' % (name.encode(), msgspec.json.encode(it)) for name, it in rest.items() if it]
+        waiting.append(b"]%s}" % b"".join(told))
         for index, child in enumerate(reversed(branch.children)):
             waiting += (b",", child) if index else (child,)
     text = b"".join(parts)
     with suppress(RecursionError):
         text = msgspec.json.format(text, indent=2)
     return text.decode()
+
+
+def is_of_stream(promise: Promise) -> bool:
+    """An element, the record of a key, or an answer; not one that an execution keeps for itself."""
+    return tags.STREAM in promise.tags or (
+        tags.ANSWER in promise.tags and LABEL not in (promise.param.headers or {})
+    )
 
 
 def is_note_to_itself(promise: Promise, known: Mapping[str, Promise]) -> bool:

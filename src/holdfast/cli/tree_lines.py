@@ -8,7 +8,9 @@ from holdfast.cli.payloads import called_function, decode_payload
 from holdfast.protocol import tags
 from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Millis, Promise, TaskView, Value
-from holdfast.workflow.journal import LABEL
+from holdfast.protocol.replies import StreamsReply
+from holdfast.protocol.streams import MAILBOX
+from holdfast.workflow.journal import LABEL, aside_id
 
 SIGNS: Final = {
     "pending": "…",
@@ -38,6 +40,18 @@ def label(promise: Promise, task: TaskView | None, now: Millis, *, tells_worker:
     if state == "halted" and (halt := shown_halt(task)):
         return f"{line}: {halt}"
     return line
+
+
+def stream_lines(streams: StreamsReply | None) -> list[str]:
+    """How many messages it got and has read, and how much it emitted and published."""
+    if streams is None:
+        return []
+    return [
+        f"≡ {name}: {count} {'messages' if count != 1 else 'message'}, {streams.read} read"
+        if name == MAILBOX
+        else f"≡ {name}: {count}"
+        for name, count in streams.streams.items()
+    ]
 
 
 def _state(promise: Promise, task: TaskView | None) -> str:
@@ -95,6 +109,8 @@ def role(promise: Promise) -> str:
     """What kind of call made it, and of which function."""
     if label := (promise.param.headers or {}).get(LABEL):
         return f"({label})"
+    if promise.id.endswith(aside_id("")):
+        return "(message set aside)"
     func = called_function(promise.param)
     if tags.is_timer(promise.tags):
         return "(sleep)"

@@ -244,6 +244,8 @@ def _check_answer(answer: StreamAnswer, streams: Streams, element: str, ws: Work
 
 def _with_answer(value: Value, answer: str | None) -> Value:
     """A question says where its answer is wanted. Nobody else can say so: its reader settles that promise."""
+    if answer is None and not value.headers:
+        return value
     headers = {name: text for name, text in (value.headers or {}).items() if name != ANSWER_HEADER}
     if answer is not None:
         headers[ANSWER_HEADER] = answer

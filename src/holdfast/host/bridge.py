@@ -46,6 +46,7 @@ from holdfast.host.settings import SessionSettings, settings_here
 from holdfast.host.tracked_calls import Crossing, Done, TrackedCall, TrackedCalls, has_running_loop
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.send_request import ClockReading, SendRequest, fresh_end
+from holdfast.jobs.stream_reader import StreamClient
 from holdfast.jobs.task_client import Sent, TaskClient
 from holdfast.node.clock import ticks, wall_clock
 from holdfast.node.end_tasks import close_all
@@ -105,6 +106,10 @@ class AppBridge:
     @property
     def group(self) -> str:
         return self._settings().group
+
+    @property
+    def streams(self) -> StreamClient:
+        return self.session.streams
 
     def now(self) -> int:
         return self.read_clock().now
@@ -184,6 +189,10 @@ class AppBridge:
             self.block(work)
             return Done()
         return self.bridge(work)
+
+    def result_of(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What the work gives, in a script; in asyncio what gives it when it is awaited."""
+        return self.bridge(work) if has_running_loop() else self.block(work)
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await work of the session from any event loop."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from holdfast.client.caller import Caller
+from holdfast.client.caller import Caller, expect
 from holdfast.client.listening import Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
@@ -20,7 +20,7 @@ from holdfast.payloads.signature import Signature
 from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.replies import PromiseReply, ReplyData
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseGet,
@@ -33,6 +33,8 @@ from holdfast.workflow.cancellation import cancel_requests
 from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.placement import Placement
 from holdfast.workflow.same_call import check_same_call, is_same_value
+
+Outcome = Literal["resolved", "rejected"]
 
 _short: Final = Repr()
 _short.maxstring = _short.maxother = 100
@@ -76,12 +78,16 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def start(self, asked: Start) -> Promise:
         """Raises IdTaken when something else has the id."""
+        return self.started(asked, await self._ask(await self.timed_creation(asked)))
+
+    async def timed_creation(self, asked: Start) -> PromiseCreate:
+        """What is asked for to start it, by the node's clock."""
         if asked.timeout_s is not None or asked.placement.is_later:
             await self.learn_clock(asked.id)
-        return self.started(asked, await self._ask(self.creation(asked)))
+        return self.creation(asked)
 
     def creation(self, asked: Start) -> PromiseCreate:
-        """What is asked for to start it. Whatever depends on the node's clock needs it known."""
+        """The same, where the node's clock is known."""
         entries: dict[str, str] = {
             **asked.tags,
             tags.ORIGIN: asked.id,
@@ -106,10 +112,10 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         return promise
 
     async def result(self, promise_id: str, returns: Any) -> Any:
-        return self._outcome(await self.settled(promise_id), returns)
+        return self.outcome(await self.settled(promise_id), returns)
 
-    async def settled(self, promise_id: str) -> Promise:
-        """Wait until a promise is settled."""
+    async def settled(self, promise_id: str, first: RequestData | None = None) -> Promise:
+        """Wait until a promise is settled. `first` is what creates it, asked for in the same commit."""
         settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
 
         def hear(promise: Promise) -> None:
@@ -121,7 +127,12 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         try:
             while not settled.done():
                 listen = PromiseRegisterListener(promise_id, self.address)
-                promise = await self._ask(listen)
+                asked = [listen] if first is None else [first, listen]
+                replies = await self.caller.replies(asked)
+                for reply in replies[:-1]:
+                    expect(reply, ReplyData)
+                first = None
+                promise = expect(replies[-1], PromiseReply).promise
                 if promise.state != "pending":
                     hear(promise)
                 await asyncio.wait([settled], timeout=self.listen_again_s)
@@ -130,7 +141,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             self.waiting.pop(settled, None)
             withdraw()
 
-    def _outcome(self, promise: Promise, returns: Any) -> Any:
+    def outcome(self, promise: Promise, returns: Any) -> Any:
         if promise.state == "resolved":
             return self.payloads.decode(promise.value, returns)
         if promise.state == "rejected":
@@ -145,13 +156,20 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def settle(self, promise_id: str, outcome: Any, *, is_error: bool = False) -> None:
         """Settle a promise that a workflow waits for. Its tags never change: they can be looked at first."""
-        state: Literal["resolved", "rejected"] = "rejected" if is_error else "resolved"
-        value = self.payloads.encode_error(outcome) if is_error else self.payloads.encode(outcome)
+        state, value = self.settlement(outcome, is_error=is_error)
         promise = await self._ask(PromiseGet(promise_id))
         if tags.TARGET in promise.tags:
             what = "a background task" if tags.JOB in promise.tags else "an execution"
             raise NotAnOpenPromise(f"{promise_id!r} is {what}, and is not settled from outside")
-        promise = await self._ask(PromiseSettle(promise_id, state, value))
+        self.check_settled(await self._ask(PromiseSettle(promise_id, state, value)), state, value)
+
+    def settlement(self, outcome: Any, *, is_error: bool) -> tuple[Outcome, Value]:
+        if is_error:
+            return "rejected", self.payloads.encode_error(outcome)
+        return "resolved", self.payloads.encode(outcome)
+
+    def check_settled(self, promise: Promise, state: Outcome, value: Value) -> None:
+        """Raises AlreadySettled unless it ended so."""
         if promise.state != state or not is_same_value(value, promise.value, self.payloads):
             raise self._settled_otherwise(promise)
 

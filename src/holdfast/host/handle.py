@@ -10,6 +10,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 from holdfast.host.bridge import AppBridge
 from holdfast.host.looking import ExecutionDetails, OperationDetails
 from holdfast.host.tracked_calls import TrackedCall
+from holdfast.jobs.stream_reader import StreamItem, StreamReader, read_published, stream_of, watch_of
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.workflow.registry import WorkflowDefinition
 
@@ -97,6 +98,33 @@ class Handle(Generic[T]):
         await self._creation()
         return await self._app.session.looking.history(self.id)
 
+    def published(self, name: str, *, returns: Any = Any) -> Any:
+        """The value that it has published last under this name; None before. In asyncio: await it.
+
+        The node answers: no worker need be awake, and it may be over.
+
+        >>> handle.published("stage")
+        'packed'
+        """
+        return self._app.result_of(read_published(self._app, self.id, name, returns, self._creation))
+
+    def watch(self, name: str, *, returns: Any = Any) -> StreamReader[Any]:
+        """What it publishes under this name, from the last value on, until it is over.
+
+        >>> async for stage in handle.watch("stage"): ...   # in a script: for
+        """
+        return watch_of(self._app, self.id, name, returns, self._creation)
+
+    def stream(self, name: str, *, after: int = 0, returns: Any = Any) -> StreamReader[StreamItem]:
+        """What it emits under this name, in order, until it is over. `after`: the last number you have.
+
+        A step that is performed again emits again: `item.step` and `item.attempt` tell. A lost connection is
+        resumed; nothing is missed and nothing comes twice.
+
+        >>> async for number, chunk in handle.stream("tokens", after=8): ...   # in a script: for
+        """
+        return stream_of(self._app, self.id, name, after, returns, self._creation)
+
     async def _creation(self) -> None:
         created = self._created
         if created is not None and not created.is_inherited and created.is_here:
@@ -115,7 +143,7 @@ class Handle(Generic[T]):
         return f"<handle of {self.id}>"
 
 
-Begin = Callable[["Workflow[..., Any]", tuple[Any, ...], dict[str, Any]], Handle[Any]]
+Begin = Callable[..., Handle[Any]]
 
 
 class Workflow(WorkflowDefinition[P, T_co]):
@@ -136,3 +164,16 @@ class Workflow(WorkflowDefinition[P, T_co]):
         >>> handle = checkout.with_options(id="order-17", tags={"customer": "4"}).start(card, cents)
         """
         return self._begin(self, args, kwargs)
+
+    def start_and_tell(
+        self: "Workflow[P, Body[T]]", message: Any, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Handle[T]:
+        """Send a message to the execution with this id, and start it in the same commit if it is not there.
+
+        `args` are those of the workflow, and count only for the start. In a script both are durable when this
+        returns, in asyncio after `await handle.started()`. Raises `ExecutionOver` when it has ended, and
+        `IdTaken` when something else runs under the id.
+
+        >>> basket.with_options(id="order-17").start_and_tell(Item("tea", 5))
+        """
+        return self._begin(self, args, kwargs, (message,))

@@ -19,6 +19,7 @@ from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
 from holdfast.host.callers_transactions import CallersTransactions
+from holdfast.host.conversations import Conversations
 from holdfast.host.errors import NoNodeHere
 from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.host.host import Host
@@ -31,6 +32,7 @@ from holdfast.host.transactions import StepTransactions
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.runner import JobRunner
 from holdfast.jobs.send_request import SendRequest, corrected, fresh_end
+from holdfast.jobs.stream_reader import StreamClient
 from holdfast.jobs.task_client import Sent, TaskClient, answer
 from holdfast.node import Node
 from holdfast.node.clock import Clock, ticks, wall_clock
@@ -129,6 +131,8 @@ class Session:
             listen_again_s=self._listen_again_s,
         )
         self.looking = LookClient(Caller(self._client), self._payloads, self._errors)
+        self.conversations = Conversations(self.executions)
+        self.streams = StreamClient(Caller(self._client), self._payloads, self.executions.settled)
         self.task_client = TaskClient(
             Caller(self._client, tries_max=busy_tries_max),
             self._payloads,

@@ -12,6 +12,7 @@ from holdfast.jobs.options import instant, millis
 from holdfast.jobs.registry import QueueLimits
 from holdfast.jobs.result import Err, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest
+from holdfast.jobs.stream_reader import StreamItem, StreamReader, read_published, stream_of, watch_of
 from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.protocol.jobs import QueueView
@@ -89,6 +90,18 @@ class TaskHandle(Generic[T, E]):
 
     async def rerun_async(self) -> "TaskHandle[T, E]":
         return raise_unsent([adopt(self._task_app, await self._task_app.bridge(self._rerun()))])[0]
+
+    def published(self, name: str, *, returns: Any = Any) -> Any:
+        """The value that it has published last under this name; None before. In asyncio: await it."""
+        return self._task_app.result_of(read_published(self._task_app, self.id, name, returns, None))
+
+    def watch(self, name: str, *, returns: Any = Any) -> StreamReader[Any]:
+        """What it publishes under this name, from the last value on, until it is over: `for`, `async for`."""
+        return watch_of(self._task_app, self.id, name, returns)
+
+    def stream(self, name: str, *, after: int = 0, returns: Any = Any) -> StreamReader[StreamItem]:
+        """What it emits under this name, as `(number, chunk)`, until it is over: `for`, `async for`."""
+        return stream_of(self._task_app, self.id, name, after, returns)
 
     async def _result(self, timeout_s: float | None) -> TaskResult[T, E]:
         result = cast("TaskResult[T, E]", await self._task_app.task_client.result(self.id, timeout_s))

@@ -22,6 +22,7 @@ from holdfast.jobs.outcome import AnyResult, failure, read_result
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError
 from holdfast.jobs.send_request import ClockReading, SendError, SendRequest, again
+from holdfast.jobs.stream_reader import StreamClient
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.errors import HoldfastError, KeyTaken, TaskRunning
@@ -187,6 +188,9 @@ class TaskApp(Protocol):
         """Of the open session: for work that runs there."""
         ...
 
+    @property
+    def streams(self) -> StreamClient: ...
+
     def read_clock(self) -> ClockReading: ...
 
     def fresh(self) -> str:
@@ -196,6 +200,8 @@ class TaskApp(Protocol):
     def block(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result: ...
 
     def bridge(self, work: Coroutine[Any, Any, Result]) -> Awaitable[Result]: ...
+
+    def result_of(self, work: Coroutine[Any, Any, Any]) -> Any: ...
 
     def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
         """Send as part of the caller's own transaction."""

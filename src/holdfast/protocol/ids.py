@@ -12,12 +12,12 @@ def root_of(record_id: str) -> str:
 
 def child_id(parent: str, number: int) -> str:
     """`root:3`, and below it `root:3.1`."""
-    return f"{parent}.{number}" if ":" in parent else f"{parent}:{number}"
+    return f"{below(parent)}{number}"
 
 
 def below(root: str) -> str:
     """What the ids of everything that an execution records begin with."""
-    return child_id(root, 0)[:-1]
+    return f"{root}." if ":" in root else f"{root}:"
 
 
 def lies_within(record_id: str, root: str) -> bool:

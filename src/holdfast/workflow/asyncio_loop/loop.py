@@ -33,7 +33,7 @@ failed_max: Final = 1_000  # tasks that are kept to tell of them
 
 # Since Python 3.14 a thread has one current task, and not one for each loop: that of the worker steps aside.
 _swap_current_task: Final[Any] = (
-    getattr(asyncio.tasks, "_swap_current_task", None) if sys.version_info >= (3, 14) else None
+    getattr(asyncio.tasks, "_swap_current_task", None) if sys.version_info[:2] >= (3, 14) else None
 )
 
 

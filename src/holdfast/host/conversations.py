@@ -1,0 +1,126 @@
+"""Talking to executions from outside: telling, asking, settling promises by name. Runs on the session's loop.
+
+1. Every message has a key. Without one from the caller it is a fresh one, so that a request whose answer was
+   lost can be repeated: a message is appended once.
+2. The promise of an answer is named after the key, so one array asks and begins to listen: one round trip.
+3. A promise with a name may be settled before the code has come to it. It counts only if the execution is not
+   over in the same commit.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.client.caller import expect
+from holdfast.client.errors import Refused
+from holdfast.client.refusals import known_refusal
+from holdfast.host.execution_client import ExecutionClient, Start
+from holdfast.payloads.messages import encode_message
+from holdfast.protocol import tags
+from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, NotAsExpected
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseGet,
+    RequestData,
+    Settle,
+    StreamAnswer,
+    StreamAppend,
+)
+from holdfast.protocol.streams import MAILBOX, answer_id, key_id
+from holdfast.runtime.errors import TimedOut
+from holdfast.workflow.errors import IdTaken
+from holdfast.workflow.messages import named_id
+
+
+def fresh_key() -> str:
+    return secrets.token_hex(12)
+
+
+class Conversations(Struct, frozen=True):
+    executions: ExecutionClient
+
+    def encode(self, message: Any) -> Value:
+        return encode_message(self.executions.payloads, message)
+
+    async def tell(self, execution_id: str, message: Value, key: str | None) -> None:
+        asked = StreamAppend(execution_id, MAILBOX, message, key or fresh_key())
+        [reply] = await self.executions.caller.replies([asked])
+        _appended(reply, execution_id)
+
+    async def ask(self, execution_id: str, message: Value, timeout_s: float, returns: Any) -> Any:
+        executions, key = self.executions, fresh_key()
+        await executions.learn_clock(execution_id)
+        name = answer_id(key_id(execution_id, MAILBOX, key))
+        answer = StreamAnswer(executions.now() + round(timeout_s * 1000), name)
+        asked = StreamAppend(execution_id, MAILBOX, message, key, answer)
+        try:
+            promise = await executions.settled(name, asked)
+        except Refused as refused:
+            raise known_refusal(refused, execution_id) from None
+        if promise.state == "rejected_timedout":
+            raise TimedOut(f"{execution_id} gave no answer within {timeout_s:g} s. [{TimedOut.code}]")
+        if (promise.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
+            raise ExecutionOver(execution_id)
+        return executions.outcome(promise, returns)
+
+    async def start_and_tell(self, asked: Start, message: Value) -> Promise:
+        """Both in one commit. What runs under the id must be the same workflow, whatever its arguments."""
+        creation = await self.executions.timed_creation(asked)
+        append = StreamAppend(
+            asked.id, MAILBOX, message, fresh_key(), expect={tags.WORKFLOW: asked.name or ""}
+        )
+        created, told = await self.executions.caller.replies([creation, append])
+        if told.code == NotAsExpected.code:
+            raise IdTaken(f"{asked.id!r} is not an execution of {asked.name}")
+        promise = expect(created, PromiseReply).promise
+        _appended(told, asked.id)
+        return promise
+
+    async def settle_named(self, execution_id: str, name: str, outcome: Any, *, is_error: bool) -> None:
+        executions = self.executions
+        promise_id = named_id(execution_id, name)
+        root = await self._running(execution_id)
+        state, value = executions.settlement(outcome, is_error=is_error)
+        creation = PromiseCreate(
+            promise_id, root.timeout_at, tags=_lineage(root), settle=Settle(state, value)
+        )
+        replies = await self._ask_all([creation, PromiseGet(execution_id)])
+        promise = expect(replies[0], PromiseReply).promise
+        executions.check_settled(promise, state, value)
+        if expect(replies[1], PromiseReply).promise.state != "pending":
+            raise ExecutionOver(execution_id)
+
+    async def _running(self, execution_id: str) -> Promise:
+        [reply] = await self._ask_all([PromiseGet(execution_id)])
+        if reply.status == 404:
+            raise NoSuchExecution(execution_id)
+        root = expect(reply, PromiseReply).promise
+        if tags.TARGET not in root.tags:
+            raise NoSuchExecution(execution_id)
+        if root.state != "pending":
+            raise ExecutionOver(execution_id)
+        return root
+
+    async def _ask_all(self, asked: Sequence[RequestData]) -> list[Reply]:
+        return await self.executions.caller.replies(asked)
+
+
+def _lineage(root: Promise) -> dict[str, str]:
+    return {
+        tags.ORIGIN: root.tags.get(tags.ORIGIN, root.id),
+        tags.BRANCH: root.tags.get(tags.BRANCH, root.id),
+        tags.PARENT: root.id,
+        tags.SCOPE: "global",
+    }
+
+
+def _appended(reply: Reply, execution_id: str) -> StreamAppendReply:
+    try:
+        return expect(reply, StreamAppendReply)
+    except Refused as refused:
+        raise known_refusal(refused, execution_id) from None

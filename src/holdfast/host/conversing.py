@@ -1,0 +1,85 @@
+"""What an app says to its executions: telling, asking, settling their promises."""
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from holdfast.host.bridge import AppBridge
+from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.messages import encode_message
+from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.user_tags import check_id
+from holdfast.workflow.messages import named_id
+
+default_ask_s: Final = 60.0
+
+
+class Conversing:
+    """In scripts these calls wait and return; in asyncio they are awaited."""
+
+    payloads: Payloads
+    _bridge: AppBridge
+
+    def tell(self, id: str, message: Any = None, *, key: str | None = None) -> Awaitable[None]:  # noqa: A002
+        """Send a message to an execution: what its `hf.mailbox` and `hf.receive` give. In a script it is
+        durable when this returns, in asyncio when it was awaited.
+
+        It waits there until the code asks for it, and is seen once, in the order of commits. Under the same
+        `key` it is sent once, however often you call this. Raises `NoSuchExecution` and `ExecutionOver`, and
+        `StreamFull` when too many messages are unread.
+
+        >>> app.tell("order-17", Item("tea", 5), key="evt-9")
+        """
+        value = encode_message(self.payloads, message)
+
+        async def tell() -> None:
+            await self._bridge.session.conversations.tell(id, value, key)
+
+        return self._bridge.do(f"the message to {check_id(id)}", tell())
+
+    def ask(
+        self,
+        id: str,  # noqa: A002
+        message: Any = None,
+        *,
+        timeout: Duration = default_ask_s,
+        returns: Any = Any,
+    ) -> Any:
+        """Send a message to an execution and wait for its answer. In asyncio: await it.
+
+        Raises what the code refuses it with (`MessageRefused`, or your own error), `TimedOut` when there is
+        no answer in time, and `ExecutionOver` when the execution ends without one. The message stays sent.
+
+        >>> count = app.ask("order-17", Item("tea", 5), timeout="5s")
+        """
+        value, limit_s = encode_message(self.payloads, message), duration_s(timeout)
+
+        async def ask() -> Any:
+            return await self._bridge.session.conversations.ask(check_id(id), value, limit_s, returns)
+
+        return self._bridge.result_of(ask())
+
+    def resolve(self, id: str, value: Any = None, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
+        """Settle a promise that a workflow waits for. In a script it is durable when this returns.
+
+        `id` is that of the promise; or, with `name`, that of the execution whose `hf.promise(name=...)` it
+        is, also before the code has come there. The first outcome stands. Settling it again with the same
+        value is fine; with another one it raises `AlreadySettled`, which says what stands. With `name`:
+        `NoSuchExecution`, `ExecutionOver`. Executions and tasks are refused: cancel them instead.
+        """
+        return self._settle("resolving", id, value, name)
+
+    def reject(self, id: str, error: Exception, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
+        """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
+        return self._settle("rejecting", id, error, name, is_error=True)
+
+    def _settle(
+        self, what: str, given: str, outcome: Any, name: str | None, *, is_error: bool = False
+    ) -> Awaitable[None]:
+        async def settle() -> None:
+            if name is None:
+                await self._bridge.session.executions.settle(given, outcome, is_error=is_error)
+            else:
+                await self._bridge.session.conversations.settle_named(given, name, outcome, is_error=is_error)
+
+        promise_id = check_id(given) if name is None else named_id(check_id(given), name)
+        return self._bridge.do(f"the {what} of {promise_id}", settle())

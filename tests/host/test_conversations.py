@@ -1,0 +1,110 @@
+"""Real processes that talk while they are killed: no message is lost, doubled or out of order."""
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from tests.counts import count_of
+from tests.host.talkers import ID, make_app
+from tests.processes import Server, environment
+from tests.seeds import seed_for_test
+
+MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=160, full=10_000)
+SENDERS = 8
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Talker:
+    """One process of talkers.py, which is started again when it was killed."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.host.talkers", *self._words]
+        self._process = subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(30)
+
+    @property
+    def is_done(self) -> bool:
+        return self._process is not None and self._process.poll() == 0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path) as running:
+        yield running
+
+
+@pytest.mark.sized
+def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server, tmp_path: Path) -> None:
+    rng = random.Random(seed_for_test())
+    each = MESSAGES // SENDERS
+    receiver = Talker("receive", server.url)
+    senders = [
+        Talker("send", server.url, f"s{number}", str(each), str(tmp_path / f"ledger-{number}"))
+        for number in range(SENDERS)
+    ]
+    with make_app(server.url, worker=False) as app:
+        handle = app.start("listen", id=ID)
+        for talker in (receiver, *senders):
+            talker.start()
+        kills = 0
+        until = time.monotonic() + 240
+        while not all(sender.is_done for sender in senders):
+            assert time.monotonic() < until, "the senders did not come to an end"
+            time.sleep(rng.uniform(0.2, 0.8))
+            kills += _kill_somebody(rng, server, receiver, senders)
+        app.tell(ID, "stop")
+        seen = handle.result(120)
+        receiver.kill()
+    assert kills >= 2
+    assert len(seen) == len(set(seen)) == each * SENDERS
+    for number in range(SENDERS):
+        mine = [message for message in seen if message.startswith(f"s{number} ")]
+        assert mine == [f"s{number} {place}" for place in range(each)]
+
+
+def _kill_somebody(rng: random.Random, server: Server, receiver: Talker, senders: list[Talker]) -> int:
+    alive: list[Server | Talker] = [server, receiver, *(each for each in senders if not each.is_done)]
+    victim = rng.choice(alive)
+    if isinstance(victim, Talker) and victim.is_done:
+        return 0
+    victim.kill()
+    victim.start()
+    return 1
+
+
+@pytest.mark.slow
+def test_a_reader_misses_nothing_while_the_server_is_started_again(server: Server) -> None:
+    app = hf.App(server.url)
+
+    @app.workflow
+    async def count() -> None:
+        async for message in hf.mailbox(int):
+            await hf.emit("numbers", message.value)
+            if message.value == 9:
+                break
+
+    with app:
+        handle = app.start(count, id="count")
+        read: list[tuple[int, int]] = []
+        numbers = iter(handle.stream("numbers"))
+        for number in range(10):
+            app.tell("count", number, key=str(number))
+            read.append(next(numbers))
+            if number % 3 == 0:
+                server.kill()
+                server.start()
+        assert [*read, *numbers] == [(number + 1, number) for number in range(10)]
