@@ -183,7 +183,7 @@ async def test_what_cannot_be_appended_fails_the_step(world: World) -> None:
 
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "x" * 101])
 def test_a_bad_name_of_a_stream_is_refused_at_the_call(name: str) -> None:
-    with pytest.raises(BadName, match="HF5115"):
+    with pytest.raises(BadName, match="HF5119"):
         emit(name, 1)
 
 

@@ -17,6 +17,9 @@ from holdfast.protocol.cancelling import (
 )
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate, RequestData, TaskCancel
+from holdfast.runtime import ExecutionClosed
+from holdfast.workflow.journal import Journal
+from holdfast.workflow.operations import Call
 
 
 def cancel_promise(root: Promise) -> PromiseCreate:
@@ -24,8 +27,29 @@ def cancel_promise(root: Promise) -> PromiseCreate:
     return cancel_creation(root.id, origin_of(root), root.timeout_at)
 
 
-def cancel_called(called: Promise, origin: str) -> list[RequestData]:
-    """What a cancelled execution sends for what it had called: a task that has begun refuses it."""
-    if tags.JOB in called.tags:
-        return [TaskCancel(called.id)]
-    return ask_to_cancel(called.id, origin)
+class UnwantedCalls(list[str]):
+    """The ids of calls of one execution whose result nobody wants any more: they are to be cancelled too."""
+
+    def __init__(self, root: Promise, journal: Journal) -> None:
+        super().__init__()
+        self._origin = origin_of(root)
+        self._journal = journal
+
+    def watch(self, promise_id: str, call: Call) -> None:
+        call.watch(lambda: self._add(promise_id, call))
+
+    def _add(self, promise_id: str, call: Call) -> None:
+        """A replay asks again, which is idempotent."""
+        if self._journal.is_pending(promise_id) and not isinstance(call.called_off_because, ExecutionClosed):
+            self.append(promise_id)
+
+    def take(self) -> list[RequestData]:
+        """What cancels those that are there. A task that has begun refuses it."""
+        requests: list[RequestData] = []
+        for record in map(self._journal.records.get, self):
+            if record is not None and tags.JOB in record.tags:
+                requests.append(TaskCancel(record.id))
+            elif record is not None:
+                requests += ask_to_cancel(record.id, self._origin)
+        self.clear()
+        return requests

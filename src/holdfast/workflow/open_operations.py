@@ -43,6 +43,10 @@ class OpenOperations(dict[str, DurableOperation]):
                 del self._by_awaited[operation.awaits]
         return operation
 
+    def only(self) -> str | None:
+        """The only one there is."""
+        return next(iter(self)) if len(self) == 1 else None
+
     def unread(self, knows: Callable[[str], bool]) -> dict[str, DurableOperation]:
         """Messages that were not looked for."""
         return {key: each for key, each in self.fresh.items() if each.is_read_once and not knows(key)}

@@ -20,16 +20,15 @@ from typing import Any, Final
 
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
-from holdfast.protocol.cancelling import origin_of
 from holdfast.protocol.executions import Wait
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseSettle, Settle, SettleAction
-from holdfast.runtime import ExecutionClosed, Scheduler, Timer
+from holdfast.runtime import Scheduler, Timer
 from holdfast.runtime.driver import Origin
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
-from holdfast.workflow.cancellation import cancel_called, cancel_promise
+from holdfast.workflow.cancellation import UnwantedCalls, cancel_promise
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.errors import ReplayMismatch
 from holdfast.workflow.mismatch import arguments_in_words, now_in_words
@@ -63,7 +62,7 @@ class Progress:
         self._journal = j.Journal(root.id)
         self._recorder = Recorder(root, worker_context)
         self._open = OpenOperations()
-        self._called: list[str] = []  # calls that nobody wants the result of, to be cancelled too
+        self._unwanted = UnwantedCalls(root, self._journal)
         self._unwritten: list[Action] = []  # chosen, and not durable yet
         self._count = 0  # operations
         self._seen = 0  # completions
@@ -99,8 +98,7 @@ class Progress:
 
     def complete(self, promise_id: str, error: Exception | None = None) -> None:
         """An operation that only its reply completes: with nothing, or with an error."""
-        value = Value() if error is None else self._recorder.failure(error)
-        settle = Settle("resolved" if error is None else "rejected", value)
+        settle = Settle("resolved") if error is None else Settle("rejected", self._recorder.failure(error))
         if self._scheduler.done and error is not None:
             self.unheard.append((promise_id, error))
         operation, place = self._open[promise_id], self._journal.free_place()
@@ -110,8 +108,8 @@ class Progress:
         """What cannot be created: the code sees an error there, at a place that is recorded."""
         if promise_id not in self._open:
             raise error
-        place = self._journal.free_place()
-        self._record(self._recorder.refusal(promise_id, self._open[promise_id], error, place))
+        operation, place = self._open[promise_id], self._journal.free_place()
+        self._record(self._recorder.refusal(promise_id, operation, error, place))
 
     def is_open(self, promise_id: str) -> bool:
         return promise_id in self._open
@@ -135,7 +133,6 @@ class Progress:
 
     @property
     def has_fresh(self) -> bool:
-        """Is there something to begin?"""
         return bool(self._open.fresh)
 
     # --- asking ----------------------------------------------------------------------------------------
@@ -168,7 +165,7 @@ class Progress:
             return promise_id
         self._open.add(promise_id, operation)
         if isinstance(operation, Call) and operation.waits:
-            operation.watch(lambda: self._call_off(promise_id, operation))
+            self._unwanted.watch(promise_id, operation)
         return promise_id
 
     def _is_as_recorded(self, promise_id: str, operation: DurableOperation) -> bool:
@@ -208,7 +205,9 @@ class Progress:
                     break  # a message that was seen before is to be read
                 journal.place += 1
                 self._deliver(recorded)
-            elif len(self._open) == 1 and self._is_forced(only := next(iter(self._open))):
+            elif (
+                (only := self._open.only()) and self._completed_outside(only) and not self._open[only].copies
+            ):
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
                 self._write(self._recorder.cancellation(self._seen))
@@ -229,12 +228,9 @@ class Progress:
             self._write(self._recorder.observation(promise_id, journal.place))
             journal.observe(promise_id)
 
-    def _is_forced(self, promise_id: str) -> bool:
-        return self._completed_outside(promise_id) and not self._open[promise_id].copies
-
-    def _completed_outside(self, promise_id: str) -> bool:
-        record = self._completing(promise_id)
-        return record is not None and self._open[promise_id].is_complete(record)
+    def _completed_outside(self, promise_id: str, *, needs_record: bool = True) -> bool:
+        record, operation = self._completing(promise_id), self._open[promise_id]
+        return record is not None and operation.is_complete(record) and (needs_record or not operation.copies)
 
     def _completing(self, promise_id: str) -> Promise | None:
         """The record of the promise that completes it, if that is known."""
@@ -372,8 +368,7 @@ class Progress:
 
     def set_aside(self, element: Promise, error: Exception, answer: str | None) -> bool:
         """A message could not be read: that is recorded, and whoever asked is told. False: it was before."""
-        name = j.aside_id(element.id)
-        if self._journal.knows(name):
+        if self._journal.knows(name := j.aside_id(element.id)):
             return False
         value = self._recorder.failure(error)
         self._record(self._recorder.local(name, None, Settle("rejected", value)))
@@ -413,27 +408,18 @@ class Progress:
         self._begin_drain()
         self._scheduler.cancel()
 
-    def _call_off(self, promise_id: str, call: Call) -> None:
-        """Nobody wants the result of a call any more. A replay asks again, which is idempotent."""
-        if self._journal.is_pending(promise_id) and not isinstance(call.called_off_because, ExecutionClosed):
-            self._called.append(promise_id)
-
     def cancel_called(self) -> bool:
-        """Cancel what was called and nobody wants any more, once it is there. Is there any?"""
-        called, self._called = self._called, []
-        for promise_id in called:
-            record = self._journal.records.get(promise_id)
-            if record is not None:
-                self._unwritten += cancel_called(record, origin_of(self._root))
-        return bool(called)
+        """Cancel what was called and nobody wants any more. Is there any?"""
+        if not self._unwanted:
+            return False
+        self._unwritten += self._unwanted.take()
+        return True
 
     # --- ending ----------------------------------------------------------------------------------------
 
     def end(self) -> tuple[PromiseSettle, Exception | None]:
         """How the execution ends, now that its code has; and what it failed with, unless it was cancelled.
-
-        What the code started or cancelled last happens though nobody waits for that.
-        """
+        What the code started or cancelled last happens though nobody waits for that."""
         self.after_drain()
         for promise_id, operation in [*self._open.fresh.items(), *self._open.notes.items()]:
             if not operation.is_effect or self._journal.knows(promise_id):
