@@ -45,9 +45,11 @@ from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
 from holdfast.workflow.logs import said, tell
 from holdfast.workflow.no_loop import without_loop
+from holdfast.workflow.operations import StepOperation
 from holdfast.workflow.progress import Progress
 from holdfast.workflow.reading import read_rest
 from holdfast.workflow.running_steps import RunningSteps
+from holdfast.workflow.transacting import TransactionalStep
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -253,10 +255,16 @@ class Execution:
         alone = len(steps) == 1 and self.worker_context.runner.executions == 1
         for promise_id, step in steps:
             if step.database is not None:
-                step.function = self._progress.in_transaction(promise_id, step, self.version)
-                step.placed = (), {}
+                self._put_into_transaction(promise_id, step)
             self._steps.start(promise_id, step, self.info, self._progress.is_open, at_once=alone)
         return learnt
+
+    def _put_into_transaction(self, promise_id: str, step: StepOperation) -> None:
+        """What is performed is its function with a transaction around it."""
+        context, recorder = self.worker_context, self._progress.recorder
+        assert context.transactions is not None
+        known = TransactionalStep(promise_id, step, self.promise, self.version, recorder, context.provided)
+        step.function, step.placed = context.transactions.wrap(known), ((), {})
 
     async def _announce(self) -> None:
         self._progress.announce(self._steps.take_late())

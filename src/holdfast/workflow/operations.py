@@ -36,6 +36,7 @@ from holdfast.workflow.journal import PLACE
 from holdfast.workflow.placement import Placement
 
 if TYPE_CHECKING:
+    from holdfast.workflow.context import WorkerContext
     from holdfast.workflow.progress import Progress
     from holdfast.workflow.recording import Recorder
 
@@ -68,6 +69,9 @@ class DurableOperation:
     arguments: Arguments = ((), {})
     returns: Any = Any  # the type that its value is decoded to
     digest: str | None = None  # of the arguments as they were when it was asked for
+
+    def check(self, context: "WorkerContext") -> None:
+        """Can it be done here at all? Raises where it is asked for."""
 
     def create(self, promise_id: str, recorder: "Recorder") -> Sequence[Action]:
         """What is written to begin it, where it completes outside."""
@@ -132,6 +136,12 @@ class StepOperation(DurableOperation, runtime.Step):
         self.arguments = args, kwargs
         self.returns = returns
         self.database = database  # of a transactional step: what makes connections to it
+
+    def check(self, context: "WorkerContext") -> None:
+        if self.database is not None:
+            assert context.transactions is not None
+            context.transactions.check(self.database)
+        context.provided.check(self.function, self.kwargs, self.options.mode)
 
     def is_complete(self, record: Promise) -> bool:
         """It was announced and somebody else has settled it, or it has written its result by itself."""

@@ -35,7 +35,7 @@ from holdfast.workflow.mismatch import arguments_in_words, now_in_words
 from holdfast.workflow.open_operations import OpenOperations
 from holdfast.workflow.operations import Action, Call, DurableOperation, Note, Sleep, StepOperation
 from holdfast.workflow.recording import Recorder, as_settled
-from holdfast.workflow.transacting import Recorded, TransactionalStep
+from holdfast.workflow.transacting import Recorded
 from holdfast.workflow.waits import describe_waits
 
 id_bytes_spare: Final = 32  # for the records beside an operation
@@ -60,7 +60,7 @@ class Progress:
         self._scheduler = scheduler
         self._work = work
         self._journal = j.Journal(root.id)
-        self._recorder = Recorder(root, worker_context)
+        self.recorder = Recorder(root, worker_context)
         self._open = OpenOperations()
         self._unwanted = UnwantedCalls(root, self._journal)
         self._unwritten: list[Action] = []  # chosen, and not durable yet
@@ -98,18 +98,18 @@ class Progress:
 
     def complete(self, promise_id: str, error: Exception | None = None) -> None:
         """An operation that only its reply completes: with nothing, or with an error."""
-        settle = Settle("resolved") if error is None else Settle("rejected", self._recorder.failure(error))
+        settle = Settle("resolved") if error is None else Settle("rejected", self.recorder.failure(error))
         if self._scheduler.done and error is not None:
             self.unheard.append((promise_id, error))
         operation, place = self._open[promise_id], self._journal.free_place()
-        self._record(self._recorder.settled(promise_id, operation, settle, place))
+        self._record(self.recorder.settled(promise_id, operation, settle, place))
 
     def refuse(self, promise_id: str, error: Exception) -> None:
         """What cannot be created: the code sees an error there, at a place that is recorded."""
         if promise_id not in self._open:
             raise error
         operation, place = self._open[promise_id], self._journal.free_place()
-        self._record(self._recorder.refusal(promise_id, operation, error, place))
+        self._record(self.recorder.refusal(promise_id, operation, error, place))
 
     def is_open(self, promise_id: str) -> bool:
         return promise_id in self._open
@@ -144,11 +144,7 @@ class Progress:
         if isinstance(operation, Timer):  # the runtime's own: that of a timeout
             operation = Sleep(operation.seconds)
         assert isinstance(operation, DurableOperation), f"{operation} is not known here"
-        if isinstance(operation, StepOperation):
-            if operation.database is not None:
-                assert self._worker_context.transactions is not None
-                self._worker_context.transactions.check(operation.database)
-            self._worker_context.provided.check(operation.function, operation.kwargs, operation.options.mode)
+        operation.check(self._worker_context)
         promise_id = operation.fixed_id or j.child_id(self._root.id, self._count + 1)
         if promise_id in self._open:
             return promise_id  # one that has a name is asked for again
@@ -156,7 +152,7 @@ class Progress:
             raise NotRecorded(
                 f"The id of the execution leaves no room for those below it: {self._root.id[:80]}..."
             )
-        operation.digest = self._recorder.payloads.digest(*operation.arguments)
+        operation.digest = self.recorder.payloads.digest(*operation.arguments)
         known = False
         if operation.fixed_id is None:
             self._count += 1
@@ -171,10 +167,7 @@ class Progress:
     def _is_as_recorded(self, promise_id: str, operation: DurableOperation) -> bool:
         where = self._scheduler.origin()
         self._last = (promise_id, operation.label, where)
-
-        def given(record: Promise) -> str:
-            return arguments_in_words(operation, record, self._recorder.payloads)
-
+        given = partial(arguments_in_words, operation, payloads=self.recorder.payloads)
         self.fault = self._journal.check(promise_id, operation.label, operation.digest, where, given)
         return self.fault is None
 
@@ -210,7 +203,7 @@ class Progress:
             ):
                 self._deliver(only)  # nothing else could have come first: its place needs no record
             elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
-                self._write(self._recorder.cancellation(self._seen))
+                self._write(self.recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
             elif recorded is None and self._open.arrived:
                 self._observe(next(iter(self._open.arrived)))
@@ -222,10 +215,10 @@ class Progress:
         """This is the next completion that the fibers see."""
         operation, journal = self._open[promise_id], self._journal
         if operation.copies:
-            settle = operation.copy(promise_id, self._completing(promise_id), self._recorder)
-            self._record(self._recorder.settled(promise_id, operation, settle, journal.place))
+            settle = operation.copy(promise_id, self._completing(promise_id), self.recorder)
+            self._record(self.recorder.settled(promise_id, operation, settle, journal.place))
         else:
-            self._write(self._recorder.observation(promise_id, journal.place))
+            self._write(self.recorder.observation(promise_id, journal.place))
             journal.observe(promise_id)
 
     def _completed_outside(self, promise_id: str, *, needs_record: bool = True) -> bool:
@@ -255,8 +248,8 @@ class Progress:
         refusal = self._journal.refusals.get(promise_id)
         try:
             if refusal is not None:
-                raise self._recorder.decode_error(refusal.value)
-            value = operation.read(promise_id, record, self._recorder)
+                raise self.recorder.decode_error(refusal.value)
+            value = operation.read(promise_id, record, self.recorder)
         except Exception as error:
             self._scheduler.reject(promise_id, error)
         else:
@@ -305,13 +298,6 @@ class Progress:
                 self.learn(record)
         return steps, len(steps) < len(fresh)
 
-    def in_transaction(self, promise_id: str, step: StepOperation, version: int) -> Callable[..., Any]:
-        """A transactional step as what is performed: its function, with a transaction around it."""
-        context = self._worker_context
-        assert context.transactions is not None
-        known = TransactionalStep(promise_id, step, self._root, version, self._recorder, context.provided)
-        return context.transactions.wrap(known)
-
     def _to_read(self) -> dict[str, DurableOperation]:
         """Messages that may have been seen before, while more is recorded that the code is to be led along:
         they are read before anything is begun or compared."""
@@ -338,20 +324,20 @@ class Progress:
             if isinstance(outcome.value, Recorded):
                 self.learn(outcome.value.promise)
                 continue
-            self._write(self._recorder.step(promise_id, step, outcome, place))
+            self._write(self.recorder.step(promise_id, step, outcome, place))
             place += 1
 
     def announce(self, promise_ids: Iterable[str]) -> None:
         """Steps that take long are written down while they run, so that people can see and cancel them."""
         for promise_id in promise_ids:
-            self._write(self._recorder.local(promise_id, self._open[promise_id]))
+            self._write(self.recorder.local(promise_id, self._open[promise_id]))
         if self.cancel_id not in self._journal.records:
             self._write(cancel_promise(self._root))
 
     def _create(self, promise_id: str, operation: DurableOperation) -> None:
         """What completes elsewhere is created there."""
         try:
-            creations = operation.create(promise_id, self._recorder)
+            creations = operation.create(promise_id, self.recorder)
         except WorkerError as error:
             self.refuse(promise_id, error)
         except ValueError as error:  # past a limit of the protocol
@@ -361,7 +347,7 @@ class Progress:
 
     def _choose(self, promise_id: str, note: Note, place: int) -> None:
         chosen = self._worker_context.choose(promise_id, note)
-        creation = self._recorder.note(promise_id, note, chosen, place)
+        creation = self.recorder.note(promise_id, note, chosen, place)
         if note.effects is not None:
             self._unwritten += note.effects(promise_id)
         self._record(creation)
@@ -370,8 +356,8 @@ class Progress:
         """A message could not be read: that is recorded, and whoever asked is told. False: it was before."""
         if self._journal.knows(name := j.aside_id(element.id)):
             return False
-        value = self._recorder.failure(error)
-        self._record(self._recorder.local(name, None, Settle("rejected", value)))
+        value = self.recorder.failure(error)
+        self._record(self.recorder.local(name, None, Settle("rejected", value)))
         if answer is not None:
             self._unwritten.append(SettleAction(PromiseSettle(answer, "rejected", value)))
         return True
@@ -431,4 +417,4 @@ class Progress:
         self.cancel_called()
         if self.is_cancel_awaited:  # nobody has asked, and nobody will
             self._unwritten.append(SettleAction(PromiseSettle(self.cancel_id, "rejected_canceled")))
-        return self._recorder.ending(self._scheduler.result, is_cancelled=self._is_cancelled)
+        return self.recorder.ending(self._scheduler.result, is_cancelled=self._is_cancelled)
