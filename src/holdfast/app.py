@@ -38,6 +38,7 @@ from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.executions import ExecutionKind
+from holdfast.protocol.ids import new_id
 from holdfast.protocol.records import Value
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow
@@ -297,7 +298,7 @@ class App(Declaring, Conversing):
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     print(failed.id, failed.error_code)
         """
-        now = self._bridge.now()
+        now = self._bridge.read_clock().now
         search = search_of(
             workflow, status, tags, since, until, queue, error, prefix, kind, schedule, order, page_size, now
         )
@@ -307,7 +308,7 @@ class App(Declaring, Conversing):
         """Without one, a fresh one: those that grow with time stay together in every index."""
         if given is not None:
             return check_id(given)
-        return f"{name}-{self._bridge.now():011x}{self._bridge.fresh()}"
+        return new_id(name, self._bridge.read_clock().now, self._bridge.fresh())
 
     def serve_management(
         self, port: int = 8002, *, host: str = "127.0.0.1", tokens: Sequence[str] = ()

@@ -111,9 +111,6 @@ class AppBridge:
     def streams(self) -> StreamClient:
         return self.session.streams
 
-    def now(self) -> int:
-        return self.read_clock().now
-
     def read_clock(self) -> ClockReading:
         """The node's clock; where that is not known yet, a guess that says so."""
         session = self._session
@@ -319,7 +316,7 @@ class AppBridge:
             asyncio.run_coroutine_threadsafe(self._open_as(thread), loop).result()
         except BaseException:
             process_end.discard(self)
-            _end(thread, loop)
+            process_end.end_thread(thread, loop)
             raise
 
     async def _open_as(self, thread: threading.Thread) -> None:
@@ -348,7 +345,7 @@ class AppBridge:
         try:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result()
         finally:
-            _end(thread, loop)
+            process_end.end_thread(thread, loop)
             process_end.discard(self)
             with self._changed:
                 self._thread = None
@@ -421,9 +418,3 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
-
-
-def _end(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()

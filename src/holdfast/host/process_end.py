@@ -8,9 +8,11 @@
    holds them and hold none. So that file is not opened there; what is in the parent's memory cannot be.
 """
 
+import asyncio
 import atexit
 import logging
 import os
+import threading
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
@@ -88,3 +90,10 @@ def _after_fork() -> None:
 atexit.register(_close_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def end_thread(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:
+    """End the background thread of an app, and its loop."""
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
