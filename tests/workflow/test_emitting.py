@@ -244,6 +244,6 @@ async def test_plain_steps_child_processes_and_called_tasks_emit_for_the_executi
 async def test_a_task_that_was_sent_alone_has_streams_of_its_own(tmp_path: Path) -> None:
     async with shop(tmp_path) as app:
         job: Any = app.tasks.find("job")
-        sent = await job.with_options(id="alone").send_async(3)
-        await sent.value.get_async()
+        handle = await job.with_options(id="alone").send_async(3)
+        await handle.get_async()
         assert await read(app, "alone", "out.tokens") == [0, 1, 2]
