@@ -141,7 +141,7 @@ async def test_a_stream_is_ended_by_the_server_and_coming_back_loses_nothing(tmp
     settings = Settings(port=0, store="memory:", stream_s=0.3)
     total = 400
     seen: set[str] = set()
-    ended = 0
+    ended = asked = 0
     async with running(settings) as server:
 
         async def produce() -> None:
@@ -154,9 +154,9 @@ async def test_a_stream_is_ended_by_the_server_and_coming_back_loses_nothing(tmp
                 async with streaming(server.url, "g", "w") as stream:
                     while (message := await stream.message()) is not None:
                         task = message["data"]["task"]
-                        answer = await post(
-                            server.url, envelope("task.acquire", task | {"pid": "w", "ttl": 60_000})
-                        )
+                        asked += 1  # one that is sent again under the same id is the same claim
+                        claim = task | {"pid": "w", "ttl": 60_000}
+                        answer = await post(server.url, envelope("task.acquire", claim, corr_id=f"a{asked}"))
                         assert answer.status in (200, 409)  # an offer may come twice; a claim may not
                         if answer.status == 200:
                             assert task["id"] not in seen
