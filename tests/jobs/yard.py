@@ -214,7 +214,3 @@ class Worker:
         """The processes in which its tasks run."""
         listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return [int(child) for child in listed]
-
-
-def sent(handles: Sequence[Any]) -> list[Any]:
-    return [each.ok_value for each in handles]
