@@ -11,10 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import holdfast as hf
 from tests.processes import environment
