@@ -69,10 +69,7 @@ async def be_filler(url: str, count: int) -> None:
     async with app:
         started = time.perf_counter()
         for start in range(0, count, 1_000):
-            sent = await no_op.send_many_async(
-                [(number,) for number in range(start, min(start + 1_000, count))]
-            )
-            assert all(one.is_ok for one in sent)
+            await no_op.send_many_async([(number,) for number in range(start, min(start + 1_000, count))])
         print(time.perf_counter() - started, flush=True)
 
 
@@ -83,7 +80,7 @@ async def be_sender(url: str, count: int) -> None:
 
     async def call() -> None:
         for number in numbers:
-            assert (await no_op.try_send_async(number)).is_ok
+            await no_op.send_async(number)
 
     async with app:
         started = time.perf_counter()

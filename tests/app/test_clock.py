@@ -63,20 +63,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
 
 
 FIRST: dict[str, Callable[[str], str]] = {
-    "script": lambda call: f"print_task({call}.ok_value.id)",
-    "in a block": lambda call: f"with app:\n    print_task({call}.ok_value.id)",
+    "script": lambda call: f"print_task({call}.id)",
+    "in a block": lambda call: f"with app:\n    print_task({call}.id)",
     "prepared": lambda call: (
-        f"[sent] = app.send_many([{call.replace('.send(', '.prepare(')}]); print_task(sent.ok_value.id)"
+        f"[sent] = app.send_many([{call.replace('.send(', '.prepare(')}]); print_task(sent.id)"
     ),
     "asyncio": lambda call: (
         "import asyncio\nasync def main():\n    async with app:\n"
         f"        return await {call.replace('.send(', '.send_async(')}\n"
-        "print_task(asyncio.run(main()).ok_value.id)"
+        "print_task(asyncio.run(main()).id)"
     ),
     "another loop": lambda call: (
         f"import asyncio\n"
         f"async def main():\n    return await {call.replace('.send(', '.send_async(')}\n"
-        "print_task(asyncio.run(main()).ok_value.id)"
+        "print_task(asyncio.run(main()).id)"
     ),
 }
 

@@ -287,7 +287,7 @@ def test_an_attempt_of_a_step_can_be_told_from_the_one_before(app: hf.App) -> No
 
 def test_a_background_task_emits_and_publishes_as_well(app: hf.App) -> None:
     talker: Any = app.tasks.get("talker")
-    handle = app.task_handle(talker.send().ok_value.id)
+    handle = app.task_handle(talker.send().id)
     assert [value for _, value in handle.stream("lines")] == [0, 1, 2]
     assert handle.get(30).ok_value == "over"
     assert (handle.published("stage"), [*handle.watch("stage")]) == ("done", ["done"])

@@ -298,7 +298,9 @@ class Roots(threading.Thread):
     async def _errand(self, number: int, root: str) -> Any:
         """A background task: the same id again is the same task."""
         while True:
-            sent = await cast("Any", self.app.tasks.find("errand")).with_options(id=root).send_async(number)
+            sent = (
+                await cast("Any", self.app.tasks.find("errand")).with_options(id=root).try_send_async(number)
+            )
             result = await sent.ok_value if sent.is_ok else None
             if result is not None and result.is_ok:
                 return result.ok_value

@@ -97,7 +97,7 @@ def results_of(handles: list[Any]) -> list[Any]:
 
 @pytest.mark.slow
 def test_many_claimers_on_three_nodes_hand_each_task_out_exactly_once(crowd: Crowd) -> None:
-    handles = yard.sent(yard.touch.send_many([(number,) for number in range(600)]))
+    handles = yard.touch.send_many([(number,) for number in range(600)])
     for _ in range(3):
         crowd.add("--queues", "quick", "--concurrency", "16")
     assert [result.ok_value for result in results_of(handles)] == list(range(600))
@@ -114,8 +114,8 @@ def test_killed_workers_and_killed_children_lose_no_task_and_every_attempt_has_i
     for _ in range(3):
         crowd.add(*flags)
     handles = [
-        *yard.sent(yard.work.send_many([(0.3,)] * 100)),
-        *yard.sent(yard.crunch.send_many([(0.2,)] * 40)),
+        *yard.work.send_many([(0.3,)] * 100),
+        *yard.crunch.send_many([(0.2,)] * 40),
     ]
     for number in range(KILLS):
         if number % 2:
@@ -153,7 +153,7 @@ def check_attempts(crowd: Crowd, handles: list[Any]) -> None:
 @pytest.mark.slow
 def test_a_limit_holds_across_workers_and_does_not_leak_when_they_are_killed(crowd: Crowd) -> None:
     flags = ("--queues", "limited", "--concurrency", "8")
-    handles = yard.sent(yard.narrow.send_many([(0.3,)] * 40))
+    handles = yard.narrow.send_many([(0.3,)] * 40)
     for _ in range(3):
         crowd.add(*flags)
     for _ in range(2):

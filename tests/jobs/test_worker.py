@@ -432,8 +432,7 @@ async def test_a_worker_that_stops_gives_back_what_has_not_started_and_waits_for
 
     async with app:
         task: Any = app.tasks.find("work")
-        sent: list[Any] = await task.send_many_async([(n,) for n in range(4)])
-        handles = [one.ok_value for one in sent]
+        handles: list[Any] = await task.send_many_async([(n,) for n in range(4)])
         await begun.wait()
         asyncio.get_running_loop().call_later(0.2, ends.set)
     looking = app_on(tmp_path)

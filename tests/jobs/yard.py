@@ -11,10 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import holdfast as hf
 from tests.processes import environment
@@ -214,7 +213,3 @@ class Worker:
         """The processes in which its tasks run."""
         listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return [int(child) for child in listed]
-
-
-def sent(handles: Sequence[Any]) -> list[Any]:
-    return [each.ok_value for each in handles]
