@@ -91,7 +91,7 @@ def test_sqlite_another_process_that_commits_is_noticed(tmp_path: Path) -> None:
         stranger = hf.App(f"sqlite:///{tmp_path / 'unused.db'}", worker=False)
         order = stranger.task(make_app("memory:")[1].function).prepare(21).order
         assert isinstance(order, SendRequest)
-        request_inside(connection, [ask(order.creation)], bridge_of(stranger).now())
+        request_inside(connection, [ask(order.creation)], bridge_of(stranger).read_clock().now)
         connection.commit()
         assert app.task_handle(order.creation.id).get(timeout=60).ok_value == 42
 

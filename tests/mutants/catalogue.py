@@ -157,8 +157,7 @@ ENGINE = (
         "engine",
         "entry = fire_due(find_schedule(data.id, ws), ws, now)\n"
         "given = {name: getattr(data, name) for name in names if ...}",
-        "entry = find_schedule(data.id, ws)\n"
-        "given = {name: getattr(data, name) for name in names if ...}",
+        "entry = find_schedule(data.id, ws)\ngiven = {name: getattr(data, name) for name in names if ...}",
         _conformance("steered_schedules"),
     ),
     Mutant(
