@@ -22,10 +22,22 @@ SQL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 PUT_IN: dict[str, set[str]] = {
+    "callers_database.py": {
+        "quote(str(source.absolute()))",
+        "self._synchronous",  # a number that the same PRAGMA has answered
+        "type(driver).__module__",
+        "type(driver).__qualname__",
+        "type(given).__module__",
+        "type(given).__qualname__",
+    },
     "interface.py": {
+        "found",
+        "instead",
         "key",
         "kind",
         "ms_max",
+        "self.code",
+        "sorted(names)",
     },
     "lines.py": {
         "IN_QUEUES.format(t='t.')",

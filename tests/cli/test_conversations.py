@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 import holdfast as hf
-from tests.processes import Outcome, Server
+from tests.processes import Outcome, Server, eventually
 
 Run = Callable[..., Outcome]
 Data = Callable[..., Any]
@@ -86,10 +86,19 @@ def test_watching_shows_everything_until_it_is_over(run: Run, data: Data, app: h
     assert numbers == [1, 2]
 
 
+def test_watching_shows_a_text_in_one_line(run: Run, app: hf.App, counter: str) -> None:
+    for message in ("one", "two\nout.added 1: 7", 100):
+        app.tell(counter, message)
+    shown = run("watch", counter, "in").out.splitlines()
+    assert shown == ["in 1: one", "in 2: two\\x0aout.added 1: 7", "in 3: 100"]
+
+
 def test_a_tree_counts_streams_and_does_not_draw_them(
     run: Run, data: Data, app: hf.App, counter: str
 ) -> None:
     app.tell(counter, "not a number")
+    # Who asks for the next message says what it has read; who is given both at once does not ask again.
+    eventually(lambda: data("tree", counter)["streams"]["read"] == 1)
     app.tell(counter, 100)
     app.handle(counter).result(30)
     lines = run("tree", counter).out.splitlines()

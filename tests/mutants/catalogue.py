@@ -139,8 +139,8 @@ ENGINE = (
         "a schedule fires an occurrence again",
         "an occurrence has one promise",
         "engine",
-        "ws.promise(promise_id) is None",
-        "promise_id",
+        "if ws.promise(promise_id) is None:\n    if ...:\n        continue\n    ...",
+        "if promise_id:\n    if ...:\n        continue\n    ...",
         _conformance("schedules"),
     ),
     Mutant(
@@ -155,8 +155,9 @@ ENGINE = (
         "a change of a schedule reaches back",
         "what was due before a schedule changed is fired by the old definition",
         "engine",
-        "entry = fire_due(find_schedule(data.id, ws), ws, now)\ngiven = ...",
-        "entry = find_schedule(data.id, ws)\ngiven = ...",
+        "entry = fire_due(find_schedule(data.id, ws), ws, now)\n"
+        "given = {name: getattr(data, name) for name in names if ...}",
+        "entry = find_schedule(data.id, ws)\ngiven = {name: getattr(data, name) for name in names if ...}",
         _conformance("steered_schedules"),
     ),
     Mutant(

@@ -62,4 +62,6 @@ def _print(stream: str, number: int, element: Promise, *, as_json: bool) -> None
     if as_json:
         print_json({"stream": stream, "number": number, "promise": element})
     else:
-        print_line(f"{stream} {number}: {shown_payload(element.value) or ''}")
+        shown = shown_payload(element.value) or ""
+        text = shown if isinstance(shown, str) else "\n".join(shown)
+        print_line(f"{stream} {number}: {text}")

@@ -29,11 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 takes a free one")] = 8001
     store: Annotated[
-        str,
-        Meta(
-            description="where records are kept: sqlite:///path, postgresql://... or memory:; "
-            "?beside=1: beside an application's tables"
-        ),
+        str, Meta(description="where records are kept: sqlite:///path, postgresql://... or memory:")
     ] = "sqlite:///holdfast.db"
     debug: Annotated[
         bool, Meta(description="allow debug.* requests and the debug clock; never in production")
