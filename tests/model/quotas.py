@@ -62,7 +62,7 @@ EVENTS_PER_MILLION = {
     "answer given": 500,
     "dependent ended with its execution": 1_500,
     "mailbox read": 500,
-    "fence on a stream": 5_000,
+    "fence on a stream": 4_000,
 }
 
 STATUSES: dict[str, tuple[int, ...]] = {
