@@ -56,7 +56,7 @@ EVENTS_PER_MILLION = {
     "array": 25_000,
     "element appended": 15_000,
     "awaited element settled": 1_500,
-    "append under a key again": 1_500,
+    "append under a key again": 1_100,
     "number passed over": 150,
     "answer asked for": 4_000,
     "answer given": 500,
