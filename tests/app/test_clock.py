@@ -166,4 +166,7 @@ def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_
         words = ("--pid", "p", "--ttl", "1m", "--timeout", "10m", "--json")
         promise = holdfast("tasks", "create", "i", *words, env=env).json["promise"]
     assert promise["state"] == "pending"
-    assert 590_000 < promise["timeoutAt"] - promise["createdAt"] <= 600_000
+    limit_ms = promise["timeoutAt"] - promise["createdAt"]
+    assert (
+        abs(limit_ms - 600_000) < 10_000
+    )  # the clock is an hour off; what a follower rounds is a millisecond
