@@ -152,7 +152,7 @@ def test_the_console_counts_by_the_clock_of_the_node(tmp_path: Path, words: list
     delay_ms = int(promise["tags"]["resonate:delay"]) - promise["createdAt"]
     assert (
         abs(delay_ms - 60_000) < 10_000
-    )  # the clock is an hour off; what a follower rounds is a millisecond
+    )  # an hour is at stake, not a millisecond
 
 
 def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_the_node(
@@ -169,4 +169,4 @@ def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_
     limit_ms = promise["timeoutAt"] - promise["createdAt"]
     assert (
         abs(limit_ms - 600_000) < 10_000
-    )  # the clock is an hour off; what a follower rounds is a millisecond
+    )  # an hour is at stake, not a millisecond
