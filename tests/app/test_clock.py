@@ -150,9 +150,7 @@ def test_the_console_counts_by_the_clock_of_the_node(tmp_path: Path, words: list
         done = holdfast(*words, "--delay", "1m", "--json", env=env)
     promise = done.json["promise"]
     delay_ms = int(promise["tags"]["resonate:delay"]) - promise["createdAt"]
-    assert (
-        abs(delay_ms - 60_000) < 10_000
-    )  # an hour is at stake, not a millisecond
+    assert abs(delay_ms - 60_000) < 10_000  # an hour is at stake, not a millisecond
 
 
 def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_the_node(
@@ -167,6 +165,4 @@ def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_
         promise = holdfast("tasks", "create", "i", *words, env=env).json["promise"]
     assert promise["state"] == "pending"
     limit_ms = promise["timeoutAt"] - promise["createdAt"]
-    assert (
-        abs(limit_ms - 600_000) < 10_000
-    )  # an hour is at stake, not a millisecond
+    assert abs(limit_ms - 600_000) < 10_000  # an hour is at stake, not a millisecond
