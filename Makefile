@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
-	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations check format lock bench clean
+	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console docs docs-reference check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -95,18 +95,57 @@ package: $(STAMP)  ## the wheel and the source archive in dist/, built and check
 INTEGRATIONS := .venv-integrations
 $(INTEGRATIONS)/.installed: tests/integrations/requirements.txt pyproject.toml
 	@test -x $(INTEGRATIONS)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS)
-	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/integrations/requirements.txt -e '.[server]'
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/integrations/requirements.txt -e '.[server,otel,sentry,postgres]'
 	@touch $@
 
-test-integrations: $(INTEGRATIONS)/.installed  ## under gunicorn, uvicorn and a notebook, each the real one
+bench-web: $(INTEGRATIONS)/.installed  # needs FastAPI and SQLAlchemy
+	@$(INTEGRATIONS)/bin/python -m bench.web $(ARGS)
+
+bench-integrations: $(INTEGRATIONS)/.installed  # needs the SDK of OpenTelemetry
+	@$(INTEGRATIONS)/bin/python -m bench.integrations $(ARGS)
+
+test-integrations: $(INTEGRATIONS)/.installed  ## under gunicorn, uvicorn, a notebook, with tracing and agent libraries, each the real one
 	HOLDFAST_INTEGRATIONS=1 $(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
 
-check: $(STAMP)  ## format, lint and types
+BROWSER := .venv-browser
+$(BROWSER)/.installed: tests/browser/requirements.txt pyproject.toml
+	@test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
+	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt -e '.[postgres,server]'
+	@$(BROWSER)/bin/python -m tests.browser.installation
+	@touch $@
+
+test-browser: $(BROWSER)/.installed  ## the console in a real Chromium, against real servers and workers (needs npm and chromium)
+	@$(BROWSER)/bin/python -m tests.browser.installation
+	HOLDFAST_BROWSER=1 $(BROWSER)/bin/python -m pytest tests/browser $(ARGS)
+
+console-shots: $(BROWSER)/.installed  ## pictures of every view of the console, light and dark, wide and narrow: console-shots/
+	$(BROWSER)/bin/python -m tests.browser.shots $(ARGS)
+
+bench-console: $(BROWSER)/.installed  # in Chromium: make bench-console
+	@$(BROWSER)/bin/python -m bench.console $(ARGS)
+
+DOCUMENTS := .venv-docs
+$(DOCUMENTS)/.installed: tests/documents/requirements.txt
+	@test -x $(DOCUMENTS)/bin/python || $(PYTHON) -m venv $(DOCUMENTS)
+	@$(DOCUMENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/documents/requirements.txt
+	@touch $@
+
+docs: $(STAMP) $(DOCUMENTS)/.installed  ## the documents as a site in site/; a link that leads nowhere is an error
+	$(BIN)/python -m tests.documents.reference --check
+	$(DOCUMENTS)/bin/zensical build --strict --clean
+
+docs-reference: $(STAMP)  ## write the generated pages again: the API, the command line, llms.txt
+	$(BIN)/python -m tests.documents.reference
+
+check: $(STAMP) $(DOCUMENTS)/.installed  ## format, lint, types, spelling and prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright --warnings
-	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py
+	$(BIN)/python -m tests.browser.installation types
+	$(DOCUMENTS)/bin/codespell README.md CONTRIBUTING.md AGENTS.md SECURITY.md CHANGELOG.md docs examples src
+	$(BIN)/python -m tests.documents.prose
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py tests/documents
 
 format: $(STAMP)  ## rewrite the code in the house style
 	$(BIN)/ruff format .
@@ -114,7 +153,7 @@ format: $(STAMP)  ## rewrite the code in the house style
 
 lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--all-extras pyproject.toml requirements-dev.in -o requirements-dev.lock
+		--extra jwt --extra otel --extra postgres --extra sentry --extra server pyproject.toml requirements-dev.in -o requirements-dev.lock
 
 bench: $(addprefix bench-,$(filter-out __init__ table load,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
@@ -122,5 +161,5 @@ bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)
 
 clean:  ## remove everything that make created
-	rm -rf .venv .venv-3.* .venv3* $(INTEGRATIONS) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/.cache holdfast.cdx.json \
-		tests/interop/.cache tests/interop/ts/node_modules
+	rm -rf .venv .venv-3.* .venv3* $(INTEGRATIONS) $(BROWSER) $(DOCUMENTS) dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/.cache holdfast.cdx.json \
+		tests/interop/.cache tests/interop/ts/node_modules tests/browser/node_modules console-shots

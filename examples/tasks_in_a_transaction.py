@@ -12,7 +12,7 @@ def confirm(order: int) -> str:
     return f"order {order} confirmed"
 
 
-def place(shop: sqlite3.Connection, order: int, *, pays: bool) -> hf.TaskHandle[str, hf.TaskError]:
+def place(shop: sqlite3.Connection, order: int, *, pays: bool) -> hf.types.TaskHandle[str, hf.TaskError]:
     shop.execute("INSERT INTO orders VALUES (?)", (order,))
     handle = confirm.with_options(connection=shop).send(order)
     if pays:

@@ -23,7 +23,8 @@ SOURCE = Path(hf.__file__).parent
 PAGE = SOURCE.parent.parent / "docs" / "architecture.md"
 
 # At most so many files; and so many that are not on the way of the first journey, which the others make too.
-MOST = {"An HTTP create": (32, 0), "A step": (56, 35), "A background task": (68, 47)}
+MOST = {"An HTTP create": (30, 0), "A step": (53, 34), "A background task": (71, 52)}
+TRIES = 5
 
 
 class Journey:
@@ -110,11 +111,17 @@ def told(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_a_journey_passes_the_files_that_the_document_tells(name: str) -> None:
-    passed = make(name)
+    """It is made a few times: what a timer does meanwhile is on one of them by chance."""
     files = told(name)
     assert len(files) == len(set(files)), "each file stands once"
-    assert sorted(passed - {*files}) == [], "passed and not told"
-    assert sorted({*files} - passed - make(name)) == [], "told and not passed"
+    always = ever = make(name)
+    for _ in range(TRIES):
+        made = make(name)
+        always, ever = always & made, ever | made
+        if not always - {*files}:
+            break
+    assert sorted(always - {*files}) == [], "passed and not told"
+    assert sorted({*files} - ever) == [], "told and not passed"
 
 
 @pytest.mark.parametrize("name", JOURNEYS)

@@ -16,17 +16,18 @@ _INNER: dict[str, set[str]] = {
     "engine": {"protocol"},
     "store": {"protocol", "engine"},
     "node": {"protocol", "engine", "store"},
-    "server": {"protocol", "engine", "store", "node"},
+    "console": set(),  # pages; no code of ours in Python
+    "server": {"protocol", "engine", "store", "node", "console"},
     "runtime": set(),
     "client": {"protocol", "engine", "store", "node"},
     "payloads": {*BELOW},
     "steps": {*BELOW, "payloads"},
     "workflow": {*BELOW, "payloads", "steps"},
     "jobs": {*BELOW, "payloads", "steps", "workflow"},
-    "host": {*BELOW, "engine", "store", "node", "payloads", "steps", "workflow", "jobs"},
+    "host": {*BELOW, "engine", "store", "node", "server", "payloads", "steps", "workflow", "jobs"},
 }
 USERS = {"app", *_INNER}
-LAYERS = _INNER | {"testing": USERS, "cli": {*USERS, "testing"}}
+LAYERS = _INNER | {"ext": USERS, "testing": USERS, "cli": {*USERS, "testing", "ext"}}
 PURE = ("protocol", "engine", "runtime")
 IMPURE_MODULES = {
     "asyncio",

@@ -86,6 +86,8 @@ def test_sql_is_put_together_from_constants_and_by_stores_only(path: Path) -> No
         wrong, seen = findings(source, allowed)
         assert wrong == []
         assert allowed == seen, "the list in tests/sql_texts.py names what is there no more"
+    elif path.match("testing/schemas.py"):  # it makes and drops schemas that it has named itself
+        assert len(outside(source)) == 1
     else:
         assert outside(source) == []
 

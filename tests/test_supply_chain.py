@@ -11,6 +11,9 @@ from packaging.requirements import Requirement
 from tests.processes import environment
 from tests.supply_chain import ROOT, document, normal, read_lock, shipped
 
+# Extras that only name the releases of a library for which an adapter is written. They are not in the lock.
+CHOSEN = {"langgraph", "mcp", "openai-agents", "pydantic-ai"}
+
 
 def test_every_pin_has_a_hash() -> None:
     pins = read_lock()
@@ -22,9 +25,19 @@ def test_everything_that_is_shipped_is_pinned_and_listed() -> None:
     listed = {component["name"] for component in document()["components"]}
     assert listed == {*shipped()} - {"holdfast"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    extras = {name: texts for name, texts in project["optional-dependencies"].items() if name not in CHOSEN}
+    groups = [project["dependencies"], *extras.values()]
     declared = {normal(re.split(r"[\[<>=!~;]", text)[0]) for group in groups for text in group}
     assert declared <= listed
+
+
+def test_a_library_that_an_application_has_chosen_is_pinned_where_it_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pins = read_lock(ROOT / "tests" / "integrations" / "requirements.txt")
+    for extra in CHOSEN:
+        [text] = project["optional-dependencies"][extra]
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pins[normal(requirement.name)].version), extra
 
 
 def test_the_page_on_dependencies_names_every_direct_one() -> None:

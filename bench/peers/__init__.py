@@ -114,6 +114,19 @@ def run_restate(url: str, workflows: int, steps: int) -> float:
     return workflows * steps / took
 
 
+def run_restate_objects(url: str, keys: int, callers: int, calls: int) -> float:
+    """Calls a second to virtual objects, by so many callers one after the other each."""
+
+    def call_some(caller: int) -> None:
+        for number in range(calls // callers):
+            _post(f"{url}/account/k{(caller + number * callers) % keys}/deposit", 1)
+
+    with ThreadPoolExecutor(callers) as pool:
+        started = time.perf_counter()
+        list(pool.map(call_some, range(callers)))
+        return calls / (time.perf_counter() - started)
+
+
 def _post(url: str, body: object) -> object:
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"})

@@ -12,7 +12,8 @@
         return await charge(order.card, order.total)
 
 Every name here is loaded when it is first used, so the import itself costs next to nothing. Errors that are
-rarely caught by name are in `hf.errors`, which has them all; the codes of background tasks are in `hf.codes`.
+rarely caught by name are in `hf.errors`, which has them all; the codes of background tasks are in `hf.codes`;
+classes that a program only annotates with are in `hf.types`.
 """
 
 import importlib
@@ -21,57 +22,29 @@ TYPE_CHECKING = False  # type checkers take it for true; the module that has it 
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast import codes as codes, errors as errors
+    from holdfast import codes as codes, errors as errors, types as types
     from holdfast.app import (
         App as App,
-        Handle as Handle,
-        Workflow as Workflow,
-    )
-    from holdfast.host.errors import (
-        AlreadySettled as AlreadySettled,
-        WouldBlock as WouldBlock,
     )
     from holdfast.jobs.handle import (
-        TaskHandle as TaskHandle,
         gather_results as gather_results,
         gather_results_async as gather_results_async,
     )
     from holdfast.jobs.info import (
-        TaskInfo as TaskInfo,
         TaskStatus as TaskStatus,
     )
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
-    from holdfast.jobs.send_request import (
-        SendError as SendError,
-    )
-    from holdfast.jobs.sending import (
-        BackgroundTask as BackgroundTask,
-    )
-    from holdfast.payloads.durations import (
-        Duration as Duration,
-    )
-    from holdfast.payloads.errors import (
-        RemoteError as RemoteError,
-    )
-    from holdfast.payloads.payloads import (
-        Codec as Codec,
-    )
     from holdfast.protocol.errors import (
         HoldfastError as HoldfastError,
     )
     from holdfast.runtime import (
         Cancelled as Cancelled,
         Channel as Channel,
-        Durable as Durable,
         Err as Err,
         Fiber as Fiber,
-        Future as Future,
         Ok as Ok,
-        Operation as Operation,
         Queue as Queue,
-        Scope as Scope,
         Semaphore as Semaphore,
-        Signal as Signal,
         TimedOut as TimedOut,
         all_settled as all_settled,
         any_of as any_of,
@@ -85,11 +58,7 @@ if TYPE_CHECKING:
         spawn as spawn,
         step_signal as step_signal,
     )
-    from holdfast.steps.info import (
-        ExecutionInfo as ExecutionInfo,
-    )
     from holdfast.steps.providers import (
-        Depends as Depends,
         provided as provided,
     )
     from holdfast.steps.retry import (
@@ -102,12 +71,21 @@ if TYPE_CHECKING:
         emit as emit,
         publish as publish,
     )
+    from holdfast.workflow.entity_class import (
+        Entity as Entity,
+        read as read,
+    )
     from holdfast.workflow.errors import (
         IdTaken as IdTaken,
+    )
+    from holdfast.workflow.events import (
+        event as event,
+        send_event as send_event,
     )
     from holdfast.workflow.functions import (
         call as call,
         cancel as cancel,
+        continue_as_new as continue_as_new,
         current as current,
         logger as logger,
         now as now,
@@ -121,53 +99,59 @@ if TYPE_CHECKING:
         within as within,
     )
     from holdfast.workflow.guard import unguarded as unguarded
+    from holdfast.workflow.locks import (
+        lock as lock,
+        permits as permits,
+    )
     from holdfast.workflow.messages import (
-        Message as Message,
         ask as ask,
         attach as attach,
         mailbox as mailbox,
         receive as receive,
         tell as tell,
     )
+    from holdfast.workflow.remote import (
+        remote as remote,
+    )
+    from holdfast.workflow.reporting import progress as progress
     from holdfast.workflow.step_functions import (
-        StepFunction as StepFunction,
         run as run,
         step as step,
         transact as transact,
     )
+    from holdfast.workflow.tagging import tag as tag
 
 __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would take 20 ms
 
 _homes = {
-    "holdfast.app": ("App Handle Workflow"),
-    "holdfast.host.errors": ("AlreadySettled WouldBlock"),
-    "holdfast.jobs.handle": ("TaskHandle gather_results gather_results_async"),
-    "holdfast.jobs.info": ("TaskInfo TaskStatus"),
+    "holdfast.app": ("App"),
+    "holdfast.jobs.handle": ("gather_results gather_results_async"),
+    "holdfast.jobs.info": ("TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
-    "holdfast.jobs.send_request": ("SendError"),
-    "holdfast.jobs.sending": ("BackgroundTask"),
-    "holdfast.payloads.durations": ("Duration"),
-    "holdfast.payloads.errors": ("RemoteError"),
-    "holdfast.payloads.payloads": ("Codec"),
     "holdfast.protocol.errors": ("HoldfastError"),
     "holdfast.runtime": (
-        "Cancelled Channel Durable Err Fiber Future Ok Operation Queue "
-        "Scope Semaphore Signal TimedOut all_settled any_of as_completed gather "
-        "map_over race scope select shield spawn step_signal"
+        "Cancelled Channel Err Fiber Ok Queue Semaphore TimedOut all_settled any_of as_completed"
+        " gather map_over race scope select shield spawn step_signal"
     ),
-    "holdfast.steps.info": ("ExecutionInfo"),
-    "holdfast.steps.providers": ("Depends provided"),
+    "holdfast.steps.providers": ("provided"),
     "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
     "holdfast.workflow.emitting": ("emit publish"),
+    "holdfast.workflow.entity_class": ("Entity read"),
     "holdfast.workflow.errors": ("IdTaken"),
+    "holdfast.workflow.events": ("event send_event"),
     "holdfast.workflow.functions": (
-        "call cancel current logger now patched promise random sleep start timeout uuid within"
+        "call cancel continue_as_new current logger now patched promise random sleep start timeout"
+        " uuid within"
     ),
     "holdfast.workflow.guard": ("unguarded"),
-    "holdfast.workflow.messages": ("Message ask attach mailbox receive tell"),
-    "holdfast.workflow.step_functions": ("StepFunction run step transact"),
+    "holdfast.workflow.locks": ("lock permits"),
+    "holdfast.workflow.messages": ("ask attach mailbox receive tell"),
+    "holdfast.workflow.remote": ("remote"),
+    "holdfast.workflow.reporting": ("progress"),
+    "holdfast.workflow.step_functions": ("run step transact"),
+    "holdfast.workflow.tagging": ("tag"),
 }
-_modules = ("codes", "errors")
+_modules = ("codes", "errors", "types")
 _home_of = {name: module for module, names in _homes.items() for name in names.split()}
 
 
@@ -175,9 +159,16 @@ def __getattr__(name: str) -> "Any":
     if name in _modules:
         return importlib.import_module(f"holdfast.{name}")
     if name not in _home_of:
-        raise AttributeError(f"holdfast has no {name!r}")
+        raise AttributeError(f"holdfast has no {name!r}{_elsewhere(name)}")
     found = globals()[name] = getattr(importlib.import_module(_home_of[name]), name)
     return found
+
+
+def _elsewhere(name: str) -> str:
+    for module in _modules:
+        if name in importlib.import_module(f"holdfast.{module}").__all__:
+            return f": it is in holdfast.{module}"
+    return ""
 
 
 def __dir__() -> list[str]:

@@ -7,19 +7,24 @@ what happens in which state of the app, by who asks. Nothing of that is part of 
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
+from holdfast.client.caller import fresh_key
 from holdfast.client.tls import find_certificate
+from holdfast.host.app_metrics import AppMetrics
 from holdfast.host.bridge import AppBridge
 from holdfast.host.conversing import Conversing
-from holdfast.host.execution_client import Start
+from holdfast.host.declaring_entities import DeclaringEntities
+from holdfast.host.eventing import Eventing
+from holdfast.host.execution_client import Start, with_entered
 from holdfast.host.finding import Instant, Statuses, search_of
-from holdfast.host.handle import Body, Handle as Handle, Workflow as Workflow
+from holdfast.host.handle import Body, Handle as Handle, RunsWorkflow, Workflow as Workflow
+from holdfast.host.hooking import Hooking
 from holdfast.host.looking import Executions
+from holdfast.host.serving import Serving
 from holdfast.host.session import Session
 from holdfast.host.settings import (
     Orphans,
@@ -28,8 +33,9 @@ from holdfast.host.settings import (
     default_concurrency,
     default_lease_s,
 )
+from holdfast.host.workflow_shapes import function_of, is_durable, name_of, read_loop
 from holdfast.jobs.declaring import Declaring
-from holdfast.jobs.errors import BadOption, PlainWorkflow
+from holdfast.jobs.errors import PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.jobs.schedule_handles import Schedules
 from holdfast.payloads.durations import Duration
@@ -40,26 +46,37 @@ from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.executions import ExecutionKind
 from holdfast.protocol.ids import new_id
 from holdfast.protocol.records import Value
+from holdfast.steps.middleware import Entered, await_asked
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow
-from holdfast.workflow.registry import Registry, WorkflowDefinition, check_workflow, workflow_options
+from holdfast.workflow.placement import Placement
+from holdfast.workflow.registry import (
+    Registry,
+    WorkflowDefinition,
+    check_on_existing,
+    check_workflow,
+    workflow_options,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 Tags = Mapping[str, str]
+Texts = Sequence[str]
 
 
-class App(Declaring, Conversing):
+class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     """
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
 
     Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
-    `retention="30d"` forgets executions that ended longer ago; with a server that is the server's setting.
+    `retention="30d"` deletes executions that ended longer ago; with a server that is the server's setting.
     `orphan_schedules="remove"`: a worker that starts deletes the schedules that this app (its `group`)
     declared once and does not declare any more.
+    `keep_generations`: of an execution that continues as new, how many past generations keep their records.
+    `console=True` serves the web console on this machine while the app is open, at port 8002 (or that given).
     `client_cert` and `client_key` are PEM files for a server that asks for certificates (else
     HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
     """
@@ -81,22 +98,30 @@ class App(Declaring, Conversing):
         default_error_code: str | None = None,
         retention: Duration | None = None,
         orphan_schedules: Orphans = "keep",
+        keep_generations: int = 0,
+        console: bool | int = False,
     ) -> None:
         super().__init__(codec, exception_codes, default_error_code)
         self.registry = Registry()
+        self.hooks = self.registry.hooks = self.tasks.hooks
+        self._metrics = AppMetrics()
+        self.hooks.observers.add(self._metrics)
         self.providers = Providers()
         certificate = find_certificate(client_cert, client_key)
         given = {"group": group, "concurrency": concurrency, "lease": lease, "retention": retention}
-        given["orphan_schedules"] = orphan_schedules
+        given |= {"orphan_schedules": orphan_schedules, "keep_generations": keep_generations}
         self.settings = declare_settings(url, worker, token, certificate, codec, **given)
         self._bridge = AppBridge(
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
         self._task_app = self._bridge
+        self._console_port = 8002 if console is True else int(console)
         self.schedules = Schedules(self._bridge)
 
     # --- workflows -------------------------------------------------------------------------------------
 
+    @overload  # the first that fits is meant
+    def workflow(self, function: type[RunsWorkflow[P, T]], /) -> Workflow[P, T]: ...
     @overload
     def workflow(self, function: Callable[P, T], /) -> Workflow[P, T]: ...
     @overload
@@ -108,8 +133,11 @@ class App(Declaring, Conversing):
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        grace: Duration | None = None,
         tags: Tags | None = None,
         loop: Literal["asyncio"] | None = None,
+        keep_generations: int | None = None,
+        crashes: int | None = None,
     ) -> Callable[[Callable[P, T]], Workflow[P, T]]: ...
     @named_options("a workflow")
     def workflow(
@@ -121,30 +149,39 @@ class App(Declaring, Conversing):
         version: int = 1,
         group: str | None = None,
         timeout: Duration | None = None,
+        grace: Duration | None = None,
         tags: Tags | None = None,
         loop: Literal["asyncio"] | None = None,
+        keep_generations: int | None = None,
+        crashes: int | None = None,
     ) -> Any:
         """Register a workflow: an `async def`, or a generator function with `yield from`.
 
         Its executions carry `tags`, also those that other workflows call: `holdfast promises search --tag`.
-        With `loop="asyncio"` the code finds an event loop of asyncio that comes out the same on every replay:
-        docs/asyncio.md.
+        With `loop="asyncio"` the code runs on an asyncio event loop that is deterministic under replay:
+        docs/reference/asyncio.md. `timeout`: its code sees `Cancelled` then, and has `grace` (30 s) to clean
+        up. `keep_generations`: as of the App, for the executions of this workflow. `crashes`: an execution
+        whose worker dies that often in a row (10), or cannot run its code, without any progress, rests longer
+        and longer and is then halted, until `handle.resume()`.
         """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
-            given = {"timeout": timeout, "tags": tags, "loop": loop}
+            given = {"timeout": timeout, "tags": tags, "loop": loop, "keep_generations": keep_generations}
+            given |= {} if crashes is None else {"crashes": crashes}
+            given |= {} if grace is None else {"grace": grace}
             readers: dict[str, Callable[[Any], Any]] = {
                 **workflow_options,
-                "loop": partial(_read_loop, function),
+                "loop": partial(read_loop, function),
             }
             read = read_options("a workflow", given, readers, function)
             limit, own_tags = read.get("timeout"), read.get("tags")
-            named = str(name or getattr(function, "__name__", type(function).__name__))
-            workflow = Workflow(
-                self._start, function, named, version, group, limit, own_tags, read.get("loop")
-            )
+            named = str(name or name_of(function))
+            function = function_of(function)
+            own_loop, keep = read.get("loop"), read.get("keep_generations")
+            workflow = Workflow(self._start, function, named, version, group, limit, own_tags, own_loop, keep)
+            workflow.placement = Placement(crashes=read.get("crashes"), grace_s=read.get("grace"))
             try:
-                if not _is_durable(function):
+                if not is_durable(function):
                     kind = (
                         "an async generator" if inspect.isasyncgenfunction(function) else "a plain function"
                     )
@@ -207,20 +244,29 @@ class App(Declaring, Conversing):
         """Start an execution, or find the one that has this id. In a script it is durable when this returns,
         in asyncio after `await handle.started()`. The short form of `workflow.with_options(...).start(...)`.
 
-        Besides the workflow's own arguments: `id`, and `tags` (unless it has a parameter of that name), which
-        are added to those of the workflow.
+        Besides the workflow's own arguments: `id`, and (unless it has parameters of these names) `tags`,
+        which are added to those of the workflow, and `on_existing`, for an id that is taken.
 
-        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
+        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing,
+        unless `on_existing` says so.
         """
         if isinstance(workflow, str):
             tags = check_user_tags(kwargs.pop("tags", None))
             promise_id = self._id_of(workflow, kwargs.pop("id", None))
+            on_existing = check_on_existing(kwargs.pop("on_existing", "return"))
+            key = None if on_existing == "return" else fresh_key()
+            entered = self.hooks.leaving("start", workflow, promise_id, args, kwargs, self.payloads)
+            if entered is not None:
+                args, kwargs = entered.invocation.args, entered.invocation.kwargs
             param = self.payloads.encode_call(workflow, args, kwargs, 0)
-            return self._begin(Start(promise_id, param, tags=tags, name=workflow))
+            asked = Start(promise_id, param, tags=tags, name=workflow, on_existing=on_existing, key=key)
+            return self._begin(asked, entered)
         check_workflow(workflow)
         own = {parameter.name for parameter in signature_of(workflow.function).parameters or ()}
         options = {
-            key: kwargs.pop(key) for key in ("id", "tags") if key in kwargs and key not in own - {"id"}
+            key: kwargs.pop(key)
+            for key in ("id", "tags", "on_existing")
+            if key in kwargs and key not in own - {"id"}
         }
         return self._start(workflow.with_options(**options) if options else workflow, args, kwargs)
 
@@ -234,10 +280,13 @@ class App(Declaring, Conversing):
         """Start what is checked and encoded here, at the call and on the caller's thread. `told`: perhaps a
         message that it gets in the same commit."""
         signature = signature_of(workflow.function)
-        self.providers.check(workflow.function, kwargs)
-        supplied = frozenset(self.providers.wanted_by(workflow.function))
+        supplied = self.providers.check(signature, kwargs, "async")
+        promise_id = self._id_of(workflow.name, workflow.id)
+        entered = self.hooks.leaving("start", workflow.name, promise_id, args, kwargs, self.payloads)
+        if entered is not None:
+            args, kwargs = entered.invocation.args, entered.invocation.kwargs
         asked = Start(
-            self._id_of(workflow.name, workflow.id),
+            promise_id,
             self.payloads.encode_call(workflow.name, args, kwargs, workflow.version, signature, supplied),
             workflow.group,
             workflow.timeout_s,
@@ -246,24 +295,36 @@ class App(Declaring, Conversing):
             supplied,
             workflow.placement,
             workflow.name,
+            workflow.on_existing,
+            None if workflow.on_existing == "return" else fresh_key(),
         )
+        if told and workflow.on_existing != "return":
+            raise BadStartOption(
+                "start_and_tell tells the execution that has the id: it takes no on_existing="
+            )
         if workflow.connection is None:
-            return self._begin(asked, *(encode_message(self.payloads, message) for message in told))
+            carried = self.hooks.carried.headers(self.payloads) if told else None
+            messages = (encode_message(self.payloads, message, carried) for message in told)
+            return self._begin(asked, entered, *messages)
         if told:
             raise BadStartOption(
                 "start_and_tell takes no connection= of yours: start it there, and tell it after the commit"
             )
-        created = self._bridge.start_inside(workflow.connection, asked)
+        created = self._bridge.start_inside(workflow.connection, with_entered(asked, entered))
+        if entered is not None:
+            entered.returned(asked.id)
         return Handle(self._bridge, asked.id, asked.returns, created)
 
-    def _begin(self, asked: Start, *told: Value) -> Handle[Any]:
+    def _begin(self, asked: Start, entered: Entered | None, *told: Value) -> Handle[Any]:
+        asked = with_entered(asked, entered)
+
         async def create() -> None:
             if told:
                 await self.session.conversations.start_and_tell(asked, told[0])
             else:
                 await self.session.executions.start(asked)
 
-        work = create()
+        work = create() if entered is None else await_asked(entered, create(), asked.id)
         if self._bridge.is_here(work):
             created = self._bridge.tracked_calls.begin(f"the start of {asked.id[:80]}", work)
             return Handle(self._bridge, asked.id, asked.returns, created)
@@ -292,7 +353,7 @@ class App(Declaring, Conversing):
     ) -> Executions:
         """Executions and background tasks, newest first: all for which everything given is true.
 
-        `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or so long ago. `error`: the
+        `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or how long ago. `error`: the
         code or the class name of what they failed with. `schedule`: those that a schedule has started.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
@@ -310,38 +371,18 @@ class App(Declaring, Conversing):
             return check_id(given)
         return new_id(name, self._bridge.read_clock().now, self._bridge.fresh())
 
-    def serve_management(
-        self, port: int = 8002, *, host: str = "127.0.0.1", tokens: Sequence[str] = ()
-    ) -> str:
-        """Serve the management API (`/v1`, docs/management.md) of this app's own node until it is closed.
-
-        Answers with its URL. Without `tokens` it can be reached from this machine only.
-        """
-        return self._bridge.block(self._serve_management(port, host, tokens))
-
-    async def serve_management_async(
-        self, port: int = 8002, *, host: str = "127.0.0.1", tokens: Sequence[str] = ()
-    ) -> str:
-        return await self._bridge.bridge(self._serve_management(port, host, tokens))
-
-    async def _serve_management(self, port: int, host: str, tokens: Sequence[str]) -> str:
-        from holdfast.server import Settings, serving_management
-
-        session = self.session
-        stack = AsyncExitStack()
-        settings = Settings(host=host, port=port, tokens=tuple(tokens))
-        server = await stack.enter_async_context(serving_management(session.node, settings))
-        session.before_close.append(stack.aclose)
-        return server.url
-
     # --- life ------------------------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
+        """The open connection to the node, for extensions. It opens the app if that is closed."""
         return self._bridge.session
 
     def _make_session(self, settings: SessionSettings) -> Session:
-        return Session(settings, self.registry, self.providers, tasks=self.tasks)
+        session = Session(settings, self.registry, self.providers, tasks=self.tasks)
+        if self._console_port and not settings.is_in_child:
+            session.after_open.append(partial(self._open_console, session))
+        return session
 
     async def __aenter__(self) -> Self:
         await self._bridge.open_here()
@@ -367,7 +408,7 @@ class App(Declaring, Conversing):
     def close(self) -> None:
         """Stop the worker, finish what was accepted, close the store.
 
-        Whoever still waits for a result, in another thread say, is told by `ClosedTooSoon`.
+        A caller that still waits for a result, in another thread say, gets `ClosedTooSoon`.
         """
         self._bridge.close()
 
@@ -379,26 +420,6 @@ class App(Declaring, Conversing):
                 return await main()
 
         return asyncio.run(opened())
-
-    @asynccontextmanager
-    async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
-        """For frameworks: `FastAPI(lifespan=app.lifespan)`."""
-        async with self:
-            yield
-
-
-def _read_loop(function: Callable[..., Any], given: object) -> Any:
-    if given not in (None, "asyncio"):
-        raise BadOption(f'loop is "asyncio" or None, not {given!r}')
-    if given is not None and inspect.isgeneratorfunction(inspect.unwrap(function)):
-        raise BadOption('loop="asyncio" is for an `async def`, and this is a generator function')
-    return given
-
-
-def _is_durable(function: Callable[..., Any]) -> bool:
-    """Is it written so that it can wait? Also under a decorator (with functools.wraps), or as an object."""
-    forms = (function, inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
-    return any(inspect.iscoroutinefunction(form) or inspect.isgeneratorfunction(form) for form in forms)
 
 
 def bridge_of(app: App) -> AppBridge:

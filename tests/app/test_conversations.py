@@ -86,9 +86,9 @@ def _write_tokens() -> None:
         raise ValueError("once")
 
 
-def basket_of(app: hf.App) -> hf.Workflow[[str], Any]:
+def basket_of(app: hf.App) -> hf.types.Workflow[[str], Any]:
     found = app.registry.find("basket", 1)
-    assert isinstance(found, hf.Workflow)
+    assert isinstance(found, hf.types.Workflow)
     return found
 
 
@@ -215,9 +215,9 @@ def test_a_promise_is_settled_by_name_before_the_code_has_come_there(app: hf.App
     handle = app.start("approval", id="a")
     app.resolve("a", True, name="approval")
     app.resolve("a", True, name="approval")
-    with pytest.raises(hf.AlreadySettled, match="HF5204"):
+    with pytest.raises(hf.errors.AlreadySettled, match="HF5204"):
         app.resolve("a", False, name="approval")
-    with pytest.raises(hf.AlreadySettled):
+    with pytest.raises(hf.errors.AlreadySettled):
         app.reject("a", ValueError("no"), name="approval")
     app.tell("a", "go")
     assert handle.result(30) == ["go", True]

@@ -101,15 +101,15 @@ async def test_a_call_that_blocks_is_refused_on_an_event_loop(
     tmp_path: Path, sessions: list[Session]
 ) -> None:
     app = make_app(tmp_path)
-    with pytest.raises(hf.WouldBlock, match="HF5207"):
+    with pytest.raises(hf.errors.WouldBlock, match="HF5207"):
         app.start("greet", id="g")
-    with pytest.raises(hf.WouldBlock):
+    with pytest.raises(hf.errors.WouldBlock):
         double(app).send(1)
-    with pytest.raises(hf.WouldBlock):
+    with pytest.raises(hf.errors.WouldBlock):
         app.handle("g").result()
-    with pytest.raises(hf.WouldBlock):
+    with pytest.raises(hf.errors.WouldBlock):
         app.task_handle("g").get()
-    with pytest.raises(hf.WouldBlock), app:
+    with pytest.raises(hf.errors.WouldBlock), app:
         pass
     app.close()  # nothing to close
     assert not sessions, "and it has opened nothing"
@@ -118,11 +118,11 @@ async def test_a_call_that_blocks_is_refused_on_an_event_loop(
 async def test_a_call_that_blocks_is_refused_on_the_loop_of_the_app_too(tmp_path: Path) -> None:
     async with make_app(tmp_path) as app:
         handle = app.start("greet", id="g")  # a handle at once; what it stands for is on its way
-        with pytest.raises(hf.WouldBlock):
+        with pytest.raises(hf.errors.WouldBlock):
             handle.result()
-        with pytest.raises(hf.WouldBlock):
+        with pytest.raises(hf.errors.WouldBlock):
             double(app).send(1)
-        with pytest.raises(hf.WouldBlock):
+        with pytest.raises(hf.errors.WouldBlock):
             app.close()
         assert await handle == "hello"
 

@@ -43,10 +43,10 @@ async def test_the_same_value_again_is_fine_and_another_is_told_what_stands(tmp_
         await asked(app, "a:1")
         await app.resolve("a:1", "yes")
         await app.resolve("a:1", "yes")
-        with pytest.raises(hf.AlreadySettled, match="HF5204") as caught:
+        with pytest.raises(hf.errors.AlreadySettled, match="HF5204") as caught:
             await app.resolve("a:1", "no")
         assert (caught.value.state, caught.value.value) == ("resolved", "yes")
-        with pytest.raises(hf.AlreadySettled):
+        with pytest.raises(hf.errors.AlreadySettled):
             await app.reject("a:1", ValueError("too late"))
         assert await handle == "yes"
 
@@ -70,7 +70,7 @@ async def test_the_same_error_again_is_fine_wherever_it_was_raised(tmp_path: Pat
             raise ValueError("broke")
         except ValueError as error:
             await app.reject("a:1", error)
-        with pytest.raises(hf.AlreadySettled) as caught:
+        with pytest.raises(hf.errors.AlreadySettled) as caught:
             await app.reject("a:1", ValueError("rich"))
         assert isinstance(caught.value.value, ValueError)
         assert await handle == "refused: broke"
@@ -80,7 +80,7 @@ async def test_what_timed_out_is_settled_too(tmp_path: Path) -> None:
     async with task_client(tmp_path) as app:
         with pytest.raises(hf.TimedOut):
             await app.start("brief", id="b")
-        with pytest.raises(hf.AlreadySettled, match="timed out") as caught:
+        with pytest.raises(hf.errors.AlreadySettled, match="timed out") as caught:
             await app.resolve("b:1", "yes")
         assert caught.value.state == "rejected_timedout"
 

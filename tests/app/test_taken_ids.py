@@ -26,7 +26,7 @@ class Scrambled:
         return bytes(each ^ raw[0] for each in raw[8:])
 
 
-def shop(folder: Path, codec: hf.Codec | None = None) -> hf.App:
+def shop(folder: Path, codec: hf.types.Codec | None = None) -> hf.App:
     app = hf.App(f"sqlite:///{folder}/holdfast.db", codec=codec)
 
     @app.workflow
@@ -53,7 +53,7 @@ def shop(folder: Path, codec: hf.Codec | None = None) -> hf.App:
 
 
 @pytest.mark.parametrize("codec", [None, Scrambled()], ids=["plain", "encrypted"])
-def test_a_default_that_is_written_out_is_the_same_call(tmp_path: Path, codec: hf.Codec | None) -> None:
+def test_a_default_that_is_written_out_is_the_same_call(tmp_path: Path, codec: hf.types.Codec | None) -> None:
     with shop(tmp_path, codec) as app:
         pay = app.registry.find("pay", 1)
         assert app.start(pay, 100, id="short").result(30) == "paid 100 EUR"
@@ -67,7 +67,7 @@ def test_a_default_that_is_written_out_is_the_same_call(tmp_path: Path, codec: h
 
 @pytest.mark.parametrize("codec", [None, Scrambled()], ids=["plain", "encrypted"])
 def test_another_workflow_or_version_or_other_arguments_under_a_taken_id_are_refused(
-    tmp_path: Path, codec: hf.Codec | None
+    tmp_path: Path, codec: hf.types.Codec | None
 ) -> None:
     with shop(tmp_path, codec) as app:
         pay = app.registry.find("pay", 1)
@@ -82,7 +82,9 @@ def test_another_workflow_or_version_or_other_arguments_under_a_taken_id_are_ref
 
 
 @pytest.mark.parametrize("codec", [None, Scrambled()], ids=["plain", "encrypted"])
-def test_the_same_call_under_the_same_id_stays_one_execution(tmp_path: Path, codec: hf.Codec | None) -> None:
+def test_the_same_call_under_the_same_id_stays_one_execution(
+    tmp_path: Path, codec: hf.types.Codec | None
+) -> None:
     with shop(tmp_path, codec) as app:
         pay, tagged = app.registry.find("pay", 1), app.registry.find("tagged")
         app.start(pay, 100, id="x-1")

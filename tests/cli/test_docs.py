@@ -1,4 +1,4 @@
-"""docs/cli.md is true: its commands run, in the order in which they are written."""
+"""docs/reference/cli.md is true: its commands run, in the order in which they are written."""
 
 import re
 import shlex
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.processes import Server, holdfast
 
-page = Path(__file__).parents[2] / "docs" / "cli.md"
+page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 
 def test_every_command_of_the_page_works(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ EVERY_KIND: dict[str, Json] = {
     },
     "task.suspend": suspension("t", "p"),
     "task.fence": {"id": "t", "version": 1, "action": sub("promise.create", creation("new"))},
+    "task.restart": {"id": "t", "version": 1, "param": {"data": "MQ=="}, "forget": ["t:1"]},
     "task.heartbeat": {"pid": "p", "tasks": [{"id": "t", "version": 1}]},
     "task.halt": {"id": "t"},
     "task.continue": {"id": "h"},
@@ -34,6 +35,19 @@ EVERY_KIND: dict[str, Json] = {
     "stream.next": {"id": "t", "stream": "in", "number": 1},
     "stream.read": {"id": "t", "stream": "in"},
     "stream.list": {"id": "t"},
+    "event.send": {"name": "e", "id": "k", "match": {"user": "ada"}},
+    "event.search": {"name": "e"},
+    "event.subscribe": {
+        "name": "e",
+        "id": "s",
+        "workflow": "w",
+        "promiseTags": {"resonate:target": WORKERS},
+        "promiseTimeout": 1,
+    },
+    "event.unsubscribe": {"name": "e", "id": "s"},
+    "lock.get": {"name": "l"},
+    "lock.search": {},
+    "lock.release": {"name": "l", "id": "t:l", "reason": "stuck"},
     "schedule.get": {"id": "s"},
     "schedule.create": schedule_of("new"),
     "schedule.delete": {"id": "s"},
@@ -56,3 +70,4 @@ def furnish(wire: Wire) -> None:
     wire.create("h", target=WORKERS)
     wire.halt("h")
     wire.schedule("s")
+    wire.fence("t", "lock.acquire", {"id": "t:l", "name": "l", "timeoutAt": T0 + 1})

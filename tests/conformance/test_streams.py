@@ -1,4 +1,4 @@
-"""Streams: numbered rows of promises below an execution. Each sentence of docs/protocol.md about them."""
+"""Streams: numbered rows of promises below an execution. Each sentence of protocol.md about them."""
 
 from __future__ import annotations
 
@@ -444,6 +444,21 @@ def test_who_reads_under_the_claim_says_how_far(wire: Wire) -> None:
     assert record_of(wire)["read"] == 2
     read_up_to(wire, 4)
     assert (record_of(wire)["read"], record_of(wire)["readBytes"]) == (3, 3 * 256 + 6)
+
+
+def test_who_peeks_says_how_far_and_awaits_nothing(wire: Wire) -> None:
+    wire.acquired("t")
+    tell(wire, "a")
+    asked = {"id": "t", "stream": "in", "number": 2, "peek": True}
+    seen = wire.send("stream.next", asked)
+    assert (seen.data["promises"], seen.data["count"], seen.data["over"]) == ([], 1, False)
+    assert record_of(wire)["read"] == 0
+    fenced(wire, "stream.next", asked)
+    assert record_of(wire)["read"] == 1
+    assert wire.send("promise.get", {"id": "t:in.2"}).status == 404
+    assert wire.send("stream.next", {**asked, "number": 1}).data["promises"][0]["id"] == "t:in.1"
+    assert wire.send("stream.next", {**asked, "number": 3}).status == 400
+    assert wire.send("stream.next", {**asked, "peek": 1}).status == 400
 
 
 def test_bytes_are_exact_when_each_message_was_awaited(wire: Wire) -> None:

@@ -18,7 +18,9 @@ from holdfast.client.wire import decode_message
 from holdfast.jobs.outcome import read_result, store_error
 from holdfast.jobs.result import TaskError, TaskResult
 from holdfast.node import cluster
+from holdfast.node.changes import Changes
 from holdfast.node.message_router import MessageRouter
+from holdfast.node.observed import Observed
 from holdfast.payloads import error_values
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import UndecodablePayload
@@ -27,6 +29,7 @@ from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Promise, TaskRef, Value
 from holdfast.steps import child
 from holdfast.store.interface import Bus
+from holdfast.store.memory import MemoryStore
 from tests.fuzz.cursor_target import CURSORS
 from tests.fuzz.mutation import damage_bytes, damage_json, damage_text, to_body
 from tests.fuzz.target import MESSAGES, PROMISE, Target
@@ -84,6 +87,10 @@ _CALLS = [
     for each in (
         cluster.NodeCall("n1", [Execute("poll://any@g", TaskRef("t", 1), "A", True)], [], 5, ["g"]),
         cluster.NodeCall("n1", [], [cluster.Settled("poll://any@g", "p", "B")], None, []),
+        cluster.NodeCall("n1", is_reading=True),
+        cluster.NodeCall(
+            "n1", changes=[Changes({"a": ("task", "running", "pay")}, {"mail": None}, more=True)]
+        ),
     )
 ]
 
@@ -94,6 +101,8 @@ class _Home:
     def __init__(self) -> None:
         self.router = MessageRouter()
         self.router.connect("g", "me")
+        self.observed = Observed(MemoryStore(), self.router)
+        self.observed.feed.open()
 
     def note_due(self, instant: int) -> None:
         pass

@@ -61,7 +61,7 @@ def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server
         for talker in (receiver, *senders):
             talker.start()
         kills = 0
-        until = time.monotonic() + 240
+        until = time.monotonic() + 240 + 0.1 * MESSAGES
         while not all(sender.is_done for sender in senders):
             assert time.monotonic() < until, "the senders did not come to an end"
             time.sleep(rng.uniform(0.2, 0.8))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import holdfast as hf
 from tests.interop import installation
 from tests.interop.programs import SDKS, Program, ProgramError, Sdk, answer_s_max
 from tests.processes import Server, eventually
@@ -154,3 +155,20 @@ def test_languages_call_each_other(ours: Sdk, theirs: Sdk, server: Server, log: 
     ):
         answer = caller.ask("run", id=f"{ours.name}-calls-{theirs.name}", func="remote", args=[group, 20, 22])
     assert answer == 42
+
+
+def test_a_promise_that_we_have_named_is_awaited_by_them(sdk: Sdk, caller: Program, server: Server) -> None:
+    app = hf.App(server.url, group=f"ours-{sdk.name}")
+
+    @app.workflow
+    async def order() -> str:
+        return "ours got " + await hf.promise(str, name="approval")
+
+    name = f"named-{sdk.name}"
+    with app:
+        handle = app.start(order, id=name)
+        eventually(lambda: found(server, "--prefix", f"{name}:approval", "--state", "pending"))
+        theirs = caller.start("get", id=f"{name}:approval")
+        app.resolve(name, "yes", name="approval")
+        assert theirs.result(answer_s_max) == "yes"
+        assert handle.result(answer_s_max) == "ours got yes"

@@ -744,6 +744,11 @@ def test_a_snooze_waits_and_counts_nothing(wire: JobWire) -> None:
     assert wire.take() == ["j"]
 
 
+def test_a_background_task_does_not_continue_as_new(wire: JobWire) -> None:
+    wire.running("j")
+    assert wire.send("task.restart", {"id": "j", "version": 1}).status == 409
+
+
 def test_only_what_has_started_can_snooze(wire: JobWire) -> None:
     wire.claimed("j")
     assert wire.send("task.snooze", {"id": "j", "version": 1, "delay": 1}).status == 409

@@ -89,7 +89,7 @@ def test_one_send_has_retries_of_its_own(app: hf.App) -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    def attempts(handle: hf.TaskHandle[Any, Any]) -> int:
+    def attempts(handle: hf.types.TaskHandle[Any, Any]) -> int:
         assert handle.get(LONG_S).is_err
         return len(handle.info().attempts)
 

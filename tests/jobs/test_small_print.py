@@ -30,7 +30,9 @@ def test_a_task_is_given_what_the_app_provides() -> None:
         return f"{mailer.name} to {to}"
 
     @app.task
-    async def on_the_loop(mailer: Mailer, to: str, *, spare: Annotated[Mailer, hf.Depends("spare")]) -> str:
+    async def on_the_loop(
+        mailer: Mailer, to: str, *, spare: Annotated[Mailer, hf.types.Depends("spare")]
+    ) -> str:
         return f"{mailer.name} and {spare.name} to {to}"
 
     with World(app):

@@ -85,7 +85,7 @@ def test_a_worker_that_starts_while_its_node_is_away_waits_for_it(error: Excepti
         async with node_here(loop) as node:
             client = WeakClient(node, [error, error, error])
             order = greet.with_options(id="g").prepare("Ada").order
-            assert not isinstance(order, hf.SendError)
+            assert not isinstance(order, hf.types.SendError)
             [sent] = await node.request([ask(order.creation)])
             assert sent.status == 200
             session = session_on(client, loop)
@@ -114,6 +114,7 @@ def test_what_a_node_refuses_at_the_start_raises_and_leaves_nothing_behind() -> 
 def test_a_worker_that_stops_before_its_node_came_back_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with node_here(loop) as node:
+            await asyncio.sleep(1)  # what the node does when it starts is over
             before = len(asyncio.all_tasks())
             session = session_on(WeakClient(node, [Unreachable("nobody is there")] * 100), loop)
             await session.open()

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -27,7 +27,7 @@ from tests.postgres import database_url
 WAKE_S = 25.0  # below every fallback: the next offer is 30 s away
 
 
-def make_app(url: str) -> tuple[hf.App, hf.BackgroundTask[[int], int, int, hf.TaskError]]:
+def make_app(url: str) -> tuple[hf.App, hf.types.BackgroundTask[[int], int, int, hf.TaskError]]:
     app = hf.App(url)
 
     @app.task
@@ -62,6 +62,29 @@ def test_sqlite_a_commit_makes_it_run_and_a_rollback_leaves_no_trace(tmp_path: P
         connection.rollback()
         assert gone.get(timeout=1).err_value.error_code is hf.codes.RetrievalCode.TASK_NOT_FOUND
         assert connection.execute("SELECT id FROM orders").fetchall() == [(1,)]
+
+
+def test_sqlite_others_may_write_until_the_transaction_does(tmp_path: Path) -> None:
+    """One that has read before it takes the write lock could not take it any more after that."""
+    with sqlite_app(tmp_path) as (_, double, path), closing(sqlite3.connect(path, timeout=0)) as other:
+
+        class Cursor(sqlite3.Cursor):
+            def execute(self, *given: Any) -> Any:
+                done = super().execute(*given)
+                with suppress(sqlite3.OperationalError):
+                    other.execute("INSERT INTO orders VALUES (1)")
+                    other.commit()
+                return done
+
+        class Connection(sqlite3.Connection):
+            def cursor(self, factory: Any = None) -> Any:
+                return super().cursor(Cursor)
+
+        with closing(sqlite3.connect(path, factory=Connection, isolation_level=None)) as connection:
+            sqlite3.Connection.execute(connection, "BEGIN")
+            sent = double.with_options(connection=connection).send(4)
+            connection.commit()
+        assert sent.get(timeout=WAKE_S).ok_value == 8
 
 
 def test_sqlite_the_node_goes_on_while_a_transaction_is_open(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def from_outside() -> None:
     assert_type(fetch("x"), Coroutine[Any, Any, bytes]).close()
     sent = price.try_send("x", count=2)
     if isinstance(sent, hf.Err):
-        assert_type(sent.error, hf.SendError)
+        assert_type(sent.error, hf.types.SendError)
     else:
-        assert_type(sent.value, hf.TaskHandle[int, hf.TaskError])
+        assert_type(sent.value, hf.types.TaskHandle[int, hf.TaskError])
         assert_type(sent.value.get(), hf.TaskResult[int, hf.TaskError])
     assert_type(send_email.send("x").get().ok_value, str)
     assert_type(hf.gather_results(price.send_many([("x",)])), list[hf.TaskResult[int, hf.TaskError]])

@@ -14,9 +14,13 @@ class Api:
         self.url = url
         self.token = token
 
-    async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Answer:
+    async def call(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, **query: Any
+    ) -> Answer:
         connection = await Connection.open(self.url)
-        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        headers = dict(headers or {})
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
         target = f"/v1/{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         try:

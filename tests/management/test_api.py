@@ -159,7 +159,9 @@ async def test_a_start_may_be_delayed_and_must_be_over_in_time(api: Api) -> None
     begun = await api.post("executions", asked)
     assert begun["status"] == "waiting"
     assert 599_000 < begun["dueAt"] - begun["createdAt"] < 601_000
-    assert 1_199_000 < begun["timeoutAt"] - begun["createdAt"] < 1_201_000
+    assert 1_229_000 < begun["timeoutAt"] - begun["createdAt"] < 1_231_000, "the grace is 30 s"
+    ended = await api.post("executions", {**asked, "id": "at once", "grace": 0})
+    assert 1_199_000 < ended["timeoutAt"] - ended["createdAt"] < 1_201_000
 
 
 async def test_background_tasks_are_found_cancelled_and_run_again(api: Shop) -> None:

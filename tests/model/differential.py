@@ -135,12 +135,26 @@ def _check(oracle: Oracle, envelope: Any, before: Json, now: int, seed: int, ste
     wrong = check_state(after, now)
     kind = _kind(envelope)
     if kind != "debug.reset":
-        wrong += check_step(before, after, now, background=kind == "debug.tick", retry_ms=oracle.retry_ms)
+        wrong += check_step(
+            before,
+            after,
+            now,
+            background=kind == "debug.tick",
+            retry_ms=oracle.retry_ms,
+            mending=_mends(envelope),
+        )
     if wrong:
         raise Difference(
             f"seed {seed}, step {steps}: broken invariants\n  " + "\n  ".join(wrong) + f"\n{_show(envelope)}"
         )
     return after
+
+
+def _mends(envelope: Json) -> bool:
+    """May an execution begin again by it?"""
+    action: Any = envelope["data"].get("action") if isinstance(envelope.get("data"), dict) else None
+    inner: Any = action.get("kind") if isinstance(action, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return "execution.retry" in (envelope.get("kind"), inner) or envelope.get("kind") == "execution.start"
 
 
 def _kind(envelope: Any) -> Any:

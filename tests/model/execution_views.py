@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.model import fields
 from tests.model.fields import Json
-from tests.model.machine import Machine, Promise, Task
+from tests.model.machine import Machine, Promise, Task, generation
 
 KINDS = ("execution", "task")
 OPEN = ("pending", "waiting", "running", "suspended", "halted")
@@ -34,7 +34,8 @@ OF_TASKS = (
     "expired",
 )
 STATUSES = tuple(dict.fromkeys((*OF_EXECUTIONS, *OF_TASKS)))
-WAIT_TEXTS = ("what", "file", "function", "fiber")
+WAIT_TEXTS = ("what", "file", "function", "fiber", "error")
+WAIT_NUMBERS = ("line", "attempts", "resumes_at")
 
 Wish = Callable[[Task], bool]
 
@@ -46,7 +47,8 @@ class ExecutionViews(Machine):
         """At an instant; or as it is stored, if that is None."""
         promise = self.promises[task.id]
         if promise.state != "pending":
-            return ENDS[promise.state]
+            is_late = promise.state == "rejected_canceled" and told_code(promise) == "HF5103"
+            return "timed_out" if is_late else ENDS[promise.state]
         if now is not None and promise.timeout_at <= now:
             return ENDS[promise.verdict]
         if task.state == "pending":
@@ -70,6 +72,8 @@ class ExecutionViews(Machine):
             "group": fields.group_of(task.target),
             "queue": queue_of(fields.group_of(task.target)),
             "retries": task.retries or None,
+            "lostClaims": [{**claim} for claim in task.lost] or None,  # the next claim is noted in the last
+            "generation": generation(promise, ended=True)["number"] or None,
         }
         if status in OPEN:
             optional |= self._of_an_open_one(task, promise, status)
@@ -88,7 +92,8 @@ class ExecutionViews(Machine):
             "suspended": task.rested_at,
             "halted": task.rested_at,
         }[status]
-        found: Json = {"since": since, "error": task.error}
+        found: Json = {"since": since, "error": task.error, "crashes": task.crashes or None}
+        found["progress"] = task.progress or None
         if status == "waiting":
             found["dueAt"] = task.offered_since
         elif status == "running":
@@ -151,7 +156,8 @@ def queue_of(group: str | None) -> str | None:
 
 
 def told_code(promise: Promise) -> str | None:
-    headers: dict[str, str] = promise.value.get("headers") or {}
+    """The value of a pending one is no outcome: it holds the arguments of its generation."""
+    headers: dict[str, str] = (promise.value.get("headers") or {}) if promise.state != "pending" else {}
     return headers.get("holdfast-code")
 
 
@@ -185,6 +191,7 @@ def read_waits(data: Json) -> list[Json]:
         for name in WAIT_TEXTS:
             text: Any = given.get(name, "")
             kept[name] = fields.check_text(text, name, 1_024)
-        kept["line"] = fields.integer({"line": given.get("line", 0)}, "line")
+        for name in WAIT_NUMBERS:
+            kept[name] = fields.integer({name: given.get(name, 0)}, name)
         waits.append({name: value for name, value in kept.items() if value not in ("", 0)})
     return waits

@@ -1,7 +1,7 @@
 """Reading the fields of a request: each reader returns a checked value or refuses with 400.
 
 Part of the oracle, so it shares nothing with the product. It owns what a single field may look like and the
-named limits of docs/protocol.md; what a request does with its fields is oracle.py's matter.
+named limits of docs/reference/protocol.md; what a request does with its fields is oracle.py's matter.
 
 A field that may be left out may also be `null`, except the objects (`param`, `value`, tags): there it is 400.
 """
@@ -32,7 +32,14 @@ TARGET = "resonate:target"
 INVOKE = "resonate:invoke"
 DELAY = "resonate:delay"
 PRIORITY = "holdfast:priority"
-DEPENDENT = "holdfast:dependent"
+CRASHES = "holdfast:crashes"
+CRASHES_MAX = 1_000_000
+GRACE = "holdfast:grace"
+GRACE_MS_MAX = 86_400_000
+OF_THE_NODE = tuple(
+    f"holdfast:{name}"
+    for name in ("dependent", "lock", "ticket", "topic", "waits", "bucket", "wait", "event")
+)
 
 ADDRESS = re.compile(
     r"poll://any@(?P<any>[^/@]+)(/.+)?|poll://uni@(?P<uni>[^/@]+)/.+|https?://[^/\s]+(/\S*)?", re.DOTALL
@@ -168,13 +175,25 @@ def tags(data: Json, name: str, dialect: str) -> dict[str, str]:
     target = target_of(given, dialect)
     if target is not None:
         check_address(target, TARGET)
-    if DEPENDENT in given:
-        raise bad(f"{DEPENDENT} is not for clients")
+    for reserved in OF_THE_NODE:
+        if reserved in given:
+            raise bad(f"{reserved} is not for clients")
     priority = given.get(PRIORITY)
     if priority is not None and (
         not re.fullmatch(r"-?[0-9]{1,7}", priority) or abs(int(priority)) > PRIORITY_MAX
     ):
         raise bad(f"{PRIORITY} must be an integer from -{PRIORITY_MAX} to {PRIORITY_MAX}")
+    crashes = given.get(CRASHES)
+    if crashes is not None and (
+        not re.fullmatch(r"[0-9]{1,16}", crashes) or not 1 <= int(crashes) <= CRASHES_MAX
+    ):
+        raise bad(f"{CRASHES} must be an integer from 1 to {CRASHES_MAX}")
+    grace = given.get(GRACE)
+    if grace is not None:
+        if not re.fullmatch(r"[0-9]{1,16}", grace) or not 1 <= int(grace) <= GRACE_MS_MAX:
+            raise bad(f"{GRACE} must be an integer from 1 to {GRACE_MS_MAX}")
+        if TARGET not in given or given.get("resonate:timer") == "true" or "holdfast:job" in given:
+            raise bad(f"{GRACE} is for executions")
     return given
 
 

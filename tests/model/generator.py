@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.model.execution_views import STATUSES
-from tests.model.machine import Promise
+from tests.model.machine import Promise, generation
 from tests.model.oracle import Oracle
 from tests.model.spoil import spoil
 from tests.model.streams import below
@@ -67,6 +67,22 @@ NO_ENVELOPES: tuple[Any, ...] = (5, None, "x", [], {})
 START = 1_774_742_400_000  # 2026-03-29T00:00Z: an hour before the clocks change in Berlin
 
 
+def parent_of(name: str) -> str | None:
+    """The execution of whose records this is the id of one: `a` of `a:1`, `a:1` of `a:1.2`."""
+    root, colon, rest = name.partition(":")
+    if not colon:
+        return None
+    return f"{root}:{rest.rpartition('.')[0]}" if "." in rest else root
+
+
+HEADERS: tuple[Json, ...] = (
+    {},
+    {"content-type": "json"},
+    {"holdfast-code": "BROKEN"},
+    {"holdfast-code": "HF5103"},
+)
+
+
 class Generator:
     """Yields steps; reads the oracle, never writes it."""
 
@@ -86,39 +102,55 @@ class Generator:
         return [
             (self.promise_get, 1.5, None),
             (self.promise_create, 12, "free"),
-            (self.promise_settle, 5.5, None),
+            (self.promise_settle, 9, None),
             (self.promise_register_callback, 4, None),
-            (self.promise_register_listener, 3, None),
+            (self.promise_register_listener, 6, None),
             (self.promise_search, 2, None),
             (self.task_get, 1.5, None),
             (self.task_create, 6, "free"),
-            (self.task_acquire, 11, "pending"),
-            (self.task_claim, 5, "pending"),
-            (self.task_start, 3, "acquired"),
-            (self.task_release, 9, "acquired"),
+            (self.task_acquire, 17, "pending"),
+            (self.task_claim, 6, "pending"),
+            (self.task_start, 3.6, "acquired"),
+            (self.task_release, 14, "acquired"),
             (self.task_fulfill, 3, "acquired"),
-            (self.task_suspend, 19, "acquired"),
-            (self.task_fence, 6, "acquired"),
-            (self.task_heartbeat, 4, "acquired"),
-            (self.task_halt, 4, None),
-            (self.task_continue, 5, "halted"),
+            (self.task_suspend, 33, "acquired"),
+            (self.task_fence, 13, "acquired"),
+            (self.task_restart, 7, "acquired"),
+            (self.task_heartbeat, 7, "acquired"),
+            (self.task_halt, 5, None),
+            (self.task_continue, 9, "halted"),
             (self.task_search, 2, None),
-            (self.stream_append, 9, "open"),
+            (self.stream_append, 12, "open"),
             (self.stream_next, 5, "open"),
             (self.stream_read, 2, "task"),
-            (self.stream_list, 1, "task"),
-            (self.execution_get, 1, None),
+            (self.stream_list, 1.2, "task"),
+            (self.lock_acquire, 10, "acquired"),
+            (self.lock_let_go, 1.2, "acquired"),
+            (self.execution_tag, 1.2, "acquired"),
+            (self.event_await, 2.4, "acquired"),
+            (self.event_send, 1.8, None),
+            (self.event_subscribe, 0.8, None),
+            (self.event_unsubscribe, 1.3, None),
+            (self.event_search, 1.3, None),
+            (self.lock_get, 1, None),
+            (self.lock_search, 1.6, None),
+            (self.lock_release, 1.2, None),
+            (self.execution_get, 1.3, None),
             (self.execution_search, 3, None),
-            (self.execution_count, 1.2, None),
-            (self.schedule_get, 1, None),
-            (self.schedule_create, 2.2, None),
-            (self.schedule_delete, 1, None),
-            (self.schedule_search, 1.2, None),
-            (self.schedule_update, 1, None),
+            (self.execution_count, 1.4, None),
+            (self.execution_start, 2.2, "task"),
+            (self.execution_cancel, 1.6, "task"),
+            (self.execution_retry, 8, "fulfilled"),
+            (self.execution_fork, 1.8, "task"),
+            (self.schedule_get, 1.2, None),
+            (self.schedule_create, 2.8, None),
+            (self.schedule_delete, 1.1, None),
+            (self.schedule_search, 1.4, None),
+            (self.schedule_update, 1.3, None),
             (self.schedule_pause, 1.2, None),
             (self.schedule_trigger, 1.2, None),
             (self.schedule_backfill, 1, None),
-            (self.debug_tick, 11, None),
+            (self.debug_tick, 13, None),
         ]
 
     # ------------------------------------------------------------------------------------------- steps
@@ -156,11 +188,11 @@ class Generator:
         envelope = self.envelope(kind, data)
         if kind == "task.acquire":
             self.last_acquire = envelope
-        return spoil(self.rng, envelope) if self.rng.random() < 0.07 else envelope
+        return spoil(self.rng, envelope) if self.rng.random() < 0.08 else envelope
 
     def choose(self) -> Callable[[], tuple[str, Json]]:
         for operation, _, needed in self.rng.choices(self.operations, self.weights, k=8):
-            if self.blind or needed is None or self.chance(0.1) or self.is_there(needed):
+            if self.blind or needed is None or self.chance(0.03) or self.is_there(needed):
                 return operation
         return self.promise_create
 
@@ -196,8 +228,10 @@ class Generator:
             self.advance_to_due(self.rng.choice((0, 0, 0, -1, 1)))
         elif luck < 0.99:
             self.now += self.rng.choice((30_000, 45_000, 61_000))
-        else:
+        elif luck < 0.995:
             self.now += self.rng.randrange(200_000)
+        else:
+            self.now += self.rng.choice((300_000, 599_999, 600_000))  # messages that were read may go
 
     def advance_to_due(self, offset: int) -> None:
         due = sorted(instant for instant in self.due_instants() if instant + offset > self.now)
@@ -271,20 +305,41 @@ class Generator:
     def ttl(self) -> int:
         return self.rng.choice((1, 10, 500, 1_000, 1_500, 10_000, 60_000, 86_400_000))
 
-    def timeout_at(self) -> int:
+    def timeout_at(self, *, near_chance: float = 0.4) -> int:
         if self.chance(0.06):
             return self.now + self.rng.choice((0, -1, -5_000, -self.now))
         near = (1, 100, 1_000, 5_000, 30_000, 31_000)
         far = (90_000, 600_000, 10_000_000, 2**53 - 1 - self.now)
-        return self.now + self.rng.choice(near if self.chance(0.4) else far)
+        return self.now + self.rng.choice(near if self.chance(near_chance) else far)
 
     def payload(self) -> Json:
         payload: Json = {}
         if self.chance(0.6):
             payload["data"] = self.rng.choice(("eyJ4IjogMX0=", "", "ä\n", None))
         if self.chance(0.3):
-            payload["headers"] = self.rng.choice(({}, {"content-type": "json"}, {"holdfast-code": "BROKEN"}))
+            payload["headers"] = self.rng.choice(HEADERS)
         return payload
+
+    def labelled(self, payload: Json) -> Json:
+        """The param of a record that an execution has made."""
+        label = self.rng.choice(
+            ("step pay", "step pay", "step ship", "call pay", "start pay", "note now", "sleep")
+        )
+        return payload | {"headers": {"holdfast:op": label}}
+
+    def placed(self, payload: Json, promise_id: str) -> Json:
+        """The value of such a record, or of an execution that has failed."""
+        headers = self.rng.choice(
+            (
+                {"holdfast:place": str(self.rng.randrange(1, 4))},
+                {"holdfast:place": str(self.rng.randrange(1, 4)), "holdfast:observed": "a:1"},
+                {"holdfast:ran": f"{self.now - self.rng.randrange(5_000)} 1.5 1 w"},
+                {"holdfast:failed-at": f"{self.rng.randrange(1, 4)} {self.rng.randrange(3)} {self.any_id()}"},
+                {"holdfast:failed-at": f"1 {self.rng.randrange(1, 9)} {below(promise_id)}1"},
+                {"holdfast:failed-at": "2 1 "},
+            )
+        )
+        return payload | {"headers": headers}
 
     def tags(self, timeout_at: int, *, target: bool) -> dict[str, str]:
         tags: dict[str, str] = {}
@@ -307,18 +362,29 @@ class Generator:
             tags["colour"] = self.rng.choice(("red", "blue"))
         if self.chance(0.3):
             tags["holdfast:workflow"] = self.rng.choice(("pay", "ship"))
+        if target and self.chance(0.2):
+            tags["holdfast:crashes"] = self.rng.choice(("1", "2", "3"))
+        if target and self.chance(0.12) and (tags.get("resonate:timer") != "true" or self.chance(0.02)):
+            tags["holdfast:grace"] = self.rng.choice(("1", "50", "300", "5000"))
         return tags
 
     def create_data(self, promise_id: str, *, target: bool, plain: bool = False) -> Json:
-        timeout_at = self.timeout_at()
+        # What is worked on lives longer: most requests are about it.
+        timeout_at = self.timeout_at(near_chance=0.2 if target else 0.4)
         data: Json = {"id": promise_id, "timeoutAt": timeout_at}
         tags = self.tags(timeout_at, target=target)
         if plain and self.chance(0.97):
             tags.pop("resonate:delay", None)
+        parent = parent_of(promise_id)
+        if parent is not None and self.chance(0.6):
+            tags["resonate:parent"] = parent
+            data["param"] = self.labelled(self.payload())
+            if parent in self.oracle.promises and self.chance(0.3):  # it waits as long as its execution
+                data["timeoutAt"] = self.oracle.promises[parent].timeout_at
+        elif self.chance(0.5):
+            data["param"] = self.payload()
         if tags or self.chance(0.5):
             data["tags"] = tags
-        if self.chance(0.5):
-            data["param"] = self.payload()
         if self.chance(0.04 if "resonate:target" in tags else 0.15):
             data["settle"] = self.settle_data(promise_id)
             del data["settle"]["id"]
@@ -330,6 +396,8 @@ class Generator:
         data: Json = {"id": promise_id, "state": self.rng.choice(CLIENT_STATES)}
         if self.chance(0.5):
             data["value"] = self.payload()
+        if self.chance(0.4):
+            data["value"] = self.placed(self.payload(), promise_id)
         if self.chance(0.5):
             data["iku"] = self.rng.choice(("k1", "k2"))
         return data
@@ -337,7 +405,7 @@ class Generator:
     def new_id(self) -> str:
         """An id that is not taken, if there is one."""
         free = [promise_id for promise_id in IDS if promise_id not in self.oracle.promises]
-        return self.rng.choice(free) if free and self.chance(0.9) else self.rng.choice(IDS)
+        return self.rng.choice(free) if free and self.chance(0.87) else self.rng.choice(IDS)
 
     def action(self, kind: str, data: Json) -> Json:
         head: Json = {"corrId": f"inner{self.sent}", "version": "2026-04-01"} if self.chance(0.5) else {}
@@ -359,11 +427,19 @@ class Generator:
         return "promise.create", self.create_data(self.new_id(), target=self.chance(0.6))
 
     def promise_settle(self) -> tuple[str, Json]:
-        if self.chance(0.15):
+        if self.chance(0.18):
             return "promise.settle", self.settle_data(self.promise_id(lambda p: not self.live(p)))
-        if self.chance(0.6):
+        if self.chance(0.1):
+            return "promise.settle", self.settle_data(self.promise_id(self.is_open_answer))
+        if self.chance(0.85):
             return "promise.settle", self.settle_data(self.promise_id(self.wakes_somebody))
-        return "promise.settle", self.settle_data(self.promise_id(self.live))
+        spared = self.oracle.tasks if self.chance(0.7) else {}
+        return "promise.settle", self.settle_data(
+            self.promise_id(lambda p: self.live(p) and p.id not in spared)
+        )
+
+    def is_open_answer(self, promise: Promise) -> bool:
+        return self.live(promise) and "holdfast:answer" in promise.tags
 
     def wakes_somebody(self, promise: Promise) -> bool:
         tasks = self.oracle.tasks
@@ -421,7 +497,7 @@ class Generator:
         return "task.create", {"pid": self.rng.choice(PIDS), "ttl": self.ttl(), "action": action}
 
     def task_acquire(self) -> tuple[str, Json]:
-        task_id = self.task_id("pending", bounced=self.chance(0.5))
+        task_id = self.task_id("pending", bounced=self.chance(0.7))
         data = {"id": task_id, "version": self.version_of(task_id)}
         return "task.acquire", {**data, "pid": self.rng.choice(PIDS), "ttl": self.ttl()}
 
@@ -443,9 +519,9 @@ class Generator:
         return "task.start", self.held()
 
     def task_release(self) -> tuple[str, Json]:
-        bounced = self.chance(0.5)
+        bounced = self.chance(0.7)
         data = self.held(bounced=bounced)
-        if not bounced and self.chance(0.6):
+        if not bounced and self.chance(0.9):
             retry: Json = {"delay": self.rng.choice((0, 1, 100, 5_000, 30_000, 2**53 - 1))}
             if self.chance(0.6):
                 retry["error"] = self.rng.choice(("boom", "", "out of memory"))
@@ -453,7 +529,7 @@ class Generator:
         return "task.release", data
 
     def task_fulfill(self) -> tuple[str, Json]:
-        data = self.held()
+        data = self.of_generation(self.held())
         if self.chance(0.2):
             data["id"] = self.task_id("fulfilled")
             data["version"] = self.version_of(data["id"])
@@ -461,7 +537,7 @@ class Generator:
         return "task.fulfill", {**data, "action": self.action("promise.settle", self.settle_data(settled))}
 
     def task_suspend(self) -> tuple[str, Json]:
-        data = self.held()
+        data = self.of_generation(self.held())
         settled_too = self.chance(0.3)
         actions: list[Json] = []
         for _ in range(self.rng.choice((1, 1, 2, 3))):
@@ -478,7 +554,7 @@ class Generator:
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:
-        data = self.held()
+        data = self.of_generation(self.held())
         if self.chance(0.4):
             kind, streamed = self.stream_append() if self.chance(0.5) else self.stream_next()
             if self.chance(0.7):
@@ -487,18 +563,71 @@ class Generator:
                 streamed["stream"] = "in" if self.chance(0.6) else streamed["stream"]
                 streamed["number"] = self.number_of(streamed["id"], streamed["stream"])
             return "task.fence", {**data, "action": self.action(kind, streamed)}
+        if self.chance(0.15):
+            steer = [self.task_halt, self.task_continue, self.execution_cancel, self.execution_retry]
+            kind, inner = self.rng.choice(steer)()
+            return "task.fence", {**data, "action": self.action(kind, inner)}
         if self.chance(0.5):
             inner = self.create_data(self.new_id(), target=self.chance(0.3))
+            if self.chance(0.5) and data["id"] in self.oracle.promises:
+                inner["tags"] = {"resonate:parent": data["id"]} | self.record_tags(data["id"])
+                inner["id"] = (
+                    f"{below(data['id'])}{self.rng.choice(('1', '2', '2~', '3', 'cancel', 'g1.1', 'g2.1'))}"
+                )
             return "task.fence", {**data, "action": self.action("promise.create", inner)}
         inner = self.settle_data(self.promise_id(lambda p: self.live(p) and p.id != data["id"]))
         return "task.fence", {**data, "action": self.action("promise.settle", inner)}
+
+    def record_tags(self, execution: str) -> dict[str, str]:
+        """Those of a record of this execution, perhaps a timer, perhaps in the branch of its generation."""
+        number = generation(self.oracle.promises[execution])["number"]
+        branch = f"{below(execution)}g{number}" if number else self.rng.choice(("a", "b"))
+        timer = {"resonate:timer": "true"} if self.chance(0.3) else {}
+        return ({"resonate:branch": branch} if self.chance(0.7) else {}) | timer
+
+    def of_generation(self, data: Json) -> Json:
+        """With the generation that the execution is in, mostly: that of the first need not be told."""
+        promise = self.oracle.promises.get(data["id"])
+        number = 0 if promise is None else generation(promise)["number"]
+        number = max(0, number + self.rng.choice((-1, 1))) if self.chance(0.05) else number
+        return data | {"generation": number} if number or self.chance(0.1) else data
+
+    def task_restart(self) -> tuple[str, Json]:
+        data = self.of_generation(self.held())
+        promise = self.oracle.promises.get(data["id"])
+        count = 0 if promise is None else self.oracle.count(promise, "in")
+        least = 0 if promise is None else generation(promise)["read"]
+        if count:
+            data["read"] = count if self.chance(0.6) else self.rng.randint(min(least, count), count)
+        elif self.chance(0.05):
+            data["read"] = 1
+        if self.chance(0.7):
+            data["param"] = self.payload()
+        if self.chance(0.6):
+            below_it = [
+                key for key in self.oracle.promises if key.startswith(data["id"]) and key != data["id"]
+            ]
+            data["forget"] = [*self.rng.sample(below_it, min(len(below_it), 4)), self.any_id()]
+        return "task.restart", data
 
     def task_heartbeat(self) -> tuple[str, Json]:
         first = self.task_id("acquired")
         ids = [first] + [self.task_id("acquired", "pending") for _ in range(self.rng.randrange(3))]
         pairs = [{"id": task_id, "version": self.version_of(task_id)} for task_id in ids]
         data: Json = {"pid": self.pid_of(first), "tasks": [] if self.chance(0.3) else pairs}
+        if data["tasks"] and self.chance(0.4):
+            data["progress"] = [self.progress(pair["id"]) for pair in data["tasks"]]
         return "task.heartbeat", data | {"checkWoken": True} if self.chance(0.5) else data
+
+    def progress(self, task_id: str) -> Json:
+        told: Json = {"id": task_id if self.chance(0.9) else "ghost"}
+        if self.chance(0.8):
+            told["step"] = f"{below(task_id)}{self.rng.randint(1, 3)}"
+        if self.chance(0.7):
+            told["fraction"] = self.rng.choice((0, 0.25, 1, 1.0, 1.5) if self.chance(0.05) else (0, 0.5, 1))
+        if self.chance(0.4):
+            told["data"] = self.rng.choice(("{}", '{"rows":17}') if self.chance(0.95) else ("no object",))
+        return told
 
     def with_version(self, task_id: str) -> Json:
         return {"id": task_id, "version": self.version_of(task_id)} if self.chance(0.3) else {"id": task_id}
@@ -535,9 +664,124 @@ class Generator:
             return self.task_id("fulfilled")
         return self.task_id(*OPEN_STATES)
 
+    def event_name(self) -> str:
+        return self.rng.choice(("e", "e", "e", "f.g"))
+
+    def attributes(self) -> Json:
+        return {name: self.rng.choice(("1", "2")) for name in ("x", "y") if self.chance(0.5)}
+
+    def event_send(self) -> tuple[str, Json]:
+        sent: Json = {"name": self.event_name(), "match": self.attributes()}
+        if self.chance(0.4):
+            sent["id"] = self.rng.choice(("k1", "k2", "k.3", "k4"))
+        if self.chance(0.6):
+            sent["value"] = self.payload()
+        if self.chance(0.3):
+            return "task.fence", {**self.held(), "action": self.action("event.send", sent)}
+        return "event.send", sent
+
+    def event_await(self) -> tuple[str, Json]:
+        data = self.held()
+        wait = f"{below(data['id'])}w{self.rng.randint(1, 9)}"
+        asked: Json = {"id": wait, "name": self.event_name(), "timeoutAt": self.timeout_at()}
+        if self.chance(0.7):
+            asked["match"] = self.attributes()
+        if self.chance(0.3):
+            asked["lookBack"] = self.rng.choice((0, 1, 1_000, 60_000))
+        if self.chance(0.3):
+            asked |= {"param": self.payload(), "tags": {"resonate:branch": "a"}}
+        return "task.fence", {**data, "action": self.action("event.await", asked)}
+
+    def event_subscribe(self) -> tuple[str, Json]:
+        tags = self.tags(2**53, target=self.chance(0.95))
+        tags.pop("resonate:delay", None)
+        made = {"name": self.event_name(), "id": self.rng.choice(("s1", "s2")), "workflow": "pay"}
+        return "event.subscribe", {**made, "promiseTags": tags, "promiseTimeout": self.rng.choice((0, 9_000))}
+
+    def event_unsubscribe(self) -> tuple[str, Json]:
+        return "event.unsubscribe", {"name": self.event_name(), "id": self.rng.choice(("s1", "s2"))}
+
+    def event_search(self) -> tuple[str, Json]:
+        data: Json = {"name": self.event_name()}
+        if self.chance(0.4):
+            data["before"] = self.rng.randint(0, 5)
+        if self.chance(0.4):
+            data["limit"] = self.rng.choice((1, 2, 256))
+        return "event.search", data
+
+    def lock_name(self) -> str:
+        return self.rng.choice(("l", "l", "l", "l", "l", "l", "l", "l", "m", "l.1"))
+
+    def ticket_of(self, execution: str, *parts: str) -> Json | None:
+        """One of its tickets, held or waiting, with the name of the lock."""
+        found = [
+            {"name": lock.name, "id": ticket.id}
+            for lock in self.oracle.locks.values()
+            for part in parts
+            for ticket in getattr(lock, part)
+            if ticket.execution == execution
+        ]
+        return self.rng.choice(found) if found else None
+
+    def lock_acquire(self) -> tuple[str, Json]:
+        data = self.held()
+        name = self.lock_name()
+        known = self.oracle.locks.get(name)
+        limit = (
+            known.limit if known is not None and not self.chance(0.05) else self.rng.choice((1, 1, 1, 2, 3))
+        )
+        ticket = f"{below(data['id'])}k{self.rng.randint(1, 9)}"
+        asked: Json = {"id": ticket, "name": name, "timeoutAt": self.timeout_at()}
+        if limit > 1 or self.chance(0.2):
+            asked["limit"] = limit
+        if limit > 1 and self.chance(0.4):
+            asked["count"] = self.rng.randint(1, limit + self.chance(0.05))
+        if (held := self.ticket_of(data["id"], "holders")) is not None and self.chance(0.7):
+            asked["holding"] = [held["id"]]
+        if self.chance(0.3):
+            asked["param"] = self.payload()
+        if self.chance(0.3):
+            asked["tags"] = {"resonate:branch": "a"}
+        return "task.fence", {**data, "action": self.action("lock.acquire", asked)}
+
+    def execution_tag(self) -> tuple[str, Json]:
+        changes: Json = {self.rng.choice(("colour", "stage")): self.rng.choice(("red", "blue", None))}
+        if self.chance(0.03):
+            changes = self.rng.choice(({}, {"resonate:target": "x"}, {"": "x"}, {"stage": 5}))
+        data = self.held()
+        asked = {"id": data["id"] if self.chance(0.97) else "ghost", "tags": changes}
+        return "task.fence", {**data, "action": self.action("execution.tag", asked)}
+
+    def lock_let_go(self) -> tuple[str, Json]:
+        data = self.held()
+        found = self.ticket_of(data["id"], "holders", "waiters")
+        if found is None or self.chance(0.1):
+            found = {"name": self.lock_name(), "id": f"{below(data['id'])}k{self.rng.randint(1, 9)}"}
+        return "task.fence", {**data, "action": self.action("lock.release", found)}
+
+    def lock_release(self) -> tuple[str, Json]:
+        ticket = self.ticket_of(self.task_id(*OPEN_STATES), "holders", "waiters")
+        found = ticket or {"name": self.lock_name(), "id": self.any_id()}
+        if self.chance(0.3):
+            found["id"] = self.task_id(*OPEN_STATES)
+        return "lock.release", found if self.chance(0.1) else {**found, "reason": "stuck"}
+
+    def lock_get(self) -> tuple[str, Json]:
+        return "lock.get", {"name": self.lock_name() if self.chance(0.9) else "nobody"}
+
+    def lock_search(self) -> tuple[str, Json]:
+        data: Json = {"used": self.chance(0.5)} if self.chance(0.5) else {}
+        if self.chance(0.5):
+            data["limit"] = self.rng.choice((1, 2, 5))
+        if self.chance(0.3):
+            data["cursor"] = self.rng.choice(("lock@l", "lock@l.1", "lock@z"))
+        if self.chance(0.3):
+            data["prefix"] = self.rng.choice(("l", "m", ""))
+        return "lock.search", data
+
     def stream_append(self) -> tuple[str, Json]:
         execution = self.execution_id()
-        data: Json = {"id": execution, "stream": self.rng.choice(STREAMS)}
+        data: Json = {"id": execution, "stream": "in" if self.chance(0.6) else self.rng.choice(STREAMS)}
         if self.chance(0.8):
             data["value"] = self.payload()
             if self.chance(0.05):
@@ -566,6 +810,8 @@ class Generator:
     def stream_next(self) -> tuple[str, Json]:
         execution, stream = self.execution_id(), self.rng.choice(STREAMS)
         data: Json = {"id": execution, "stream": stream, "number": self.number_of(execution, stream)}
+        if self.chance(0.2):
+            data["peek"] = True
         return "stream.next", data
 
     def stream_read(self) -> tuple[str, Json]:
@@ -627,6 +873,60 @@ class Generator:
     def execution_count(self) -> tuple[str, Json]:
         return "execution.count", self.execution_wishes()
 
+    def ended_id(self) -> str:
+        """Mostly of an execution that failed."""
+        promises = self.oracle.promises
+        failed = [
+            name
+            for name in self.oracle.tasks
+            if not self.live(promises[name]) and promises[name].state != "resolved"
+        ]
+        if failed and not self.blind and self.chance(0.85):
+            return self.rng.choice(failed)
+        return self.task_id("fulfilled", "pending", "acquired", "suspended")
+
+    def execution_start(self) -> tuple[str, Json]:
+        name = self.ended_id() if self.chance(0.5) else self.execution_id()
+        if name not in IDS:  # what a schedule has made, and may replace, stays its own
+            name = self.any_id()
+        creation = self.create_data(name, target=self.chance(0.95), plain=self.chance(0.5))
+        if self.chance(0.95):
+            creation.pop("settle", None)
+        data: Json = {"action": self.action("promise.create", creation)}
+        if self.chance(0.9):
+            data["onExisting"] = self.rng.choice(
+                ("return", "reject", "again_if_failed", "replace", "replace")
+            )
+        return "execution.start", data
+
+    def execution_cancel(self) -> tuple[str, Json]:
+        data: Json = {"id": self.execution_id() if self.chance(0.8) else self.promise_id()}
+        if self.chance(0.6):
+            data["now"] = self.chance(0.8)
+        return "execution.cancel", data
+
+    def execution_retry(self) -> tuple[str, Json]:
+        data: Json = {"id": self.ended_id()}
+        if self.chance(0.3):
+            data["timeoutAt"] = self.timeout_at()
+        return "execution.retry", data
+
+    def execution_fork(self) -> tuple[str, Json]:
+        source = self.task_id("fulfilled", *OPEN_STATES)
+        parents = [parent_of(name) for name in self.oracle.promises]
+        sources = [name for name in parents if name in self.oracle.tasks]
+        if sources and self.chance(0.7):
+            source = str(self.rng.choice(sources))
+        before = self.rng.choice(
+            ("pay", "ship", "step pay", f"{below(source)}1", f"{below(source)}2", "nothing")
+        )
+        data: Json = {"id": source, "newId": self.new_id(), "before": before}
+        if self.chance(0.2):
+            data["param"] = self.payload()
+        if self.chance(0.2):
+            data["timeoutAt"] = self.timeout_at()
+        return "execution.fork", data
+
     # ------------------------------------------------------------------------------------------ schedules
 
     def schedule_id(self) -> str:
@@ -646,10 +946,10 @@ class Generator:
             "promiseTimeout": self.rng.choice((0, 1_000, 60_000, 1_000_000, 2**53 - 1)),
             "catchUp": self.rng.choice((0, 1, 2, 3)),
         }
-        if self.chance(0.03):
+        if self.chance(0.04):
             del data["catchUp"]
         if self.chance(0.6):
-            data["overlap"] = self.rng.choice(("allow", "skip", "replace", "replace"))
+            data["overlap"] = self.rng.choice(("allow", "skip", "skip", "replace", "replace"))
         if self.chance(0.3):
             data["timezone"] = self.rng.choice(ZONES)
         if self.chance(0.5):

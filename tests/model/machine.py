@@ -6,6 +6,7 @@ requests share, the sweep, and the snapshot. Which request may take which step i
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -60,6 +61,7 @@ class Task:
     retry_at: int | None = None
     parked: bool = False
     bounces: int = 0
+    crashes: int = 0
     acquired_at: int = 0
     offered_since: int = 0
     acquired_by: tuple[str, str, int] | None = None  # corrId, pid, version of the task.acquire of this lease
@@ -71,6 +73,10 @@ class Task:
     lapsed: str | None = None  # who held it, if its lease lapsed and nobody has taken it since
     rested_at: int = 0  # when it was suspended or halted
     waits: list[Json] = field(default_factory=list[Json])
+    lost: list[Json] = field(
+        default_factory=list[Json]
+    )  # claims that lapsed or were given back with an error
+    progress: list[Json] = field(default_factory=list[Json])  # what its steps told
 
 
 @dataclass(slots=True)
@@ -94,6 +100,51 @@ class Schedule:
         return self.promise_id.replace("{{.id}}", self.id).replace("{{.timestamp}}", str(instant))
 
 
+GENERATION = "holdfast:generation"
+
+
+def headers_of(value: Json) -> dict[str, str]:
+    found: dict[str, str] = value.get("headers") or {}
+    return found
+
+
+def generation(promise: Promise, *, ended: bool = False) -> Json:
+    """Of a pending execution: how often it has continued, and the message up to which it has read."""
+    text = headers_of(promise.value).get(GENERATION)
+    told = ended or promise.state == "pending"
+    found: Json = {"number": 0, "read": 0} | (json.loads(text) if text and told else {})
+    return found
+
+
+def with_generation(value: Json, before: Json) -> Json:
+    """What it settles with says in which generation that was."""
+    text = headers_of(before).get(GENERATION)
+    if text is None:
+        return value
+    number = json.loads(text)["number"]
+    kept = json.dumps({"number": number}, separators=(",", ":"))
+    return {**value, "headers": {**headers_of(value), GENERATION: kept}}
+
+
+RECORDS = tuple(f"holdfast:{name}" for name in ("lock", "topic", "waits", "bucket", "event"))
+
+
+def is_kept(promise: Promise) -> bool:
+    """Is it a record of the node's: of a lock, or of events?"""
+    return (
+        any(name in promise.tags for name in RECORDS)
+        and not {
+            "holdfast:dependent",
+            "resonate:target",
+        }
+        & promise.tags.keys()
+    )
+
+
+def below(execution: str) -> str:
+    return f"{execution}." if ":" in execution else f"{execution}:"
+
+
 class Machine:
     """The state of a whole server, and everything that can happen to it."""
 
@@ -114,14 +165,15 @@ class Machine:
 
     def show_promise(self, promise: Promise, dialect: str, now: int | None) -> Json:
         """A promise record at `now`, or as it is stored if `now` is None."""
-        state, settled_at = promise.state, promise.settled_at
+        state, settled_at, value = promise.state, promise.settled_at, promise.value
         if now is not None and state == "pending" and promise.timeout_at <= now:
             state, settled_at = promise.verdict, promise.timeout_at
+            value = with_generation({}, value)
         record: Json = {
             "id": promise.id,
             "state": state,
             "param": show_payload(promise.param, dialect),
-            "value": show_payload(promise.value, dialect),
+            "value": show_payload(value, dialect),
             "tags": promise.tags,
             "timeoutAt": promise.timeout_at,
             "createdAt": promise.created_at,
@@ -144,6 +196,8 @@ class Machine:
                 record["pid"], record["ttl"] = task.pid, task.ttl
             if task.halted is not None:
                 record["halted"] = task.halted
+            if task.progress:
+                record["progress"] = task.progress
         if task.started_at is not None:
             record["startedAt"] = task.started_at
         if task.retries is not None:
@@ -176,7 +230,14 @@ class Machine:
     # --------------------------------------------------------------------------------------- transitions
 
     def offer(self, task: Task) -> None:
-        """Queue the message that asks a worker to take the task; it replaces an older one."""
+        """Queue the message that asks a worker to take the task; it replaces an older one.
+
+        Open: one of a higher version stays. That can only be of an earlier life under the same id, and
+        whoever answers it is refused; the task is offered again.
+        """
+        waiting = self.messages.get(("execute", task.id))
+        if waiting is not None and waiting["message"]["data"]["task"]["version"] > task.version:
+            return
         kind = "execute"
         if task.dialect == "B":
             kind = "invoke" if task.woken_by is None else "resume"
@@ -207,15 +268,20 @@ class Machine:
         task.pid, task.ttl = pid, ttl
         task.lease_at = min(now + ttl, INSTANT_MAX)
         task.acquired_at = now
+        if task.lost:
+            task.lost[-1].setdefault("takenAt", now)
+            task.lost[-1].setdefault("takenBy", pid)
 
     def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
         """Settle a pending promise: its task, then its callbacks, its listeners, its dependents."""
-        promise.state, promise.value, promise.settled_at = state, value, settled_at
+        promise.state, promise.settled_at = state, settled_at
+        promise.value = with_generation(value, promise.value)
         if promise.id in self.tasks:
             task = self.tasks[promise.id]
             leave_lease(task)
             task.state = "fulfilled"
             task.resumes = 0
+            task.progress = []
         self.leave_execution(promise)
         awaiters, promise.callbacks = promise.callbacks, []
         for awaiter in awaiters:
@@ -229,10 +295,10 @@ class Machine:
         promise.listeners = {}
         for awaiter in sorted(awaiters):  # by id: whoever awaits two of them is woken by the first
             if awaiter not in self.tasks:
-                self.end_dependent(self.promises[awaiter], now)
+                self.end_dependent(self.promises[awaiter], now, promise.id)
 
-    def end_dependent(self, promise: Promise, now: int) -> None:
-        """What it depended on has settled."""
+    def end_dependent(self, promise: Promise, now: int, ended: str = "") -> None:
+        """What it depended on, `ended`, has settled."""
         if self.live(promise.id, now):
             over: Json = {"headers": {"holdfast-code": "HF1402"}}
             self.settle(promise, "rejected_canceled", over, now, now)
@@ -259,12 +325,33 @@ class Machine:
         else:
             task.resumes += 1
 
+    def lose(self, task: Task, until: int, end: str) -> None:
+        """The last twenty claims that did not end well are remembered."""
+        claim: Json = {"worker": task.pid, "since": task.acquired_at, "until": until, "end": end}
+        task.lost = [*task.lost, claim][-20:]
+
+    def does_not_get_on(self, task: Task, why: str, delay: int, now: int) -> bool:
+        """One more failure without progress: it rests, or is halted. Was it?"""
+        tags = self.promises[task.id].tags
+        counted = fields.CRASHES in tags or "holdfast:workflow" in tags
+        task.crashes = task.crashes + 1 if counted else 0
+        if counted and task.crashes >= int(tags.get(fields.CRASHES, "10")):
+            leave_lease(task)
+            reason = why.format(task.crashes).encode()[:4_096].decode("utf-8", "ignore")
+            task.state, task.rested_at, task.error = "halted", now, reason
+            task.halted = {"at": now, "reason": reason, "code": "HF1408"}
+            return True
+        rest = min(600_000, 1_000 * 2 ** (task.crashes - 2)) if task.crashes >= 2 else 0
+        longest = max(rest, delay)
+        self.enter_pending(task, now, now + longest if longest else None)
+        return False
+
     def sweep(self, now: int) -> None:
         """Everything that is due at `now`. Open: each of the four in the order of (instant, id)."""
         due = [p for p in self.promises.values() if p.state == "pending" and p.timeout_at <= now]
         for promise in sorted(due, key=lambda promise: (promise.timeout_at, promise.id)):
-            if self.somebody_depends_on(promise):
-                self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
+            if promise.state == "pending" and self.somebody_depends_on(promise):  # not ended by one before it
+                self.expire(promise, now)
         leases = [
             (t.lease_at, t.id) for t in self.tasks.values() if t.lease_at is not None and t.lease_at <= now
         ]
@@ -272,8 +359,11 @@ class Machine:
             task = self.tasks[task_id]
             task.started_at = None
             pid = task.pid
-            self.enter_pending(task, now)
-            task.lapsed = pid
+            assert task.lease_at is not None
+            self.lose(task, task.lease_at, "lapsed")
+            why = f"its worker died {{}} times in a row without progress, the last one was {pid}"
+            if not self.does_not_get_on(task, why, 0, now):
+                task.lapsed = pid
         retries = [
             (t.retry_at, t.id) for t in self.tasks.values() if t.retry_at is not None and t.retry_at <= now
         ]
@@ -287,6 +377,9 @@ class Machine:
         for _, schedule_id in sorted(schedules):
             self.run_schedule(self.schedules[schedule_id], now)
 
+    def expire(self, promise: Promise, now: int) -> None:
+        self.settle(promise, promise.verdict, {}, promise.timeout_at, now)
+
     def run_what_is_due(self, schedule: Schedule, now: int) -> None:
         if schedule.next_run_at <= now:
             self.run_schedule(schedule, now)
@@ -298,6 +391,8 @@ class Machine:
             promise.timer
             or promise.tags.get("resonate:external") == "true"
             or "holdfast:dependent" in promise.tags
+            or "holdfast:ticket" in promise.tags
+            or "holdfast:bucket" in promise.tags
         )
 
     def run_schedule(self, schedule: Schedule, now: int) -> None:
@@ -344,18 +439,42 @@ class Machine:
         promise = Promise(promise_id, schedule.promise_param, tags, timeout_at, created_at=occurrence)
         self.add(promise, schedule.dialect, now)
 
-    def add(self, promise: Promise, dialect: str, now: int, delay: int | None = None) -> None:
+    def add(
+        self, promise: Promise, dialect: str, now: int, delay: int | None = None, version: int = 0
+    ) -> None:
         """A new promise, and its task if it has a target; born settled if its deadline has passed."""
         self.promises[promise.id] = promise
         target = fields.target_of(promise.tags, dialect)
         if target is not None:
-            self.tasks[promise.id] = Task(promise.id, target, dialect)
+            self.tasks[promise.id] = Task(promise.id, target, dialect, version=version)
         if promise.timeout_at <= now:
             self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
         elif target is not None:
+            self.set_deadline(promise, now)
             self.enter_pending(
                 self.tasks[promise.id], now, delay if delay is not None and delay > now else None
             )
+
+    def set_deadline(self, promise: Promise, now: int) -> None:
+        """With a grace, the promise that asks it to cancel is a timer."""
+        grace = int(promise.tags.get(fields.GRACE, "0"))
+        name = f"{below(promise.id)}cancel"
+        if not grace or name in self.promises:
+            return
+        tags = {
+            "resonate:origin": promise.tags.get("resonate:origin", promise.id),
+            "resonate:branch": promise.id,
+            "resonate:parent": promise.id,
+            "resonate:scope": "global",
+            "resonate:timer": "true",
+        }
+        instant = max(0, promise.timeout_at - grace)
+        asked = Promise(name, {"headers": {"holdfast:op": "cancel"}}, tags, instant, min(now, instant))
+        self.promises[name] = asked
+        if instant <= now:
+            asked.state, asked.settled_at = "resolved", instant
+        else:
+            asked.callbacks.append(promise.id)
 
     def snap(self, dialect: str = "A") -> Json:
         """What is stored, each list sorted."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from tests.model import fields
 from tests.model.fields import Json, Refused
-from tests.model.machine import Promise, Schedule, Task
+from tests.model.machine import Promise, Schedule, Task, below
 from tests.model.oracle import Answer, Call, Oracle
 from tests.model.streams import Asked
 
 
 class SkipsTheVersionCheck(Oracle):
-    def held_task(self, data: Json, call: Call) -> Task:
+    def held_task(self, data: Json, call: Call, *, of_generation: bool = False) -> Task:
         task = self.task_or_404(fields.identifier(data, "id"))
         if task.state != "acquired" or not self.live(task.id, call.now):
             raise Refused(409, "not held", "HF1201")
@@ -86,8 +86,10 @@ class OffersATimer(Oracle):
 
 
 class IgnoresTheDelay(Oracle):
-    def add(self, promise: Promise, dialect: str, now: int, delay: int | None = None) -> None:
-        super().add(promise, dialect, now, None)
+    def add(
+        self, promise: Promise, dialect: str, now: int, delay: int | None = None, version: int = 0
+    ) -> None:
+        super().add(promise, dialect, now, None, version)
 
 
 class StoresALateSettlement(Oracle):
@@ -287,6 +289,15 @@ class ForgetsWhoseLeaseLapsed(Oracle):
         task.lapsed = None
 
 
+class ForgetsWhoTookOver(Oracle):
+    """Who takes up an execution after its lease lapsed is not remembered."""
+
+    def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
+        lost, task.lost = task.lost, []
+        super().acquire(task, pid, ttl, now)
+        task.lost = lost
+
+
 class GivesANumberTwice(Oracle):
     """The count is not raised when an element was awaited."""
 
@@ -332,9 +343,9 @@ class EmitsWithoutAClaim(Oracle):
 
 
 class ForgetsADependent(Oracle):
-    def end_dependent(self, promise: Promise, now: int) -> None:
+    def end_dependent(self, promise: Promise, now: int, ended: str = "") -> None:
         if "holdfast:answer" in promise.tags:
-            super().end_dependent(promise, now)
+            super().end_dependent(promise, now, ended)
 
 
 class KeepsCountingAnAnsweredQuestion(Oracle):
@@ -357,9 +368,18 @@ class ReadsWhateverAnybodyReads(Oracle):
     """Who only looks counts as the reader of the mailbox."""
 
     def next_element(
-        self, execution_id: str, stream: str, number: int, fence: Task | None, call: Call
+        self, execution_id: str, stream: str, number: int, peek: bool, fence: Task | None, call: Call
     ) -> Json:
-        return super().next_element(execution_id, stream, number, self.tasks.get(execution_id), call)
+        return super().next_element(execution_id, stream, number, peek, self.tasks.get(execution_id), call)
+
+
+class AwaitsWhatIsPeekedAt(Oracle):
+    """Who only peeks is given a promise to wait for."""
+
+    def next_element(
+        self, execution_id: str, stream: str, number: int, peek: bool, fence: Task | None, call: Call
+    ) -> Json:
+        return super().next_element(execution_id, stream, number, False, fence, call)
 
 
 class OverwritesWhatOthersWrote(Oracle):
@@ -388,6 +408,25 @@ class KeepsWhatItWaitedFor(Oracle):
     def status_of(self, task: Task, now: int | None) -> str:
         status = super().status_of(task, now)
         return "suspended" if status == "pending" and task.waits else status
+
+
+class ForgetsTheDeadlineOfARetry(Oracle):
+    def begin_again(self, promise: Promise, deadline: int, now: int) -> None:
+        held = {name: promise.tags[name] for name in promise.tags if name == fields.GRACE}
+        for name in held:
+            del promise.tags[name]
+        super().begin_again(promise, deadline, now)
+        promise.tags.update(held)
+
+
+class TellsAtTheTimeout(Oracle):
+    """Whoever is to clean up within the grace is told when it is over."""
+
+    def set_deadline(self, promise: Promise, now: int) -> None:
+        super().set_deadline(promise, now)
+        asked = self.promises.get(f"{below(promise.id)}cancel")
+        if asked is not None and asked.timer and asked.state == "pending":
+            asked.timeout_at = promise.timeout_at
 
 
 MUTANTS: tuple[type[Oracle], ...] = (
@@ -422,6 +461,7 @@ MUTANTS: tuple[type[Oracle], ...] = (
     SpeaksOneDialect,
     LosesBufferedResumes,
     LapsesADeadTask,
+    ForgetsWhoTookOver,
     KeepsTheLastReason,
     ForgetsWhoseLeaseLapsed,
     GivesANumberTwice,
@@ -433,9 +473,12 @@ MUTANTS: tuple[type[Oracle], ...] = (
     KeepsCountingAnAnsweredQuestion,
     BelievesWhereAnAnswerIsWanted,
     ReadsWhateverAnybodyReads,
+    AwaitsWhatIsPeekedAt,
     OverwritesWhatOthersWrote,
     FindsTheOldestFirst,
     ShowsADeadlineLate,
     FindsEveryCode,
     KeepsWhatItWaitedFor,
+    ForgetsTheDeadlineOfARetry,
+    TellsAtTheTimeout,
 )

@@ -1,4 +1,4 @@
-"""The oracle: the protocol of docs/protocol.md as a naive machine over dictionaries.
+"""The oracle: the protocol of docs/reference/protocol.md as a naive machine over dictionaries.
 
 One request envelope in, one reply envelope out. It was written from the texts alone, imports nothing from
 `src/`, and is meant to be read next to the specification. Nothing here is fast on purpose, nothing is clever.
@@ -16,22 +16,52 @@ What the texts leave open is decided here in the simplest way, and marked with "
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
 from tests.model import fields
+from tests.model.events import EventMachine, read_await, read_send
 from tests.model.execution_views import ExecutionViews, read_cursor, read_waits
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
-from tests.model.machine import BACKFILL_MOST, Promise, Schedule, Task, leave_lease
-from tests.model.streams import StreamMachine
+from tests.model.locks import LockMachine, read_acquire, read_release
+from tests.model.machine import (
+    BACKFILL_MOST,
+    Promise,
+    Schedule,
+    Task,
+    generation,
+    is_kept,
+    leave_lease,
+)
+from tests.model.mending import ON_EXISTING, MendingMachine
+from tests.model.restarts import RestartMachine
+from tests.model.streams import StreamMachine, below
 
 LISTENERS_MAX = 10_000
 
 CLIENT_STATES = ("resolved", "rejected", "rejected_canceled")
 PROMISE_STATES = ("pending", *CLIENT_STATES, "rejected_timedout")
 TASK_STATES = ("pending", "acquired", "suspended", "halted", "fulfilled")
-FENCED = ("promise.create", "promise.settle", "stream.append", "stream.next")
+FENCED = (
+    "event.send",
+    "event.await",
+    "promise.create",
+    "promise.settle",
+    "stream.append",
+    "stream.next",
+    "lock.acquire",
+    "lock.release",
+    "execution.tag",
+)
+STEERED = {
+    "execution.cancel": "execution_cancel",
+    "execution.retry": "execution_retry",
+    "task.halt": "task_halt",
+    "task.continue": "task_continue",
+}
+PROGRESS = ("promise.create", "promise.settle", "lock.acquire", "event.await")  # each names its record
 REGISTER_KINDS = ("promise.register_callback", "promise.register")
 
 BOUNCE_WITHIN_MS = 1_000
@@ -57,6 +87,7 @@ OPERATIONS = {
     "task.fulfill": "task_fulfill",
     "task.suspend": "task_suspend",
     "task.fence": "task_fence",
+    "task.restart": "task_restart",
     "task.heartbeat": "task_heartbeat",
     "task.halt": "task_halt",
     "task.continue": "task_continue",
@@ -64,6 +95,10 @@ OPERATIONS = {
     "execution.get": "execution_get",
     "execution.search": "execution_search",
     "execution.count": "execution_count",
+    "execution.start": "execution_begin",
+    "execution.cancel": "execution_cancel",
+    "execution.retry": "execution_retry",
+    "execution.fork": "execution_fork",
     "schedule.get": "schedule_get",
     "schedule.create": "schedule_create",
     "schedule.delete": "schedule_delete",
@@ -76,6 +111,13 @@ OPERATIONS = {
     "stream.next": "stream_next",
     "stream.read": "stream_read",
     "stream.list": "stream_list",
+    "event.send": "event_send",
+    "event.search": "event_search",
+    "event.subscribe": "event_subscribe",
+    "event.unsubscribe": "event_unsubscribe",
+    "lock.get": "lock_get",
+    "lock.search": "lock_search",
+    "lock.release": "lock_release",
     "debug.start": "debug_nothing",
     "debug.stop": "debug_nothing",
     "debug.reset": "debug_reset",
@@ -98,7 +140,7 @@ class Call:
 Answer = tuple[int, Any]
 
 
-class Oracle(ExecutionViews, StreamMachine):
+class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartMachine):
     """The whole server as one object; `handle` is its only door."""
 
     answer_chars = 8 * 1_048_576  # about so much is in a page, and in the answer to a claim
@@ -152,17 +194,23 @@ class Oracle(ExecutionViews, StreamMachine):
         branch = self.promises[task_id].tags.get("resonate:branch")
         if branch is None:
             return []
-        return [
-            self.show_promise(promise, call.dialect, call.now)
+        first: list[Promise] = []
+        if number := generation(self.promises[task_id])["number"]:
+            branch = f"{below(task_id)}g{number}"
+            cancel = self.promises.get(f"{below(task_id)}cancel")
+            first = [] if cancel is None else [cancel]
+        members = [
+            promise
             for _, promise in sorted(self.promises.items())
             if promise.id != task_id and promise.tags.get("resonate:branch") == branch
         ]
+        return [self.show_promise(promise, call.dialect, call.now) for promise in (*first, *members)]
 
     def acquired_answer(self, task: Task, call: Call) -> Json:
         """The union of both dialects' replies to an acquire."""
         promise = self.show_promise(self.promises[task.id], call.dialect, call.now)
         data: Json = {"invoked": promise}
-        if task.woken_by is not None:
+        if task.woken_by is not None and task.woken_by in self.promises:
             data["awaited"] = self.show_promise(self.promises[task.woken_by], call.dialect, call.now)
         return {
             "task": self.show_task(task, call.now),
@@ -229,9 +277,10 @@ class Oracle(ExecutionViews, StreamMachine):
     def promise_create(self, data: Json, call: Call) -> Answer:
         new, delay = self.read_create(data, call)
         settle = read_settle_at_once(data, new, call)
+        version = self.superseded(new.id)
         existing = self.existing(new)
         if existing is None:
-            self.add(new, call.dialect, call.now, delay)
+            self.add(new, call.dialect, call.now, delay, version)
         if settle is not None:
             return self.promise_settle(settle, call)
         return self.promise_answer(existing or new, call)
@@ -264,6 +313,8 @@ class Oracle(ExecutionViews, StreamMachine):
     def promise_settle(self, data: Json, call: Call) -> Answer:
         promise_id, state, value, iku = read_settle(data)
         promise = self.promise_or_404(promise_id)
+        if promise.state == "pending" and is_kept(promise):
+            raise bad("the record of a lock or of events is not settled")
         if differ(promise.iku, iku):
             raise Refused(409, "the promise was settled with another iku", "HF1202")
         if self.live(promise_id, call.now):
@@ -308,11 +359,13 @@ class Oracle(ExecutionViews, StreamMachine):
             raise Refused(404, "no such task", "HF1102")
         return self.tasks[task_id]
 
-    def held_task(self, data: Json, call: Call) -> Task:
+    def held_task(self, data: Json, call: Call, *, of_generation: bool = False) -> Task:
         """The task that the caller holds at the version it presents."""
         task = self.task_or_404(fields.identifier(data, "id"))
         if task.state != "acquired" or task.version != data["version"] or not self.live(task.id, call.now):
             raise Refused(409, "the task is not held at that version", "HF1201")
+        if of_generation and (data.get("generation") or 0) != generation(self.promises[task.id])["number"]:
+            raise Refused(409, "the execution is in another generation", "HF1201")
         return task
 
     def task_get(self, data: Json, call: Call) -> Answer:
@@ -328,9 +381,10 @@ class Oracle(ExecutionViews, StreamMachine):
         target = fields.target_of(new.tags, call.dialect)
         if target is None:
             raise bad("the promise has no target")
+        version = self.superseded(new.id)
         promise = self.existing(new)
         if promise is None:
-            return self.create_acquired(new, target, pid, ttl, call)
+            return self.create_acquired(new, target, pid, ttl, version, call)
         if promise.id not in self.tasks:
             raise Refused(422, "the promise exists without a target", "HF1302")
         if call.dialect == "B":
@@ -342,11 +396,14 @@ class Oracle(ExecutionViews, StreamMachine):
             self.acquire(task, pid, ttl, call.now)
         return self.created_answer(task, call, acquired=live)
 
-    def create_acquired(self, new: Promise, target: str, pid: str, ttl: int, call: Call) -> Answer:
-        task = Task(new.id, target, call.dialect)
+    def create_acquired(
+        self, new: Promise, target: str, pid: str, ttl: int, version: int, call: Call
+    ) -> Answer:
+        task = Task(new.id, target, call.dialect, version=version)
         live = call.now < new.timeout_at
         self.promises[new.id], self.tasks[new.id] = new, task
         if live:
+            self.set_deadline(new, call.now)
             self.acquire(task, pid, ttl, call.now)
         else:
             self.settle(new, new.verdict, new.value, new.timeout_at, call.now)
@@ -396,7 +453,7 @@ class Oracle(ExecutionViews, StreamMachine):
             and (self.scope is None or fields.reaches(self.scope, task.id))
         ]
         claimed = sorted(claimable, key=rank)[:count]
-        shown = ([task.id, *([] if task.woken_by is None else [task.woken_by])] for task in claimed)
+        shown = ([task.id, *([task.woken_by] if task.woken_by in self.promises else [])] for task in claimed)
         fits = self.fitting([sum(self.chars(self.promises[name]) for name in names) for names in shown])
         lapsed = {task.id: {"lapsed": task.lapsed} for task in claimed[:fits] if task.lapsed is not None}
         for task in claimed[:fits]:
@@ -428,12 +485,18 @@ class Oracle(ExecutionViews, StreamMachine):
         else:
             task.bounces = 0
             task.retries = (task.retries or 0) + 1
-            task.error = error if error is not None else task.error  # Open: no error leaves the last one.
+            if error is not None:  # Open: no error leaves the last one, and counts for nothing.
+                task.error = error
+                why = "it could not be run {} times in a row: " + error.replace("{", "{{").replace("}", "}}")
+                self.lose(task, call.now, "given_back")
+                self.does_not_get_on(task, why, delay, call.now)
+                return 200, {}
         self.enter_pending(task, call.now, call.now + delay if delay else None)
         return 200, {}
 
     def task_fulfill(self, data: Json, call: Call) -> Answer:
         task_id, version = fields.identifier(data, "id"), fields.integer(data, "version")
+        fields.optional_integer(data, "generation")
         action = read_action(data.get("action"), ("promise.settle",))
         promise_id, _, _, _ = read_settle(action)
         if promise_id != task_id:
@@ -443,12 +506,13 @@ class Oracle(ExecutionViews, StreamMachine):
         if settled and not (call.dialect == "B" and task.version == version):
             raise Refused(409, "the promise is settled, or another version holds the task", "HF1201")
         if not settled:
-            self.held_task(data, call)
+            self.held_task(data, call, of_generation=True)
         return self.promise_settle(action, call)
 
     def task_suspend(self, data: Json, call: Call) -> Answer:
         task_id = fields.identifier(data, "id")
         fields.integer(data, "version")
+        fields.optional_integer(data, "generation")
         check_woken = fields.flag(data, "checkWoken")
         awaiteds: list[str] = []
         for item in fields.items(data, "actions", 1, 10_000):
@@ -458,7 +522,7 @@ class Oracle(ExecutionViews, StreamMachine):
                 raise bad("the awaiter must be the task, and the awaited another promise")
             awaiteds.append(awaited)
         waits = read_waits(data)
-        task = self.held_task(data, call)
+        task = self.held_task(data, call, of_generation=True)
         if any(awaited not in self.promises for awaited in awaiteds):
             raise Refused(422, "an awaited promise does not exist", "HF1301")
         woken, task.resumes = task.resumes, 0
@@ -470,14 +534,25 @@ class Oracle(ExecutionViews, StreamMachine):
                 callbacks.append(task_id)
         leave_lease(task)
         task.state = "suspended"
-        task.bounces = 0
+        task.bounces = task.crashes = 0
         task.rested_at, task.waits = call.now, waits
         return 200, {}
+
+    READERS: dict[str, Callable[[Any, Json], Any]] = {
+        "stream.append": StreamMachine.read_append,
+        "stream.next": StreamMachine.read_next,
+        "event.send": lambda _, data: read_send(data),
+        "event.await": lambda _, data: read_await(data),
+        "lock.acquire": lambda _, data: read_acquire(data),
+        "lock.release": lambda _, data: read_release(data),
+        "execution.tag": lambda _, data: read_tags(data),
+    }
 
     def task_fence(self, data: Json, call: Call) -> Answer:
         task_id = fields.identifier(data, "id")
         fields.integer(data, "version")
-        action = read_action(data.get("action"), FENCED)
+        fields.optional_integer(data, "generation")
+        action = read_action(data.get("action"), (*FENCED, *STEERED))
         kind: str = data["action"]["kind"]
         if kind == "promise.create":
             new, _ = self.read_create(action, call)
@@ -485,29 +560,93 @@ class Oracle(ExecutionViews, StreamMachine):
             inner_id = new.id
         elif kind == "promise.settle":
             inner_id = read_settle(action)[0]
+        elif kind in STEERED:
+            inner_id = self.read_steering(kind, action)
         else:
             inner_id = None
-            (self.read_append if kind == "stream.append" else self.read_next)(action)
+            self.READERS[kind](self, action)
         if inner_id == task_id:
             raise bad("a task cannot fence its own promise")
-        task = self.held_task(data, call)
+        if kind == "execution.tag" and action["id"] != task_id:
+            raise bad("these are the tags of another execution")
+        task = self.held_task(data, call, of_generation=True)
         code = None
         answer: Any
+        made = action["id"] if kind in PROGRESS else None
+        before = None if made is None else self.promises.get(made)
+        state_before = None if before is None else before.state
         try:
             if kind == "promise.create":
                 status, answer = self.promise_create(action, call)
             elif kind == "promise.settle":
                 status, answer = self.promise_settle(action, call)
+            elif kind in STEERED:
+                status, answer = getattr(self, STEERED[kind])(action, call)
             elif kind == "stream.append":
                 status, answer = 200, self.append(self.read_append(action), task, call)
-            else:
+            elif kind == "stream.next":
                 status, answer = 200, self.next_element(*self.read_next(action), task, call)
+            elif kind == "event.send":
+                status, answer = 200, self.send_event(action, call)
+            elif kind == "event.await":
+                status, answer = 200, self.await_event(action, task, call)
+            elif kind == "execution.tag":
+                status, answer = 200, self.change_tags(task, read_tags(action))
+            elif kind == "lock.acquire":
+                status, answer = 200, self.acquire_lock(action, task, call)
+            else:
+                status, answer = 200, self.release_lock(action, task, call)
         except Refused as refused:
             code = refused.code or "HF1001"
             status, answer = refused.status, f"{refused.why} [{code}]"
+        after = None if made is None else self.promises.get(made)
+        if after is not None and (after is not before or after.state != state_before):
+            task.crashes = 0
+        if (
+            status == 200
+            and kind in ("promise.create", "promise.settle")
+            and after
+            and after.state != "pending"
+        ):
+            task.progress = [told for told in task.progress if told.get("step", "") != inner_id]
         corr_id = data["action"].get("head", {}).get("corrId", call.corr_id)
         head = {"corrId": corr_id, "status": status, "version": call.version}
         return 200, {"action": {"kind": kind, "head": _with_code(head, code), "data": answer}, "preload": []}
+
+    def change_tags(self, task: Task, changes: dict[str, str | None]) -> Json:
+        promise = self.promises[task.id]
+        tags = dict(promise.tags)
+        for name, text in changes.items():
+            if text is None:
+                tags.pop(name, None)
+            else:
+                tags[name] = text
+        if len(tags) > 64:
+            raise bad("too many tags")
+        promise.tags = tags
+        return {}
+
+    def read_steering(self, kind: str, data: Json) -> str:
+        """What is wrong with the fields is said before anything is looked up."""
+        if kind == "execution.cancel":
+            fields.flag(data, "now")
+        elif kind == "execution.retry":
+            fields.optional_integer(data, "timeoutAt")
+        else:
+            fields.optional_integer(data, "version")
+            if kind == "task.halt":
+                read_reason(data)
+        return fields.identifier(data, "id")
+
+    def execution_begin(self, data: Json, call: Call) -> Answer:
+        """execution.start"""
+        action = read_action(data.get("action"), ("promise.create",))
+        on_existing = fields.optional_one_of(data, "onExisting", ON_EXISTING) or "return"
+        new, delay = self.read_create(action, call)
+        if "resonate:target" not in new.tags or action.get("settle") is not None:
+            raise bad("an execution has a target and is not settled already")
+        promise = self.execution_start(new, delay, on_existing, call)
+        return 200, {"promise": self.show_promise(promise, call.dialect, call.now)}
 
     def task_heartbeat(self, data: Json, call: Call) -> Answer:
         pid = fields.identifier(data, "pid")
@@ -517,6 +656,10 @@ class Oracle(ExecutionViews, StreamMachine):
         ]
         held = {t.id: t for t in self.tasks.values() if t.pid == pid and self.live(t.id, call.now)}
         check_woken = fields.flag(data, "checkWoken")
+        told = [
+            read_progress(raw, call.now)
+            for raw in fields.items(data | {"progress": data.get("progress") or []}, "progress", 0, 10_000)
+        ]
         lost: list[Json] = []
         woken: list[Json] = []
         for task_id, version in pairs or [(task.id, task.version) for task in held.values()]:
@@ -525,6 +668,10 @@ class Oracle(ExecutionViews, StreamMachine):
                 lost.append({"id": task_id, "version": version})
             else:
                 task.lease_at = min(call.now + task.ttl, INSTANT_MAX)
+                for of, entry in told if pairs else ():
+                    if of == task_id:
+                        others = [each for each in task.progress if each.get("step") != entry.get("step")]
+                        task.progress = [*others, entry][-16:]
                 if check_woken and pairs and task.resumes:
                     woken.append({"id": task_id, "version": version})
         answer: Json = {"lost": lost} if lost else {}
@@ -550,7 +697,7 @@ class Oracle(ExecutionViews, StreamMachine):
         task = self.task_or_404(task_id)
         if task.state != "halted" or not self.live(task_id, call.now) or differ(task.version, version):
             raise Refused(409, "the task is not halted, or its version differs", "HF1201")
-        task.bounces = 0
+        task.bounces = task.crashes = 0
         self.enter_pending(task, call.now)
         return 200, {}
 
@@ -720,7 +867,7 @@ class Oracle(ExecutionViews, StreamMachine):
         return 200, {}
 
     def debug_reset(self, data: Json, call: Call) -> Answer:
-        for store in (self.promises, self.tasks, self.schedules, self.messages, self.streams):
+        for store in (self.promises, self.tasks, self.schedules, self.messages, self.streams, self.locks):
             store.clear()
         return 200, {}
 
@@ -762,6 +909,43 @@ def chars(value: Json, tags: Json) -> int:
     headers: Json = value.get("headers") or {}
     entries = [*tags.items(), *headers.items()]
     return len(value.get("data") or "") + sum(len(key) + len(text) for key, text in entries)
+
+
+def read_tags(data: Json) -> dict[str, str | None]:
+    fields.identifier(data, "id")
+    given = fields.check_object(data.get("tags"), "tags")
+    fields.check_map({name: "" if text is None else text for name, text in given.items()}, "tags")
+    if any(name.startswith(("resonate:", "holdfast:")) for name in given):
+        raise bad("the protocol's own tags do not change")
+    return given
+
+
+def read_progress(raw: object, now: int) -> tuple[str, Json]:
+    """The task that a report of progress is about, and what is kept of it."""
+    data = fields.check_object(raw, "a report of progress")
+    entry: Json = {"at": now}
+    step = data.get("step", "")
+    if not isinstance(step, str) or len(step.encode()) > 1_024 or "\0" in step:
+        raise bad("step must be a text")
+    if step:
+        entry = {"step": step, "at": now}
+    fraction = data.get("fraction")
+    if fraction is not None:
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+            raise bad("fraction must be from 0 to 1")
+        entry["fraction"] = float(fraction)
+    text = data.get("data")
+    if text is not None:
+        if not isinstance(text, str) or not 0 < len(text.encode()) <= 1_024:
+            raise bad("data must be a short text")
+        try:
+            is_object = isinstance(json.loads(text), dict)
+        except ValueError:
+            is_object = False
+        if not is_object:
+            raise bad("data must be a JSON object")
+        entry["data"] = text
+    return fields.identifier(data, "id"), entry
 
 
 def read_action(action: object, kinds: tuple[str, ...]) -> Json:

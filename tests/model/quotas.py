@@ -12,8 +12,9 @@ import math
 from collections import Counter
 from typing import Any
 
-from tests.model.fields import Json
-from tests.model.machine import Promise, Schedule, Task
+from tests.model.fields import Json, Refused
+from tests.model.locks import Leaves, Lock
+from tests.model.machine import Promise, Schedule, Task, generation
 from tests.model.oracle import Answer, Call, Oracle
 from tests.model.streams import Asked
 
@@ -28,6 +29,7 @@ EVENTS_PER_MILLION = {
     "resume buffered": 4_000,
     "awaiter past its deadline left alone": 400,
     "lease expiry": 8_000,
+    "taken over": 500,
     "promise timeout in a sweep": 18_000,
     "promise timeout with awaiters": 3_500,
     "several promises in one sweep": 4_000,
@@ -56,13 +58,29 @@ EVENTS_PER_MILLION = {
     "array": 25_000,
     "element appended": 15_000,
     "awaited element settled": 1_500,
-    "append under a key again": 1_100,
+    "append under a key again": 1_500,
     "number passed over": 150,
     "answer asked for": 4_000,
     "answer given": 500,
     "dependent ended with its execution": 1_500,
-    "mailbox read": 500,
-    "fence on a stream": 4_000,
+    "mailbox read": 800,
+    "fence on a stream": 5_000,
+    "restart": 5_000,
+    "restart repeated": 50,
+    "restart with less records": 300,
+    "old elements deleted": 100,
+    "event sent": 4_000,
+    "event awaited": 1_500,
+    "event woke somebody": 100,
+    "progress told": 400,
+    "tags changed": 1_000,
+    "deadline with a grace": 6_000,
+    "deadline asked": 1_000,
+    "lock taken at once": 1_000,
+    "lock waited for": 500,
+    "lock granted later": 60,
+    "lock refused for a ring": 50,
+    "lock let go with its execution": 500,
 }
 
 STATUSES: dict[str, tuple[int, ...]] = {
@@ -83,6 +101,7 @@ STATUSES: dict[str, tuple[int, ...]] = {
     "task.fulfill": (200, 400, 404, 409),
     "task.suspend": (200, 300, 400, 404, 409, 422),
     "task.fence": (200, 400, 404, 409),
+    "task.restart": (200, 400, 404, 409),
     "task.heartbeat": (200, 400),
     "task.halt": (200, 400, 404, 409),
     "task.continue": (200, 400, 404, 409),
@@ -102,6 +121,13 @@ STATUSES: dict[str, tuple[int, ...]] = {
     "stream.next": (200, 400, 404, 409),
     "stream.read": (200, 400, 404),
     "stream.list": (200, 400, 404),
+    "event.send": (200, 400),
+    "event.search": (200, 400),
+    "event.subscribe": (200, 400),
+    "event.unsubscribe": (200, 400),
+    "lock.get": (200, 400, 404),
+    "lock.search": (200, 400),
+    "lock.release": (200, 400, 404, 409),
     "debug.tick": (200, 400),
 }
 CELL_PER_MILLION = 400
@@ -166,12 +192,23 @@ class Witness(Oracle):
         else:
             self.seen["resume" if state == "suspended" else "resume buffered"] += 1
 
-    def add(self, promise: Promise, dialect: str, now: int, delay: int | None = None) -> None:
-        super().add(promise, dialect, now, delay)
+    def add(
+        self, promise: Promise, dialect: str, now: int, delay: int | None = None, version: int = 0
+    ) -> None:
+        super().add(promise, dialect, now, delay, version)
         if promise.timer and promise.id in self.tasks:
             self.seen["timer with target"] += 1
         if promise.state != "pending":
             self.seen["born settled"] += 1
+
+    def acquire(self, task: Task, pid: str, ttl: int, now: int) -> None:
+        self.seen["taken over"] += bool(task.lost) and "takenBy" not in task.lost[-1]
+        super().acquire(task, pid, ttl, now)
+
+    def set_deadline(self, promise: Promise, now: int) -> None:
+        known = len(self.promises)
+        super().set_deadline(promise, now)
+        self.seen["deadline with a grace"] += len(self.promises) - known
 
     def sweep(self, now: int) -> None:
         pending = [promise for promise in self.promises.values() if promise.state == "pending"]
@@ -181,6 +218,9 @@ class Witness(Oracle):
         super().sweep(now)
         expired = sum(p.state != "pending" and p.settled_at == p.timeout_at for p in pending)
         self.seen["promise timeout in a sweep"] += expired
+        self.seen["deadline asked"] += sum(
+            p.state == "resolved" and p.timer and p.id.endswith("cancel") for p in pending
+        )
         self.seen["several promises in one sweep"] += expired > 1
         self.seen["lease expiry"] += sum(task.state == "pending" for task in acquired)
         self.seen["offered again"] += sum(task.state == "pending" for task in offered)
@@ -223,9 +263,9 @@ class Witness(Oracle):
         super().leave_execution(promise)
         self.seen["answer given"] += "holdfast:answer" in promise.tags and promise.state == "resolved"
 
-    def end_dependent(self, promise: Promise, now: int) -> None:
+    def end_dependent(self, promise: Promise, now: int, ended: str = "") -> None:
         pending = promise.state == "pending"
-        super().end_dependent(promise, now)
+        super().end_dependent(promise, now, ended)
         self.seen["dependent ended with its execution"] += pending
 
     def note_read(self, execution: Promise, number: int) -> None:
@@ -240,6 +280,36 @@ class Witness(Oracle):
         answer = super().promise_settle(data, call)
         self.seen["late settle"] += late
         return answer
+
+    def send_event(self, data: Json, call: Call) -> Json:
+        answer = super().send_event(data, call)
+        self.seen["event sent"] += 1
+        return answer
+
+    def await_event(self, data: Json, task: Task, call: Call) -> Json:
+        answer = super().await_event(data, task, call)
+        self.seen["event awaited"] += answer["promise"]["state"] == "pending"
+        return answer
+
+    def wake_buckets(self, event: Promise, buckets: list[str], now: int) -> None:
+        super().wake_buckets(event, buckets, now)
+        self.seen["event woke somebody"] += bool(buckets)
+
+    def acquire_lock(self, data: Json, task: Task, call: Call) -> Json:
+        try:
+            answer = super().acquire_lock(data, task, call)
+        except Refused as refused:
+            self.seen["lock refused for a ring"] += refused.code == "HF1503"
+            raise
+        states = {"resolved": "lock taken at once", "pending": "lock waited for"}
+        self.seen[states.get(answer["promise"]["state"], "lock asked for too late")] += 1
+        return answer
+
+    def drop(self, lock: Lock, leaves: Leaves, now: int) -> None:
+        before, ended = lock.token, any(self.tasks[t.execution].state == "fulfilled" for t in lock.tickets)
+        super().drop(lock, leaves, now)
+        self.seen["lock granted later"] += lock.token > before
+        self.seen["lock let go with its execution"] += ended
 
     def task_suspend(self, data: Json, call: Call) -> Answer:
         answer = super().task_suspend(data, call)
@@ -282,10 +352,30 @@ class Witness(Oracle):
         answer = super().task_heartbeat(data, call)
         self.seen["heartbeat of everything"] += not data["tasks"]
         self.seen["heartbeat with lost leases"] += "lost" in answer[1]
+        self.seen["progress told"] += any(
+            told["at"] == call.now for task in self.tasks.values() for told in task.progress
+        )
         return answer
+
+    def task_restart(self, data: Json, call: Call) -> Answer:
+        known = len(self.promises)
+        execution = self.promises.get(str(data.get("id")))
+        before = 0 if execution is None else generation(execution)["number"]
+        answer = super().task_restart(data, call)
+        self.seen["restart"] += 1
+        self.seen["restart repeated"] += before == data.get("generation", 0) + 1
+        self.seen["restart with less records"] += len(self.promises) < known
+        return answer
+
+    def trim_stream(self, execution: Promise, stream: str, end: int, now: int) -> tuple[int, int]:
+        before = self.gone(execution, stream)
+        found = super().trim_stream(execution, stream, end, now)
+        self.seen["old elements deleted"] += found[0] > before
+        return found
 
     def task_fence(self, data: Json, call: Call) -> Answer:
         answer = super().task_fence(data, call)
         self.seen["fence refused inside"] += answer[1]["action"]["head"]["status"] >= 400
+        self.seen["tags changed"] += answer[1]["action"]["kind"] == "execution.tag"
         self.seen["fence on a stream"] += answer[1]["action"]["kind"].startswith("stream.")
         return answer

@@ -49,6 +49,11 @@ BAD_TAGS: Choices = (
     {"resonate:delay": "5"},
     {"holdfast:dependent": "a"},
     {"holdfast:priority": "high"},
+    {"holdfast:crashes": "0"},
+    {"holdfast:crashes": "often"},
+    {"holdfast:grace": "100"},
+    {"resonate:target": "poll://any@g", "holdfast:grace": "0"},
+    {"resonate:target": "poll://any@g", "holdfast:grace": "86400001"},
     {"holdfast:priority": "1000001"},
     {"holdfast:priority": "1.5"},
 )
@@ -90,6 +95,7 @@ BAD_FIELDS: dict[str, Choices] = {
     "number": (*BAD_NUMBERS, 0, 1_000_001),
     "after": (-1, 1.5, "1", True, 1_000_001, []),
     "last": (5, "x", []),
+    "peek": (5, "x", []),
     "key": ("", 5, [], "x" * 257),
     "answer": (
         [],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.model.deadline_properties import deadline_steps, execution_asked_by
+from tests.model.lock_properties import has_left_lock, is_kept_record, lock_steps, was_granted
+from tests.model.restart_properties import generation_in, may_vanish, restart_steps
 from tests.model.snapshot import (
     Json,
     Snapshot,
@@ -42,37 +45,128 @@ SCHEDULE_DEFINITION = (
     "catchUp",
 )
 
+RESTS_MS = {min(600_000, 1_000 * 2**power) for power in range(12)}
+
 
 def step_violations(
-    a: Snapshot, b: Snapshot, now: int, retry_ms: int, *, background: bool, delivering: bool
+    a: Snapshot,
+    b: Snapshot,
+    now: int,
+    retry_ms: int,
+    *,
+    background: bool,
+    delivering: bool,
+    mending: bool = False,
 ) -> Iterator[str]:
-    yield from _promise_steps(a, b, now)
-    yield from _task_steps(a, b, now, retry_ms, background=background)
-    yield from _consumption_steps(a, b, now)
-    yield from _message_steps(a, b, now, delivering=delivering)
+    again = frozenset(key for key in begun_again(a, b) if mending or is_superseded(a.promises[key]))
+    yield from _beginnings(a, b, again, now, retry_ms)
+    yield from _promise_steps(a, b, again, now)
+    yield from _task_steps(a, b, again, now, retry_ms, background=background)
+    renewed = again | {key for key in b.promises if again and execution_asked_by(b, key) in again}
+    yield from _consumption_steps(a, b, renewed, now)
+    yield from _message_steps(a, b, again, now, delivering=delivering)
     yield from _schedule_steps(a, b, background=background)
     if background:
         yield from _background_steps(a, b)
-    yield from stream_steps(a, b, now)
+    yield from stream_steps(a, b, again, now)
+    yield from restart_steps(a, b, lambda key: key in again or _is_below(key, again))
+    yield from lock_steps(a, b)
+    yield from deadline_steps(a, b, again, now)
 
 
-def _promise_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
+def is_superseded(promise: Json) -> bool:
+    """Is it only kept for its version, until it is created again?"""
+    return bool(promise["value"] == {"headers": {"holdfast:superseded": "true"}})
+
+
+def _was_superseded(a: Snapshot, promise_id: str) -> bool:
+    promise = a.promises.get(promise_id)
+    return promise is not None and is_superseded(promise)
+
+
+def begun_again(a: Snapshot, b: Snapshot) -> frozenset[str]:
+    """Executions whose version rose though nobody has acquired them."""
+    return frozenset(
+        task_id
+        for task_id, new in b.tasks.items()
+        if (old := a.tasks.get(task_id)) is not None
+        and new["state"] == "pending"
+        and new["version"] > old["version"]
+    )
+
+
+def _beginnings(a: Snapshot, b: Snapshot, again: frozenset[str], now: int, retry_ms: int) -> Iterator[str]:
+    for task_id in again:
+        new, promise = b.tasks[task_id], b.promises[task_id]
+        retry, delay = b.retries.get(task_id), int(promise["tags"].get("resonate:delay", 0))
+        due = (now + retry_ms, delay, promise["timeoutAt"])
+        fresh = promise["state"] == "pending" and is_empty(promise["value"]) and now < promise["timeoutAt"]
+        if (
+            not fresh
+            or new["version"] != a.tasks[task_id]["version"] + 1
+            or retry not in due
+            or new["resumes"]
+        ):
+            yield f"109 execution {task_id}: begun again in an impossible shape"
+        if "pid" in new or "error" in new or "retries" in new or "startedAt" in new:
+            yield f"109 execution {task_id}: it kept something of its former life"
+
+
+def _is_below(name: str, roots: frozenset[str]) -> bool:
+    return any(name.startswith((f"{root}:", f"{root}.")) for root in roots)
+
+
+def _mended_change(who: str, old: Json, new: Json) -> Iterator[str]:
+    """A record of an execution that begins again loses its place, or waits as long as that one may go on."""
+    given: dict[str, str] = old["value"].get("headers") or {}
+    headers = {key: text for key, text in given.items() if key != "holdfast:place"}
+    placeless = {key: each for key, each in old["value"].items() if key != "headers"}
+    if headers:
+        placeless["headers"] = headers
+    longer = old["state"] == new["state"] == "pending" and new == {**old, "timeoutAt": new["timeoutAt"]}
+    if new != {**old, "value": placeless} and not longer:
+        yield f"110 {who}: changed in another way than by losing its place or getting more time"
+
+
+def _promise_steps(a: Snapshot, b: Snapshot, again: frozenset[str], now: int) -> Iterator[str]:
     for name, key in b.twice:
         yield f"56 {name}: {key} is there twice after the step"
     for promise_id, old in a.promises.items():
         new = b.promises.get(promise_id)
         who = f"promise {promise_id}"
+        if promise_id in again or is_superseded(old):
+            continue
         if new is None:
-            yield f"48 {who}: vanished"
+            if not (_is_below(promise_id, again) or may_vanish(a, b, promise_id)):
+                yield f"48 {who}: vanished"
+        elif new is not old and new != old and execution_asked_by(b, promise_id) in again:
+            yield from _promise_birth(b, new, now)  # the deadline of one that begins again is another one
         elif new is not old and new != old:
-            yield from _promise_change(who, old, new, now)
+            if (
+                _is_below(promise_id, again)
+                and not is_superseded(new)
+                and (old["state"] != "pending" or new["state"] == "pending")
+            ):
+                yield from _mended_change(who, old, new)
+            elif not (is_superseded(new) and _is_below(promise_id, again)):
+                yield from _promise_change(who, old, new, now)
     for promise_id, new in b.promises.items():
         if promise_id not in a.promises:
             yield from _promise_birth(b, new, now)
 
 
+def _same_own_tags(old: Json, new: Json) -> bool:
+    """Those that the protocol reads; an execution may change the others while it is held."""
+    own = [
+        {name: text for name, text in each["tags"].items() if name.startswith(("resonate:", "holdfast:"))}
+        for each in (old, new)
+    ]
+    return own[0] == own[1]
+
+
 def _promise_change(who: str, old: Json, new: Json, now: int) -> Iterator[str]:
-    if any(old.get(name) != new.get(name) for name in DEFINITION):
+    changed = [name for name in DEFINITION if old.get(name) != new.get(name)]
+    if changed and not (changed == ["tags"] and new["state"] == "pending" and _same_own_tags(old, new)):
         yield f"46 {who}: its definition changed"
     was, became = old["state"], new["state"]
     stamp_changed = old.get("settledAt") != new.get("settledAt")
@@ -86,7 +180,8 @@ def _promise_change(who: str, old: Json, new: Json, now: int) -> Iterator[str]:
         yield f"53 {who}: back to pending"
     if stamp_changed != (was != became):
         yield f"54 {who}: settledAt and state did not change together"
-    if became == "pending" and old["value"] != new["value"]:
+    kept = generation_in(new)["number"] != generation_in(old)["number"] or is_kept_record(new)
+    if became == "pending" and old["value"] != new["value"] and not kept:
         yield f"55 {who}: value changed while pending"
     if was != "pending" and was != became:
         yield f"61 {who}: the edge {was} to {became}"
@@ -110,21 +205,31 @@ def _promise_birth(b: Snapshot, new: Json, now: int) -> Iterator[str]:
     scheduled = "resonate:schedule" in new["tags"]
     state, created, deadline, settled = new["state"], new["createdAt"], new["timeoutAt"], new.get("settledAt")
     registered = any(awaited == promise_id for awaited, _ in (*b.callbacks, *b.listeners))
+    registered = registered and "holdfast:bucket" not in new["tags"]
+    if (execution := execution_asked_by(b, promise_id)) is not None:
+        others = {awaiter for awaited, awaiter in b.callbacks if awaited == promise_id} - {execution}
+        registered = registered and bool(others)
     pending = state == "pending" and (created == now or scheduled) and now < deadline
     dead = state == verdict(new) and settled == deadline <= now and (created == deadline or scheduled)
     replaced = scheduled and state == "rejected_canceled" and settled == now
     recorded = created == settled == now < deadline and state not in ("pending", "rejected_timedout")
-    if registered or not (recorded or (is_empty(new["value"]) and (pending or dead or replaced))):
+    is_plain = is_empty(new["value"]) or is_kept_record(new)
+    if registered or not (recorded or (is_plain and (pending or dead or replaced))):
         yield f"89 {who}: an impossible birth"
-    if any(awaited == promise_id for awaited, _ in b.callbacks):
+    if registered and any(awaited == promise_id for awaited, _ in b.callbacks):
         yield f"57 {who}: born with callbacks"
 
 
-def _task_steps(a: Snapshot, b: Snapshot, now: int, retry_ms: int, *, background: bool) -> Iterator[str]:
+def _task_steps(
+    a: Snapshot, b: Snapshot, again: frozenset[str], now: int, retry_ms: int, *, background: bool
+) -> Iterator[str]:
     for task_id, old in a.tasks.items():
         new = b.tasks.get(task_id)
+        if task_id in again or is_superseded(a.promises[task_id]):
+            continue
         if new is None:
-            yield f"49 task {task_id}: vanished"
+            if not _is_below(task_id, again):
+                yield f"49 task {task_id}: vanished"
             continue
         timers_same = a.retries.get(task_id) == b.retries.get(task_id) and a.leases.get(
             task_id
@@ -223,13 +328,23 @@ def _enters_pending(
         armed = retry is not None and retry > now  # released: perhaps parked
     else:
         armed = retry == now + retry_ms and _offered(b, new)
+        if old["state"] == "acquired" and _counts_crashes(promise):  # perhaps not its first: it rests
+            armed = armed or (retry is not None and retry - now in RESTS_MS)
     if not armed:
         yield f"92 {who}: entered pending with retry {retry} and no offer to match"
     if old["state"] == "suspended":
-        if not any(awaiter == task_id for _, awaiter in a.callbacks.keys() - b.callbacks.keys()):
+        consumed = any(awaiter == task_id for _, awaiter in a.callbacks.keys() - b.callbacks.keys())
+        if not consumed and not _was_asked_to_cancel(a, b, task_id):
             yield f"71 {who}: woken without a consumed callback"
         if new["resumes"] < 1 or retry is None or new["version"] != old["version"]:
             yield f"95 {who}: woken without resumes, retry or at another version"
+
+
+def _was_asked_to_cancel(a: Snapshot, b: Snapshot, task_id: str) -> bool:
+    """In this step: the promise that asks is awaited and resolved at once."""
+    name = f"{task_id}{'.' if ':' in task_id else ':'}cancel"
+    was, became = a.promises.get(name, {"state": "pending"}), b.promises.get(name, {"state": "pending"})
+    return bool(was["state"] == "pending" != became["state"])
 
 
 def _offered(b: Snapshot, task: Json) -> bool:
@@ -270,17 +385,24 @@ def _task_birth(a: Snapshot, b: Snapshot, new: Json, now: int, retry_ms: int) ->
             yield f"92 {who}: born pending with retry {retry} and no offer to match"
 
 
-def _consumption_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
+def _consumption_steps(a: Snapshot, b: Snapshot, again: frozenset[str], now: int) -> Iterator[str]:
     consumed: dict[str, int] = {}
     for awaited, awaiter in a.callbacks:
         if (awaited, awaiter) in b.callbacks:
             continue
+        if awaiter in again or _is_below(awaiter, again) or _was_superseded(a, awaiter):
+            continue  # it waits for nothing any more
+        if awaited.endswith("cancel") and (awaited not in b.promises or awaited in again):
+            continue
         consumed[awaiter] = consumed.get(awaiter, 0) + 1
-        if _pending(b, awaited) and not has_left(a, b, awaiter):
+        left = has_left(a, b, awaiter) or has_left_lock(a, b, awaited, awaiter)
+        if awaited not in again and _pending(b, awaited) and not left:
             yield f"57 callback {awaiter} on {awaited}: lost while pending"
             yield f"68 callback {awaiter} on {awaited}: removed from a pending promise"
     for awaiter, count in consumed.items():
         old, new = a.tasks.get(awaiter), b.tasks.get(awaiter)
+        if awaiter in again:
+            continue
         if old and new and b.live(awaiter, now) and new["resumes"] != old["resumes"] + count:
             yield f"69 task {awaiter}: {count} consumed, resumes {old['resumes']} to {new['resumes']}"
     for awaited, awaiter in b.callbacks:
@@ -289,7 +411,9 @@ def _consumption_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
     for promise_id, address in a.listeners:
         if (promise_id, address) in b.listeners:
             continue
-        if _pending(b, promise_id):
+        if promise_id.endswith("cancel") and (promise_id not in b.promises or promise_id in again):
+            continue  # as above: nobody is to be told of what was not asked
+        if promise_id not in again and _pending(b, promise_id):
             yield f"59 listener {address} of {promise_id}: lost while pending"
             yield f"68 listener {address} of {promise_id}: removed from a pending promise"
         elif (promise_id, address) not in b.notices:
@@ -304,7 +428,9 @@ def _pending(s: Snapshot, promise_id: str) -> bool:
     return promise is not None and promise["state"] == "pending"
 
 
-def _message_steps(a: Snapshot, b: Snapshot, now: int, *, delivering: bool) -> Iterator[str]:
+def _message_steps(
+    a: Snapshot, b: Snapshot, again: frozenset[str], now: int, *, delivering: bool
+) -> Iterator[str]:
     if not delivering:
         for key in (*(a.offers.keys() - b.offers.keys()), *(a.notices.keys() - b.notices.keys())):
             yield f"74 message {key}: vanished"
@@ -314,6 +440,7 @@ def _message_steps(a: Snapshot, b: Snapshot, now: int, *, delivering: bool) -> I
             continue
         task, promise = b.tasks.get(task_id), b.promises.get(task_id)
         if task is None or promise is None:
+            yield f"39 execute {task_id}: no such task"
             continue
         if entry["message"]["data"]["task"]["version"] != task["version"] or (
             entry["address"] != possible_target(promise)
@@ -325,7 +452,13 @@ def _message_steps(a: Snapshot, b: Snapshot, now: int, *, delivering: bool) -> I
         if (promise_id, address) in a.notices:
             continue
         promise = b.promises.get(promise_id)
-        if promise is not None and not same_record(promise, entry["message"]["data"]["promise"]):
+        if promise_id in again or _is_below(promise_id, again):
+            continue  # it has ended, and begins again or is gone
+        if promise is None and promise_id in a.promises and may_vanish(a, b, promise_id):
+            continue
+        if promise is None or promise["state"] == "pending":
+            yield f"42 unblock {promise_id}: not about a settled promise"
+        elif not same_record(promise, entry["message"]["data"]["promise"]):
             yield f"76 unblock {promise_id}: not the stored record"
         if (promise_id, address) not in a.listeners or (promise_id, address) in b.listeners:
             yield f"77 unblock {promise_id} to {address}: no listener was consumed"
@@ -345,10 +478,21 @@ def _schedule_steps(a: Snapshot, b: Snapshot, *, background: bool) -> Iterator[s
             yield f"107 schedule {schedule_id}: its last run lies before the one it had"
 
 
+def _counts_crashes(promise: Json) -> bool:
+    return "holdfast:crashes" in promise["tags"] or "holdfast:workflow" in promise["tags"]
+
+
+def _is_stuck(b: Snapshot, task_id: str) -> bool:
+    """An execution of a workflow whose worker died too often is halted by the node itself."""
+    return _counts_crashes(b.promises[task_id]) and b.tasks[task_id].get("halted", {}).get("code") == "HF1408"
+
+
 def _background_steps(a: Snapshot, b: Snapshot) -> Iterator[str]:
     for task_id, new in b.tasks.items():
         old = a.tasks.get(task_id)
         allowed = ("pending", "fulfilled") if old is None else BACKGROUND_EDGES[old["state"]]
+        if old is not None and old["state"] == "acquired" and _is_stuck(b, task_id):
+            allowed = (*allowed, "halted")
         if new["state"] not in allowed or (old is not None and old["version"] != new["version"]):
             yield f"96 task {task_id}: a background step made it {new['state']}"
     for promise_id, new in b.promises.items():
@@ -358,5 +502,5 @@ def _background_steps(a: Snapshot, b: Snapshot) -> Iterator[str]:
         replaced = new["state"] == "rejected_canceled" and (
             "resonate:schedule" in new["tags"] or ended_with_execution(a, b, new)
         )
-        if new.get("settledAt") != new["timeoutAt"] and not replaced:
+        if new.get("settledAt") != new["timeoutAt"] and not (replaced or was_granted(new)):
             yield f"97 promise {promise_id}: settled in the background before its deadline"

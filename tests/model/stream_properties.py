@@ -2,7 +2,7 @@
 
 | property | what it says |
 |---|---|
-| 98 | the numbers 1 to `count` of a stream are there, and settled |
+| 98 | the numbers of a stream, from the first that was not trimmed to `count`, are there, and settled |
 | 99 | under one key a stream has one element, and the record of the key names it |
 | 100 | the open answers of an execution that is not settled are as many as its record says |
 | 101 | a dependent that is pending is registered, and what it depends on is pending |
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.model.restart_properties import GENERATION
 from tests.model.snapshot import Json, Snapshot
 
 DEPENDENT = "holdfast:dependent"
@@ -34,7 +35,7 @@ def stream_state(s: Snapshot, now: int) -> Iterator[str]:
             yield f"105 {who}: no such execution"
             continue
         for stream, count in record["counts"].items():
-            yield from _elements(s, execution, stream, count)
+            yield from _elements(s, execution, stream, count, record["trimmed"].get(stream, 0))
         if record["read"] > record["counts"].get("in", 0):
             yield f"103 {who}: {record['read']} were read of {record['counts']}"
         unread = sum(_unread(s, execution, record))
@@ -51,9 +52,9 @@ def stream_state(s: Snapshot, now: int) -> Iterator[str]:
                 yield f"101 promise {promise_id}: pending, and does not end with {owner}"
 
 
-def _elements(s: Snapshot, execution: str, stream: str, count: int) -> Iterator[str]:
+def _elements(s: Snapshot, execution: str, stream: str, count: int, gone: int) -> Iterator[str]:
     keys: dict[str, str] = {}
-    for number in range(1, count + 1):
+    for number in range(gone + 1, count + 1):
         name = element_of(execution, stream, number)
         element = s.promises.get(name)
         if element is None or (element["state"] == "pending" and "holdfast:stream" in element["tags"]):
@@ -77,20 +78,33 @@ def _unread(s: Snapshot, execution: str, record: Json) -> Iterator[int]:
         if message is not None and message.get("iku", "").isdecimal():
             headers: Json = message["value"].get("headers") or {}
             size = len(message["value"].get("data") or "") + 256
-            yield size + sum(len(name) + len(text) for name, text in headers.items())
+            # An execution that bears the id of a message, and has continued, says so in what settled it.
+            sent = {name: text for name, text in headers.items() if name != GENERATION}
+            yield size + sum(len(name) + len(text) for name, text in sent.items())
 
 
 def _is_answer(s: Snapshot, promise_id: str) -> bool:
     return promise_id in s.promises and ANSWER in s.promises[promise_id]["tags"]
 
 
-def stream_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
+def is_superseded(s: Snapshot, promise_id: str) -> bool:
+    promise = s.promises.get(promise_id)
+    return promise is not None and promise["value"] == {"headers": {"holdfast:superseded": "true"}}
+
+
+def stream_steps(a: Snapshot, b: Snapshot, again: frozenset[str], now: int) -> Iterator[str]:
+    """`again`: executions that begin again in this step."""
     for name, key in b.twice:
         if name == "streams":
             yield f"105 {name}: {key} is there twice"
     for execution, old in a.streams.items():
         new = b.streams.get(execution)
+        ended = execution in again or is_superseded(b, execution)
+        if ended and new is not None and (new["createdAt"] > old["createdAt"] or not new["counts"]):
+            continue  # under the same id, with nothing of the old one
         if new is None:
+            if (execution not in b.promises and execution in a.promises) or is_superseded(a, execution):
+                continue
             yield f"105 streams of {execution}: vanished"
         elif new["read"] < old["read"] or any(
             new["counts"].get(stream, -1) < count for stream, count in old["counts"].items()
@@ -99,7 +113,7 @@ def stream_steps(a: Snapshot, b: Snapshot, now: int) -> Iterator[str]:
     for execution, new in b.streams.items():
         counts = a.streams.get(execution, {"counts": {}})["counts"]
         grown = [stream for stream, count in new["counts"].items() if count > counts.get(stream, 0)]
-        if grown and not a.live(execution, now):
+        if grown and execution in a.promises and not a.live(execution, now):
             yield f"104 streams of {execution}: {grown} grew after its end"
 
 

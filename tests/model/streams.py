@@ -1,4 +1,4 @@
-"""The oracle's streams: numbered rows of promises below an execution, as docs/protocol.md tells of them.
+"""The oracle's streams: numbered rows of promises below an execution, as protocol.md tells of them.
 
 Part of the oracle, so it shares nothing with the product. A stream is looked up by walking its numbers; the
 record of an execution is what a snapshot shows of it.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.model import fields
 from tests.model.fields import Json, Refused, bad
-from tests.model.machine import Machine, Promise, Task
+from tests.model.machine import GENERATION, Machine, Promise, Task, below as below, headers_of
 
 if TYPE_CHECKING:
     from tests.model.oracle import Answer, Call
@@ -21,10 +21,6 @@ NAME = re.compile(r"in|out\.[A-Za-z0-9_-]{1,100}|value\.[A-Za-z0-9_-]{1,100}")
 ANSWER_TAG = "holdfast:answer"
 DEPENDENT_TAG = "holdfast:dependent"
 NOT_OF_AN_ANSWER = ("resonate:target", "resonate:invoke", "resonate:delay", "holdfast:job")
-
-
-def below(execution: str) -> str:
-    return f"{execution}." if ":" in execution else f"{execution}:"
 
 
 def value_chars(value: Json) -> int:
@@ -67,14 +63,14 @@ class StreamMachine(Machine):
 
     def stream_read(self, data: Json, call: Call) -> Answer:
         execution_id, stream = fields.identifier(data, "id"), read_name(data)
-        after = fields.optional_integer(data, "after", 0, 1_000_000)
+        after = fields.optional_integer(data, "after", 0, 2**53 - 1)
         limit = fields.optional_integer(data, "limit", 1, 256)
         last = fields.flag(data, "last")
         if last and after is not None:
             raise bad("last and after contradict each other")
         execution = self.execution(execution_id)
         count = self.count(execution, stream)
-        first = max(1, count) if last else (after or 0) + 1
+        first = max(1, count) if last else max(after or 0, self.gone(execution, stream)) + 1
         return 200, {
             "promises": self.page_of(execution, stream, first, min(limit or self.PAGE, self.PAGE_MAX), call),
             "number": first,
@@ -111,9 +107,10 @@ class StreamMachine(Machine):
                 fields.identifier(answer, "id")
         return asked
 
-    def read_next(self, data: Json) -> tuple[str, str, int]:
+    def read_next(self, data: Json) -> tuple[str, str, int, bool]:
         stream = read_name(data)
-        return fields.identifier(data, "id"), stream, fields.integer(data, "number", 1, 1_000_000)
+        number = fields.integer(data, "number", 1, 2**53 - 1)
+        return fields.identifier(data, "id"), stream, number, fields.flag(data, "peek")
 
     # ----------------------------------------------------------------------------------------- executions
 
@@ -126,11 +123,17 @@ class StreamMachine(Machine):
         """What is known of its streams; it comes into being with the first change."""
         empty: Json = {"id": execution.id, "createdAt": execution.created_at, "counts": {}, "read": 0}
         return self.streams.setdefault(
-            execution.id, empty | {"sentBytes": 0, "readBytes": 0, "openAnswers": 0}
+            execution.id,
+            empty | {"sentBytes": 0, "readBytes": 0, "openAnswers": 0, "trimmed": {}, "trimAt": 0},
         )
 
     def count(self, execution: Promise, stream: str) -> int:
         found: int = self.streams.get(execution.id, {"counts": {}})["counts"].get(stream, 0)
+        return found
+
+    def gone(self, execution: Promise, stream: str) -> int:
+        """The number up to which its elements were deleted."""
+        found: int = self.streams.get(execution.id, {"trimmed": {}})["trimmed"].get(stream, 0)
         return found
 
     def element(self, execution: Promise, stream: str, number: int) -> str:
@@ -152,7 +155,7 @@ class StreamMachine(Machine):
         known = self.streams.get(execution.id, {"counts": {}})["counts"]
         if stream not in known and len(known) >= self.STREAMS_MAX:
             raise Refused(409, "too many streams", "HF1405")
-        if number > self.ELEMENTS_MAX:
+        if number - self.gone(execution, stream) > self.ELEMENTS_MAX:
             raise Refused(409, "the stream is full", "HF1404")
 
     def tags_below(self, execution: Promise) -> dict[str, str]:
@@ -183,6 +186,9 @@ class StreamMachine(Machine):
         name = self.element(execution, asked.stream, number)
         answer = None if asked.answer is None else self.check_answer(asked.answer, execution, name)
         asked.value = self.with_answer(asked.value, answer)
+        if asked.key is not None and name in self.promises:
+            given: Json = asked.value.get("headers") or {}
+            asked.value = {**asked.value, "headers": {**given, "holdfast:key": asked.key}}
         size = value_chars(asked.value) + 256
         self.check_room(execution, asked.stream, number)
         self.check_mailbox(execution, asked.stream, number, size)
@@ -285,14 +291,14 @@ class StreamMachine(Machine):
     # ------------------------------------------------------------------------------------------- reading
 
     def next_element(
-        self, execution_id: str, stream: str, number: int, fence: Task | None, call: Call
+        self, execution_id: str, stream: str, number: int, peek: bool, fence: Task | None, call: Call
     ) -> Json:
         execution = self.execution(execution_id)
         if number > self.count(execution, stream) + 1:
             raise bad("number is beyond the next element")
         live = self.live(execution_id, call.now)
         awaited: Promise | None = None
-        if number > self.count(execution, stream):
+        if number > self.count(execution, stream) and not peek:
             if not live:
                 raise Refused(409, "the execution is over", "HF1402")
             free = self.next_free(execution, stream, call.now)
@@ -303,6 +309,8 @@ class StreamMachine(Machine):
                 awaited = self.await_element(execution, stream, number, call.now)
         if stream == "in" and fence is not None and fence.id == execution_id:
             self.note_read(execution, number - 1)
+        if awaited is None:
+            number = max(number, self.gone(execution, stream) + 1)
         promises = (
             [self.show_promise(awaited, call.dialect, call.now)]
             if awaited is not None
@@ -329,7 +337,7 @@ class StreamMachine(Machine):
             self.promises[self.element(execution, "in", each)]
             for each in range(number + 1, self.count(execution, "in") + 1)
         ]
-        sizes = sum(value_chars(message.value) + 256 for message in unread if is_message(message))
+        sizes = sum(value_chars(sent_value(message)) + 256 for message in unread if is_message(message))
         record["readBytes"] = record["sentBytes"] - sizes
 
     def page_of(self, execution: Promise, stream: str, first: int, limit: int, call: Call) -> list[Json]:
@@ -337,13 +345,21 @@ class StreamMachine(Machine):
         size = 0
         last = min(self.count(execution, stream), first + limit - 1)
         for number in range(first, last + 1):
-            promise = self.promises[self.element(execution, stream, number)]
+            promise = self.promises.get(self.element(execution, stream, number))
+            if promise is None:  # it was read, and is deleted by now
+                continue
             size += value_chars(promise.param) + value_chars(promise.value) + len(promise.id) + 256
             size += sum(len(tag) + len(text) for tag, text in promise.tags.items())
             if found and size > self.PAGE_CHARS:
                 break
             found.append(self.show_promise(promise, call.dialect, call.now))
         return found
+
+
+def sent_value(message: Promise) -> Json:
+    """Without what an execution adds that bears the id of a message, and has continued."""
+    headers = {name: text for name, text in headers_of(message.value).items() if name != GENERATION}
+    return {**message.value, "headers": headers}
 
 
 def is_message(promise: Promise) -> bool:

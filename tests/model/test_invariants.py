@@ -148,6 +148,8 @@ SOUND: Json = {
             "counts": {"in": 2},
             "read": 1,
             "sentBytes": 514,
+            "trimmed": {},
+            "trimAt": 0,
             "readBytes": 257,
             "openAnswers": 1,
         }
@@ -208,7 +210,7 @@ STATE_VIOLATIONS: list[tuple[int, Change]] = [
     (22, lambda w: w.timeout("root", 0, 2_000)),
     (23, lambda w: w.task("stop", pid="p")),
     (24, lambda w: w.task("root", resumes=1)),
-    (25, lambda w: w.task("work", resumes=6)),
+    (25, lambda w: w.task("work", resumes=16)),
     (26, lambda w: w.task("work", version=0)),
     (28, lambda w: w.schedule(nextRunAt=99)),
     (29, lambda w: w.schedule(lastRunAt=99)),
@@ -223,7 +225,6 @@ STATE_VIOLATIONS: list[tuple[int, Change]] = [
     (36, lambda w: w.task("done", state="halted")),
     (37, lambda w: w.add("callbacks", {"awaiter": "late", "awaited": "child"})),
     (38, lambda w: w.add("listeners", {"id": "child", "address": "poll://uni@g"})),
-    (39, lambda w: w.offer("ghost", 0)),
     (40, lambda w: w.offer("wait", 1)),
     (41, lambda w: w.offer("wait", 0, "poll://any@h")),
     (42, lambda w: w.add("messages", unblock(promise("child", timeout_at=4_000)))),
@@ -303,7 +304,8 @@ SOUND_STEPS: dict[str, Change] = {
 
 # number, what is changed before the step, what is changed by it
 STEP_VIOLATIONS: list[tuple[int, Change, Change]] = [
-    (46, nothing, lambda w: w.promise("child", tags={"a": "b"})),
+    (39, nothing, lambda w: w.offer("ghost", 0)),
+    (46, nothing, lambda w: w.promise("child", tags={"resonate:a": "b"})),
     (46, nothing, lambda w: w.promise("child", timeoutAt=4_001)),
     (47, nothing, lambda w: w.promise("done", value={"data": "y"})),
     (48, nothing, lambda w: w.drop("promises", id="late")),

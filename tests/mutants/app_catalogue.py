@@ -63,7 +63,7 @@ APP = (
         "an event loop is blocked",
         "a call that blocks is refused on an event loop",
         "host",
-        "_has_running_loop() and (self._drive is None or self._is_own_loop())",
+        "has_running_loop() and (self._drive is None or self.is_own_loop())",
         "False",
         "tests/app/test_life.py -k blocks",
     ),

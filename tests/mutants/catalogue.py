@@ -10,7 +10,11 @@ from __future__ import annotations
 from tests.mutants.app_catalogue import APP
 from tests.mutants.found_catalogue import FOUND
 from tests.mutants.look_catalogue import LOOK
+from tests.mutants.mend_catalogue import MENDING
 from tests.mutants.mutant import Mutant
+from tests.mutants.restart_catalogue import RESTARTS
+from tests.mutants.share_catalogue import SHARES
+from tests.mutants.steer_catalogue import STEER
 from tests.mutants.stream_catalogue import STREAMS
 from tests.mutants.talk_catalogue import TALKS
 from tests.mutants.task_catalogue import TASKS
@@ -99,16 +103,18 @@ ENGINE = (
         "the fence is open",
         "who lost the claim can write nothing",
         "engine",
-        "task = held_task(data.id, data.version, ws, now)\nkind = type(action).__struct_config__.tag",
-        "task = find_task(data.id, ws)\nkind = type(action).__struct_config__.tag",
+        "target = check_creation(...) if isinstance(action, CreateAction) else None\n"
+        "task = held_task(data.id, data.version, ws, now, data.generation or 0)",
+        "target = check_creation(request, action.data) if isinstance(action, CreateAction) else None\n"
+        "task = ws.task(data.id)\nassert task",
         DIFFERENTIAL,
     ),
     Mutant(
         "a lapsed lease is not offered again",
         "the claim of a dead worker lapses",
         "engine",
-        'if task.state == "acquired":\n    offer(..., lapsed=...)\nelse:\n    ...',
-        'if task.state == "halted":\n    offer(..., lapsed=...)\nelse:\n    ...',
+        'if task.state == "acquired":\n    crashes.lapse(...)\nelse:\n    ...',
+        'if task.state == "halted":\n    crashes.lapse(...)\nelse:\n    ...',
         _conformance("sweep"),
     ),
     Mutant(
@@ -374,14 +380,15 @@ WORKER = (
         "a step starts before the choices that led to it are durable",
         "nothing is acted upon before it is durable",
         "workflow",
-        "if self._progress.has_unwritten:\n"
+        "if self._progress.unwritten or self._writer.leading:\n"
         "    await self._write()\n"
-        "    self._check_claim()\n"
+        "    if self._writer.is_lost or self._loop.time() >= self.lease_ends_s:\n"
+        "        raise ClaimGone(self.id)\n"
         "    learnt = True",
         "for promise_id, step in steps:\n"
-        "    self._steps.start(promise_id, step, self.info, self._progress.is_open, at_once=False)\n"
+        "    self._steps.start(promise_id, step, self.claim, None, at_once=False)\n"
         "steps = []\n"
-        "if self._progress.has_unwritten:\n"
+        "if self._progress.unwritten:\n"
         "    await self._write()\n"
         "    learnt = True",
         "tests/workflow/test_durable_before_effects.py",
@@ -406,7 +413,7 @@ WORKER = (
         "the second mismatch is the reason",
         "the first mismatch is kept",
         "workflow",
-        "if self.fault is not None:\n    self._count += 1\n    return j.child_id(self._root.id, self._count)",
+        "if self.fault is not None:\n    self._count += 1\n    return f'{self._below}{self._count}'",
         "",
         "tests/workflow/test_mismatch.py",
     ),
@@ -503,11 +510,8 @@ SERVER = (
         "the id inside a fence is not checked",
         "a prefix holds for every id in a request",
         "server",
-        "if isinstance(inner, PromiseCreate):\n"
-        "    _check_create(inner, grant)\n"
-        "else:\n"
-        '    grant.require("id", inner.id)',
-        "if isinstance(inner, PromiseCreate):\n    _check_create(inner, grant)",
+        'if check is not None:\n    check(inner, grant)\nelse:\n    grant.require("id", inner.id or "")',
+        "if check is not None:\n    check(inner, grant)",
         "tests/server/test_auth.py",
     ),
     Mutant(
@@ -628,9 +632,13 @@ MUTANTS = (
     *SERVER,
     *CLIENT,
     *TASKS,
+    *SHARES,
     *STREAMS,
+    *RESTARTS,
+    *MENDING,
     *TALKS,
     *APP,
     *LOOK,
+    *STEER,
     *FOUND,
 )

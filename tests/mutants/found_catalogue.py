@@ -194,8 +194,8 @@ FOUND = (
         "tags are not counted among the bytes that are read",
         "a commit reads so many bytes of records",
         "engine",
-        "self.read_bytes += promise_bytes(promise)\nself.promises.setdefault(promise.id, promise)",
-        'self.read_bytes += len(promise.param.data or "")\nself.promises.setdefault(promise.id, promise)',
+        "self._read_bytes += sum(map(promise_bytes, unweighed))",
+        'self._read_bytes += sum(len(promise.param.data or "") for promise in unweighed)',
         "tests/node/test_large_records.py -k memory",
     ),
     Mutant(
@@ -210,8 +210,8 @@ FOUND = (
         "a promise has any number of listeners",
         "what one settlement tells is bounded",
         "engine",
-        "ws.listener_count(data.awaited) > limits.listeners_max",
-        "ws.listener_count(data.awaited) < 0",
+        "len(ws.listeners[data.awaited]) > limits.listeners_max",
+        "len(ws.listeners[data.awaited]) < 0",
         "tests/conformance/test_bytes.py -k memory",
     ),
     Mutant(

@@ -14,7 +14,14 @@ from holdfast.node import Node, janitor, retention
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.replies import AcquireReply, TaskReply
-from holdfast.protocol.requests import PromiseCreate, TaskGet, TaskSuspend
+from holdfast.protocol.requests import (
+    ExecutionFork,
+    ExecutionRetry,
+    PromiseCreate,
+    PromiseSettle,
+    TaskGet,
+    TaskSuspend,
+)
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
 from holdfast.store import urls as stores
 from holdfast.store.interface import Store
@@ -212,6 +219,38 @@ async def test_a_large_tree_goes_in_several_transactions_its_root_last(
     assert (progress.trees, progress.forgotten, left) == (1, 36, 0)
 
 
+async def failed_execution(node: Node, records: int) -> list[str]:
+    names = ["a", *(f"a:{index}" for index in range(records))]
+    await node.request([create("a", target="poll://any@g"), *(create(name) for name in names[1:])])
+    await node.request([*(settle(name) for name in names[1:]), ask(PromiseSettle("a", "rejected"))])
+    return names
+
+
+async def test_an_execution_of_which_a_part_is_deleted_is_not_retried(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    await failed_execution(node, 30)
+    await node.collect_some(RetentionProgress(), ANY_AGE)
+    retried, forked = await node.request(
+        [ask(ExecutionRetry("a")), ask(ExecutionFork("a", "b", before="step"))]
+    )
+    assert (retried.status, retried.code) == (forked.status, forked.code) == (409, "HF1706")
+    assert (await passed(node)).forgotten == 21
+
+
+async def test_an_execution_that_is_retried_while_it_is_judged_keeps_all_of_its_records(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    names = await failed_execution(node, 30)
+    judged = RetentionProgress(judged="a")
+    [reply] = await node.request([ask(ExecutionRetry("a"))])
+    assert reply.status == 200
+    await node.collect_some(judged, ANY_AGE)
+    assert await statuses(node, *names) == [200] * 31
+
+
 async def test_a_pass_that_was_cut_off_is_finished_by_the_next(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,3 +341,74 @@ async def test_a_node_that_stops_does_not_wait_for_a_pass(store: Store) -> None:
     await node.request([create(f"p{index}") for index in range(300)])
     async with asyncio.timeout(60):
         await node.stop()
+
+
+async def test_a_tree_that_cannot_be_seen_whole_goes_in_portions_its_root_last(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An execution with very many messages: more than one transaction may look at."""
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    monkeypatch.setattr(retention, "tree_promises_max", 40)
+    names = ["a", *(f"a:in.{index}" for index in range(75)), "b"]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names])
+    counted = await passed(node, dry_run=True)
+    assert (counted.trees, counted.forgotten, counted.too_large) == (2, 77, 0)
+    progress, left, transactions = RetentionProgress(), len(names), 0
+    while progress.after is not None:
+        progress = await node.collect_some(progress, ANY_AGE)
+        transactions += 1
+        there = [
+            name for name, status in zip(names, await statuses(node, *names), strict=True) if status == 200
+        ]
+        assert left - len(there) <= 10
+        left = len(there)
+        assert "a" in there or not any(name.startswith("a:") for name in there)
+    assert (progress.trees, progress.forgotten, progress.too_large, left) == (2, 77, 0, 0)
+    assert transactions < 30  # it comes to an end, and does not begin again with each page
+
+
+@pytest.mark.parametrize("late", ["a:00", "a:40", "a:74"])
+async def test_a_tree_that_cannot_be_seen_whole_stays_while_anything_of_it_is_pending(
+    late: str, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    monkeypatch.setattr(retention, "tree_promises_max", 40)
+    names = ["a", *(f"a:{index:02}" for index in range(75))]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names if name != late])
+    assert (await passed(node)).forgotten == 0
+    await node.request([settle(late)])
+    assert (await passed(node)).forgotten == 76
+
+
+async def test_a_large_tree_of_several_roots_stays_and_is_counted(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    monkeypatch.setattr(retention, "tree_promises_max", 40)
+    names = ["a", *(f"a:{index:02}" for index in range(50)), "b"]
+    await node.request([create(name, origin="a") for name in names])
+    await node.request([settle(name) for name in names])
+    done = await passed(node)
+    assert (done.forgotten, done.too_large) == (0, 1)
+
+
+async def test_a_pass_that_was_cut_off_in_a_large_tree_is_finished_by_the_next(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "forgotten_max", 10)
+    monkeypatch.setattr(retention, "tree_promises_max", 40)
+    names = ["a", *(f"a:{index:02}" for index in range(75))]
+    await node.request([create(name) for name in names])
+    await node.request([settle(name) for name in names])
+    progress = RetentionProgress()
+    while not progress.forgotten:
+        progress = await node.collect_some(progress, ANY_AGE)
+    await node.request([create("a:99")])  # what grows back keeps the rest, in the end
+    while progress.after is not None:
+        progress = await node.collect_some(progress, ANY_AGE)
+    assert await statuses(node, "a", "a:99") == [200, 200]
+    await node.request([settle("a:99")])
+    await passed(node)
+    assert await statuses(node, "a", "a:99", "a:74") == [404, 404, 404]

@@ -1,4 +1,4 @@
-"""docs/runtime.md is true: its examples run, and every name and number it uses exists."""
+"""docs/reference/runtime.md is true: its examples run, and every name and number it uses exists."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 import holdfast.runtime
 from holdfast.runtime import testing
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "reference" / "runtime.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 MODULES = sorted(path.stem for path in Path(holdfast.runtime.__file__).parent.glob("*.py"))
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_every_example_of_the_guide_runs(number: int) -> None:
-    code = compile(EXAMPLES[number], f"docs/runtime.md example {number + 1}", "exec")
+    code = compile(EXAMPLES[number], f"docs/reference/runtime.md example {number + 1}", "exec")
     exec(code, {"__name__": f"example_{number}"})
 
 

@@ -31,10 +31,12 @@ async def test_an_allowed_page_is_let_in_without_credentials() -> None:
         assert answer.headers["access-control-allow-origin"] == "https://console.example"
         assert "access-control-allow-credentials" not in answer.headers
         async with connected(server.url) as connection:
-            asked = origin | {"access-control-request-method": "POST"}
-            preflight = await connection.request("OPTIONS", "/", headers=asked)
+            asked = origin | {"access-control-request-method": "PUT"}
+            preflight = await connection.request("OPTIONS", "/v1/queues/mail", headers=asked)
         assert preflight.status == 204
-        assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
+        assert preflight.headers["access-control-allow-methods"] == "GET, POST, PUT, DELETE"
+        allowed = preflight.headers["access-control-allow-headers"].split(", ")
+        assert allowed == ["authorization", "content-type", "idempotency-key", "last-event-id"]
 
 
 @pytest.mark.parametrize(

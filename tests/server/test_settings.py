@@ -120,7 +120,7 @@ def test_a_url_that_names_no_store_is_refused(url: str) -> None:
 
 
 def test_the_page_about_the_server_lists_every_setting_as_it_is() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "server.md").read_text("utf-8")
     listed = [
         line.split(" | ") for line in page.splitlines() if line.startswith("| `") and line.count(" | ") == 2
     ]

@@ -25,7 +25,7 @@ from holdfast.testing.faults import KINDS, Plan, StoreKind
 from holdfast.testing.seeds import SeedReport, digest, explained
 from holdfast.testing.simulation import Simulation, SimulationFailure
 from tests.model.invariants import check_state
-from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.expectation import Expectation, app, ledger, repaired
 from tests.simulation.workloads import scenario_of
 
 STORES: tuple[StoreKind, ...] = ("memory", "sqlite", "shared")
@@ -45,6 +45,7 @@ def invariants(store: MemoryStore, now: int) -> list[str]:
 def play(seed: int, stores: Iterable[StoreKind] = STORES) -> Simulation:
     """One seed; raises SimulationFailure."""
     ledger.clear()
+    repaired.clear()
     expectation = Expectation()
     simulation = Simulation(app, Plan.draw(seed, stores), restartable=True, patience_s=1_800)
     simulation.events_max = EVENTS_MAX

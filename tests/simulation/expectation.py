@@ -11,6 +11,7 @@ from tests.testing.random_workflow import app as random_app
 
 app = hf.App()
 ledger = Ledger()
+repaired: set[str] = set()  # what works by now, outside of everything that is simulated
 for workflow in random_app.registry:
     app.registry.add(workflow)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from msgspec.structs import replace
 from holdfast.engine import (
     claims,
     dispatch,
+    fence,
     job_requests,
     jobs,
     promises,
+    restart,
     schedules,
     sweep,
     tasks,
@@ -41,7 +44,6 @@ from holdfast.store.interface import Result, Work, drive
 from holdfast.store.sqlite import SqliteFile
 from holdfast.testing.faults import StoreKind
 from holdfast.workflow import journal
-from holdfast.workflow.errors import ClaimGone
 from holdfast.workflow.execution import Execution
 from holdfast.workflow.fenced_writer import FencedWriter
 
@@ -54,13 +56,14 @@ def _replace(patch: Patch, kind: type[RequestData], handler: Any) -> None:
 
 
 def skips_the_version_check(patch: Patch) -> None:
-    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
+    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis, *_: Any) -> Task:
         task = tasks.find_task(task_id, ws)
         if not is_open(task, now) or task.state != "acquired":
             raise ClaimLost("not held")
         return task
 
-    patch.setattr(tasks, "held_task", held_task)
+    for module in (tasks, fence, restart):
+        patch.setattr(module, "held_task", held_task)
 
 
 def acknowledges_before_the_commit(patch: Patch) -> None:
@@ -156,13 +159,13 @@ def grants_without_a_new_version(patch: Patch) -> None:
     patch.setattr(tasks, "grant", grant)
 
 
-def check_only_what_was_told(self: Any) -> None:
-    if self._writer.is_lost:
-        raise ClaimGone(self.id)
+def forget_the_clock(patch: Patch) -> None:
+    """It stops when it is told that the claim is lost, and not when its lease is over by its own clock."""
+    patch.setattr(Execution, "lease_ends_s", property(lambda _: inf, heed_nothing), raising=False)
 
 
 def drives_on_past_its_lease(patch: Patch) -> None:
-    patch.setattr(Execution, "_check_claim", check_only_what_was_told)
+    forget_the_clock(patch)
     patch.setattr(Heartbeat, "_notice_woken", heed_nothing)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
@@ -182,7 +185,7 @@ def creates_again_what_exists(patch: Patch) -> None:
 
     original = promises.create_promise
     patch.setattr(promises, "create_promise", create)
-    patch.setattr(tasks, "create_promise", create)
+    patch.setattr(fence, "create_promise", create)
 
 
 def fires_a_schedule_twice(patch: Patch) -> None:
@@ -235,11 +238,11 @@ def writes_without_the_fence(patch: Patch) -> None:
         replies: Sequence[Reply] = await self.ask([*plain, *asked])
         for reply in replies[: len(plain)]:
             if isinstance(reply.data, PromiseReply):
-                self._learn(reply.data.promise)
+                self.learn(reply.data.promise)
         return replies[len(plain) :]
 
     patch.setattr(FencedWriter, "write", write)
-    patch.setattr(Execution, "_check_claim", check_only_what_was_told)
+    forget_the_clock(patch)
     patch.setattr(Heartbeat, "_ring", heed_nothing)
 
 
@@ -277,9 +280,9 @@ def starts_what_has_expired(patch: Patch) -> None:
 def takes_a_late_result(patch: Patch) -> None:
     """Whoever ever held a background task may say how it ended."""
 
-    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
+    def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis, *more: Any) -> Task:
         task = tasks.find_task(task_id, ws)
-        return original(task_id, task.version if task.job is not None else version, ws, now)
+        return original(task_id, task.version if task.job is not None else version, ws, now, *more)
 
     original = tasks.held_task
     patch.setattr(tasks, "held_task", held_task)
@@ -295,8 +298,8 @@ def lets_one_too_many_through(patch: Patch) -> None:
 
 
 def begins_before_its_time(patch: Patch) -> None:
-    def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0) -> None:
-        original(task, ws, now, rest_until=rest_until if task.job is None else 0)
+    def offer(task: Task, ws: WorkingSet, now: Millis, *, rest_until: Millis = 0, **more: Any) -> None:
+        original(task, ws, now, rest_until=rest_until if task.job is None else 0, **more)
 
     original = transitions.offer
     patch.setattr(promises, "offer", offer)

@@ -10,9 +10,19 @@ from collections.abc import Sequence
 from random import Random
 
 from holdfast.client.errors import OutcomeUnknown
+from holdfast.client.listening import listen
+from holdfast.protocol import tags
+from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import Value
-from holdfast.protocol.replies import PromisesReply, Reply
-from holdfast.protocol.requests import PromiseCreate, PromiseSearch, QueueGet, QueuePause, RequestData
+from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseSearch,
+    PromiseSettle,
+    QueueGet,
+    QueuePause,
+    RequestData,
+)
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
 from tests.simulation.expectation import Expectation
@@ -83,4 +93,33 @@ async def look_everywhere(
     await asyncio.gather(*[search(limit) for limit in limits], *[pause(number) for number in range(5)])
 
 
-NEIGHBOURS = {"deadlines": meet_deadlines, "looks": look_everywhere}
+async def wait_to_be_invited(
+    simulation: Simulation, expectation: Expectation, name: str, chance: Random
+) -> None:
+    """A worker that never looks for work by itself: an invitation that was lost must be repeated."""
+    group, invited = f"guests-{name}", asyncio.Event()
+
+    def hear(message: Message) -> None:
+        if isinstance(message, Execute):
+            invited.set()
+
+    client = simulation.caller_session.worker_context().client
+    listening = asyncio.ensure_future(listen(client, group, name, hear))
+    try:
+        await asyncio.sleep(2)  # who connects later is told of everything that is there
+        for number in range(chance.randint(4, 10)):
+            key = f"{name}-{number}"
+            created = await ask(
+                simulation, PromiseCreate(key, far_ms, Value(), {tags.TARGET: f"poll://any@{group}"})
+            )
+            assert isinstance(created.data, PromiseReply)
+            if created.data.promise.state == "pending":  # nobody has done all this before
+                await invited.wait()
+                invited.clear()
+                await ask(simulation, PromiseSettle(key, "rejected_canceled"))  # it has no code to replay
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+
+
+NEIGHBOURS = {"deadlines": meet_deadlines, "looks": look_everywhere, "invited": wait_to_be_invited}

@@ -11,8 +11,7 @@ import holdfast as hf
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import StreamAppend
-from holdfast.protocol.streams import element_id
-from holdfast.steps.emitter import ATTEMPT_HEADER
+from holdfast.protocol.streams import ATTEMPT_HEADER, element_id
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
 from tests.simulation.expectation import Expectation, app, ledger

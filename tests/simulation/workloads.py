@@ -12,16 +12,18 @@ from random import Random
 from typing import Any
 
 import holdfast as hf
-from holdfast import AlreadySettled
 from holdfast.client.errors import OutcomeUnknown, Refused
+from holdfast.errors import AlreadySettled
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.replies import ScheduleReply
 from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, ScheduleGet
-from holdfast.steps.attempt import current_attempt
+from holdfast.steps.here import current_attempt
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.simulation import Simulation
 from tests.simulation.expectation import Expectation, app, ledger
+from tests.simulation.life_workloads import LIVES
+from tests.simulation.mending_workloads import MENDING
 from tests.simulation.neighbour_workloads import NEIGHBOURS
 from tests.simulation.talk_workloads import TALKS
 from tests.simulation.task_workloads import TASK_WORKLOADS
@@ -367,6 +369,9 @@ WORKLOADS: dict[str, Workload] = {
 }
 
 
+every: dict[str, Workload] = WORKLOADS | TASK_WORKLOADS | NEIGHBOURS | TALKS | LIVES | MENDING
+
+
 def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[Any, Any, None]]:
     """A few workloads side by side, each beginning at its own time."""
 
@@ -376,18 +381,18 @@ def scenario_of(expectation: Expectation) -> Callable[[Simulation], Coroutine[An
         chosen = [chance.choice(kinds) for _ in range(chance.choice((1, 2, 4, 7, 11)))]
         chosen += [chance.choice([*TASK_WORKLOADS]) for _ in range(chance.randint(0, 5))]
         beside = Random(f"neighbours {simulation.plan.seed}")
-        chosen += [kind for kind in NEIGHBOURS if beside.random() < 0.1]
+        chosen += [kind for kind in NEIGHBOURS if beside.random() < (0.35 if kind == "invited" else 0.1)]
         talks = Random(f"talks {simulation.plan.seed}")
         chosen += [kind for kind in TALKS if talks.random() < 0.15]
+        lives = Random(f"lives {simulation.plan.seed}")
+        chosen += [kind for kind in LIVES | MENDING if lives.random() < 0.15]
         pauses = [chance.choice((0.0, 1.0, 5.0, 20.0)) * chance.random() for _ in chosen]
 
         async def begin(number: int) -> None:
             await asyncio.sleep(pauses[number])
             name = f"{chosen[number]}{number}"
             own = Random(f"{name} {simulation.plan.seed}")  # the same after a restart
-            await (WORKLOADS | TASK_WORKLOADS | NEIGHBOURS | TALKS)[chosen[number]](
-                simulation, expectation, name, own
-            )
+            await every[chosen[number]](simulation, expectation, name, own)
 
         await asyncio.gather(*[begin(number) for number in range(len(chosen))])
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.runtime import step_signal
-from holdfast.steps.attempt import current_attempt
 from holdfast.steps.child import is_child
+from holdfast.steps.here import current_attempt
 from holdfast.workflow.functions import current
 from holdfast.workflow.step_functions import step
 

@@ -27,7 +27,7 @@ def made_by(app: hf.App, key: Any, source: Any) -> str:
     """What a step is given for this provider."""
     app.provide(key, source)
 
-    async def look(database: Annotated[Database, hf.Depends(key)] = hf.provided) -> str:
+    async def look(database: Annotated[Database, hf.types.Depends(key)] = hf.provided) -> str:
         assert database.is_open
         return database.name
 
@@ -153,7 +153,7 @@ def test_providers_open_before_those_that_depend_on_them_and_close_in_reverse() 
         seen.append("close log")
 
     @app.provide(Settings)
-    def settings(log: Annotated[list[str], hf.Depends("log")]) -> Generator[Settings]:
+    def settings(log: Annotated[list[str], hf.types.Depends("log")]) -> Generator[Settings]:
         seen.append("open settings")
         yield Settings("db")
         seen.append("close settings")
@@ -186,11 +186,11 @@ def test_providers_that_wait_for_each_other_are_named() -> None:
     app = hf.App("memory:")
 
     @app.provide("a")
-    def one(other: Annotated[int, hf.Depends("b")]) -> int:
+    def one(other: Annotated[int, hf.types.Depends("b")]) -> int:
         return other
 
     @app.provide("b")
-    def two(other: Annotated[int, hf.Depends("a")]) -> int:
+    def two(other: Annotated[int, hf.types.Depends("a")]) -> int:
         return other
 
     with pytest.raises(hf.errors.BadProvider, match="'a' -> 'b' -> 'a'"), app:
@@ -242,7 +242,7 @@ def test_an_execution_that_asks_for_what_is_not_provided_here_is_given_back() ->
     app = hf.App("memory:")
 
     @app.workflow
-    async def flow(mailer: Annotated[Any, hf.Depends("mailer")] = hf.provided) -> str:
+    async def flow(mailer: Annotated[Any, hf.types.Depends("mailer")] = hf.provided) -> str:
         return str(mailer)
 
     with World(app) as world:

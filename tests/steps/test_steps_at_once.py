@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -24,7 +25,6 @@ async def runner() -> AsyncIterator[StepRunner]:
     await spare_task(runner)
     yield runner
     await runner.close()
-    await asyncio.sleep(0)
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("holdfast-step")]
 
 
@@ -36,6 +36,18 @@ async def spare_task(runner: StepRunner) -> None:
 
 async def nothing() -> None:
     pass
+
+
+def test_a_loop_that_is_dropped_tells_nothing_of_the_spare_task(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+
+    async def leave() -> None:
+        await spare_task(StepRunner())
+
+    loop.run_until_complete(leave())
+    loop.close()
+    gc.collect()
+    assert "destroyed" not in caplog.text
 
 
 def start(

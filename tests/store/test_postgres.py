@@ -105,7 +105,8 @@ async def test_a_node_of_the_last_version_goes_on_while_the_schema_is_upgraded(u
     """Upgrades only add. What was prepared before is prepared again, and nobody notices."""
     async with Node(PostgresStore(url)) as node:
         await node.request([create("a"), create("b", target="poll://any@g")])
-        execute(
+        await asyncio.to_thread(  # the node's own reads end on this loop, and the tables wait for them
+            execute,
             url,
             "ALTER TABLE promises ADD COLUMN later TEXT; "
             "ALTER TABLE tasks ADD COLUMN later BIGINT DEFAULT 7; "

@@ -20,7 +20,7 @@ from holdfast.node.clock import wall_clock
 from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.protocol.requests import ExecutionSearch, Request, ScheduleCreate, ScheduleGet, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
-from holdfast.store.interface import NewerSchema, NotAStore
+from holdfast.store.interface import CannotOpen, NewerSchema, NotAStore
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.newest_sql import newest_query, stretch_query
 from holdfast.store.scan_sql import SQLITE, find_query
@@ -243,6 +243,40 @@ def test_what_an_older_version_stored_is_there_after_the_upgrade(path: Path) -> 
     assert [item.task.id for item in found[1].data.tasks] == ["old"]  # type: ignore[union-attr]
     assert found[1].data.tasks[0].task.job is None  # type: ignore[union-attr]
     file.close()
+
+
+@pytest.mark.parametrize("begun", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_file_that_another_program_is_making_is_waited_for(path: Path, begun: str) -> None:
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute(begun)
+    other.execute("PRAGMA user_version=0")
+    frees = threading.Timer(0.2, other.execute, ["COMMIT"])
+    frees.start()
+    store = SqliteFile(path)
+    store.open()
+    store.close()
+    frees.join()
+    other.close()
+
+
+def test_a_file_that_stays_locked_is_a_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "busy_ms", 50)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(CannotOpen, match=r"locked by another program .*HF2010"):
+            SqliteFile(path).open()
+
+
+def test_a_file_that_is_up_to_date_is_opened_while_somebody_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He may be the caller himself, who starts something inside the transaction that he has begun."""
+    monkeypatch.setattr(sqlite, "busy_ms", 50)
+    opened(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opened(path).close()
+        other.execute("ROLLBACK")
 
 
 def test_opening_twice_changes_nothing(path: Path) -> None:

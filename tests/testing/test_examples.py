@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AlreadySettled
+from holdfast.errors import AlreadySettled
 from holdfast.testing import Ledger, crash_everywhere
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -28,13 +28,26 @@ SAID = {
     "tasks_joins": "everyone: 6\nanyone: 2\nmost: [1, 1]",
     "tasks_in_a_transaction": "order 1 confirmed\nTASK_NOT_FOUND",
     "versioning": "version 1: 72\nversion 2: 0.60 EUR",
+    "shared_printer": "3 letters, one after the other",
+    "wait_for_event": "ada came by mail",
+    "shopping_cart": "the cart: {'tea': 1, 'milk': 2}\nbought: {'tea': 1, 'milk': 2}",
+    "subscription": "2 months, [900, 700] cents, generation 1",
+    "one_at_a_time": "a1 was replaced\nbuilt b2\n['built c3', 'built d4']\nwaiting then built nightly",
+    "mend_failures": "['shelf 4 for order 1: 900 cents', 'shelf 4 for order 2: 900 cents']\n"
+    "shelf 4 for order 0: 1800 cents",
+    "customer_schedules": "report for acme\nschedules left: 0",
+    "import_progress": "10 rows, attempts: 2\nrepeated: 0",
+    "tenants": "['globex pays for tea', 'receipt of tea for globex']\n{'acme': 2, 'globex': 2}",
 }
 
 # What fails on purpose is in the log.
 LOGGED = {
+    "mend_failures": "step price of checkout",
+    "import_progress": "will be tried again: UNHANDLED_EXCEPTION: the database is gone",
     "saga": "step book of trip trip-2 failed",
     "tasks_fan_out": "failed in attempt 1 and will not be tried again: BAD_ADDRESS: nobody",
     "tasks_joins": "failed in attempt 1 and will be tried again: NO_ANSWER: broken",
+    "shopping_cart": "step reserve of Cart Cart/ada failed in attempt 1 and will not be tried again: SoldOut",
 }
 
 

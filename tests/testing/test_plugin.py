@@ -1,5 +1,7 @@
 """The fixture `holdfast_world` in every way in which somebody may try it, and a test that forgets it."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import pytest
 import holdfast as hf
 from holdfast.payloads.errors import AnotherLoop, ForgottenWorld, NotAWorld
 from holdfast.testing import World
-from holdfast.testing.plugin import OpenWorld
+from holdfast.testing.plugin import OpenStore, OpenWorld
+from tests.postgres import execute, shared_server
+from tests.processes import environment
 
 
 @pytest.fixture
@@ -118,3 +122,95 @@ def test_a_test_may_name_a_store(tmp_path: Path) -> None:
 
 
 async def _nothing() -> None: ...
+
+
+# --- real stores and seeds -------------------------------------------------------------------------------
+
+
+def shop() -> hf.App:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def double(number: int) -> int:
+        return 2 * number
+
+    return app
+
+
+def test_an_app_works_on_a_sqlite_file_of_the_test(holdfast_sqlite: OpenStore, tmp_path: Path) -> None:
+    app = holdfast_sqlite(shop())
+    assert app.start("double", 4).result(60) == 8
+    assert (tmp_path / "holdfast-test.db").exists()
+
+
+async def test_it_may_be_opened_on_the_loop_of_an_async_test(holdfast_sqlite: OpenStore) -> None:
+    async with holdfast_sqlite(shop()) as app:
+        assert await app.start("double", 4) == 8
+
+
+def test_an_app_works_on_an_empty_schema_of_postgresql(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TEST_POSTGRES", shared_server().url())
+    opened: OpenStore = request.getfixturevalue("holdfast_postgres")
+    app = opened(shop())
+    assert app.start("double", 4).result(60) == 8
+    assert execute(opened.url, "SELECT count(*) FROM promises") == "1"
+
+
+RUN = """
+import holdfast as hf
+from holdfast.testing import simulate
+
+app = hf.App("memory:")
+
+@app.workflow
+async def double(number: int) -> int:
+    return 2 * number
+
+async def scenario(simulation):
+    assert await app.start(double, 4, id="d") == 8
+
+def test_seeds():
+    print("seeds:", simulate(app, scenario, seeds=3).seeds)
+
+def test_the_settings_are_back(holdfast_sqlite):
+    before = app.settings
+    holdfast_sqlite(app)
+    holdfast_sqlite._opened.close()
+    assert app.settings == before
+
+def test_postgres(holdfast_postgres):
+    holdfast_postgres(app)
+"""
+
+
+def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(RUN)
+    command = [sys.executable, "-m", "pytest", "-rs", "-s", "-p", "no:cacheprovider", "test_it.py", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_a_seed_is_chosen_on_the_command_line(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "--holdfast-seed=17")
+    assert done.returncode == 0, done.stdout
+    assert "holdfast: HOLDFAST_SEED=17" in done.stdout
+    assert "seeds: 1" in done.stdout
+    assert "name a PostgreSQL for tests: --holdfast-postgres URL" in done.stdout
+    assert "seeds: 3" in run_pytest(tmp_path).stdout
+
+
+def test_a_seed_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "--holdfast-seed=x")
+    assert done.returncode == 4
+    assert "--holdfast-seed is a number or `random`, not 'x'" in done.stderr
+
+
+def test_the_schema_is_dropped_after_the_test(tmp_path: Path) -> None:
+    url = shared_server().url()
+    done = run_pytest(tmp_path, f"--holdfast-postgres={url}", "-k", "postgres")
+    assert done.returncode == 0, done.stdout
+    schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'holdfast_test_%'"
+    assert execute(url, schemas) == "0"

@@ -14,6 +14,7 @@ import psycopg
 import holdfast as hf
 
 NEVER = 0
+lease_s = 5.0  # a busy machine takes its time between two statements
 
 
 class Points:
@@ -89,7 +90,7 @@ def asyncpg_source(url: str, points: Points) -> Callable[[], Any]:
 
 
 def make_app(node_url: str, kind: str, database: str, points: Points, group: str) -> tuple[hf.App, Any]:
-    app = hf.App(node_url, group=group, lease="1s")
+    app = hf.App(node_url, group=group, lease=lease_s)
     sources = {"sqlite3": sqlite_source, "psycopg": psycopg_source, "asyncpg": asyncpg_source}
     app.provide("shop", lambda: sources[kind](database, points))
 

@@ -14,7 +14,7 @@ from tests.postgres import database_url, execute
 from tests.transact import killed
 
 together_max = 4
-lease_s = 1.0
+lease_s = killed.lease_s
 _processes = get_context("forkserver")
 _processes.set_forkserver_preload(["tests.transact.killed"])
 

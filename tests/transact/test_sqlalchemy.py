@@ -182,7 +182,7 @@ def test_tasks_and_workflows_are_sent_and_started_in_a_session(places: Places, t
         with engine.connect() as connection:
             treble.with_options(connection=connection, id="gone").start(4)
             connection.rollback()
-        with pytest.raises(hf.errors.Refused, match="gone"):
+        with pytest.raises(hf.errors.NoSuchExecution, match="gone"):
             app.handle("gone").result(RESULT_S)
         with engine.connect() as connection:
             kept = treble.with_options(connection=connection, id="kept").start(5)
@@ -219,7 +219,7 @@ def test_tasks_and_workflows_are_sent_and_started_in_an_async_session(driver: st
             async with engine.connect() as connection:
                 await treble.with_options(connection=connection, id="gone").start(4).started()
                 await connection.rollback()
-            with pytest.raises(hf.errors.Refused):
+            with pytest.raises(hf.errors.NoSuchExecution):
                 await app.handle("gone")
         await engine.dispose()
 

@@ -17,7 +17,7 @@ from tests.postgres import database_url
 RESULT_S = 25  # below every fallback: the next offer is 30 s away
 
 
-def make_app(url: str) -> tuple[hf.App, hf.Workflow[[int], Any]]:
+def make_app(url: str) -> tuple[hf.App, hf.types.Workflow[[int], Any]]:
     app = hf.App(url)
 
     @app.workflow
@@ -45,7 +45,7 @@ def test_sqlite_a_commit_starts_it_and_a_rollback_leaves_no_trace(tmp_path: Path
         connection.execute("INSERT INTO orders VALUES (2)")
         double.with_options(id="gone", connection=connection).start(5)
         connection.rollback()
-        with pytest.raises(hf.errors.Refused, match="gone"):
+        with pytest.raises(hf.errors.NoSuchExecution, match="gone"):
             app.handle("gone").result(RESULT_S)
         assert connection.execute("SELECT id FROM orders").fetchall() == [(1,)]
 
@@ -117,7 +117,7 @@ def test_postgres_on_a_connection_that_is_awaited(driver: str, opened: str) -> N
             if end == "COMMIT":
                 assert await handle == 8
             else:
-                with pytest.raises(hf.errors.Refused):
+                with pytest.raises(hf.errors.NoSuchExecution):
                     await handle
         await connection.close()
 
@@ -141,7 +141,7 @@ def test_postgres_on_a_connection_that_answers_at_once() -> None:
         assert kept.result(RESULT_S) == 8
         double.with_options(id="gone", connection=connection).start(4)
         connection.rollback()
-        with pytest.raises(hf.errors.Refused):
+        with pytest.raises(hf.errors.NoSuchExecution):
             app.handle("gone").result(RESULT_S)
 
 

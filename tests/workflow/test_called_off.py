@@ -14,7 +14,7 @@ from holdfast.workflow.journal import cancel_id
 
 app = hf.App("memory:")
 ledger = Ledger()
-signals: list[hf.Signal] = []
+signals: list[hf.types.Signal] = []
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ SEED = chosen_seed()
 
 app = hf.App("memory:")
 ledger = Ledger()
-signals: list[hf.Signal] = []
+signals: list[hf.types.Signal] = []
 
 
 def book(what: str) -> str:

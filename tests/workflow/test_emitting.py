@@ -13,9 +13,9 @@ from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.replies import StreamReply
 from holdfast.protocol.requests import StreamRead
+from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER
 from holdfast.steps import emitter as emitter_module
-from holdfast.steps.attempt import current_attempt
-from holdfast.steps.emitter import ATTEMPT_HEADER, STEP_HEADER
+from holdfast.steps.here import current_attempt
 from holdfast.workflow import functions
 from holdfast.workflow.emitting import emit, publish
 from holdfast.workflow.errors import BadName, NotRunning

@@ -1262,6 +1262,21 @@ async def test_a_timeout_of_the_runtime_is_a_durable_timer(world: World) -> None
 
 
 @virtual
+async def test_an_execution_is_suspended_inside_a_timeout_and_woken_at_once(world: World) -> None:
+    @world.workflow
+    async def flow() -> str:
+        async with hf.timeout("1h"):
+            return await hf.promise(str)
+
+    world.worker()
+    await world.start(flow, id="x")
+    await world.until_state("x", "suspended")
+    await world.settle("x:2", "in time")
+    assert await world.result("x") == "in time"
+    assert world.loop.time() < 10
+
+
+@virtual
 async def test_a_late_answer_does_not_unsettle_what_was_heard_of_meanwhile(world: World) -> None:
     """News of a promise overtakes the reply that still calls it pending."""
     effects = Effects()

@@ -62,7 +62,7 @@ def test_a_module_level_channel_hands_no_value_to_another_execution() -> None:
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_cached_durable_future_is_refused_where_another_execution_awaits_it(settled: bool) -> None:
-    cache: dict[str, hf.Future[str]] = {}
+    cache: dict[str, hf.types.Future[str]] = {}
 
     @app.workflow(name=f"caching {settled}")
     async def caching(key: str) -> str:

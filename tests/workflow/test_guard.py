@@ -15,6 +15,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -195,6 +196,22 @@ def test_it_is_gone_when_the_last_app_is_closed() -> None:
         assert tools() != before
     assert tools() == before
     assert guard.profile is None
+
+
+def test_what_a_dataclass_calls_for_a_default_is_nobodys_line() -> None:
+    """Its generated `__init__` names no file: the class may be one of a library."""
+    app = hf.App("memory:")
+
+    @dataclass
+    class Started:
+        at: float = field(default_factory=time.perf_counter)
+
+    @app.workflow
+    async def workflow() -> bool:
+        return Started().at > 0
+
+    with World(app):
+        assert app.start(workflow).result()
 
 
 def test_code_outside_of_workflows_is_not_its_business() -> None:

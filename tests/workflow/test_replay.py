@@ -32,6 +32,7 @@ from holdfast.runtime import Deadlock
 from holdfast.testing.loop import JumpingLoop, run_jumping
 from holdfast.workflow import functions as hf
 from holdfast.workflow.execution import Execution
+from holdfast.workflow.generations import BoundCall
 from tests.counts import count_of
 from tests.seeds import chosen_seed
 from tests.workflow.random_workflow import Incarnation, Ledger, draw_body
@@ -160,7 +161,7 @@ async def replay_once_more(world: World, storm: Storm) -> tuple[Incarnation, Rea
         "invoke",
         Invoked(root),
     )
-    execution = Execution(claim, storm.flow.function, (), {}, "flow", worker_context)
+    execution = Execution(claim, BoundCall("flow", storm.flow.function, (), {}), worker_context)
     await execution.drive()
     execution.close()
     return storm.incarnations[-1], reader, execution
@@ -185,7 +186,7 @@ async def weather(world: World, seed: int) -> Storm:
     # nothing of that may be recorded already (`faults` has the steps that were).
     for request in reader.refused:
         assert isinstance(request.data, TaskFence), request
-        stored = world.store.promises.get(request.data.action.data.id)
+        stored = world.store.promises.get(request.data.action.data.id or "")
         assert stored is None or stored.state == "pending", request
     if reader.refused and reader.fulfilled is None:
         return storm

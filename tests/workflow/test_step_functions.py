@@ -105,7 +105,8 @@ def test_a_declared_step_is_recorded_under_its_name() -> None:
     with World(app) as world:
         handle = app.start(buy, "lamp")
         handle.result()
-        labels = [(each.param.headers or {})["holdfast:op"] for each in world.journal(handle.id)]
+        records = [each for each in world.journal(handle.id) if "~" not in each.id]
+        labels = [(each.param.headers or {})["holdfast:op"] for each in records]
     assert labels == ["step weigh", "step pay"]
 
 

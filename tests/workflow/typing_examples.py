@@ -85,10 +85,10 @@ async def from_outside() -> None:
     weigh.plain(3)  # type: ignore[arg-type]
     assert_type(app.start(order, "x", 1).result(), float)
     assert_type(app.start(order, "x", 1, id="o1").result(), float)
-    assert_type(app.start(old, 1), hf.Handle[str])
+    assert_type(app.start(old, 1), hf.types.Handle[str])
     assert_type(order.start("x", 1).result(), float)
-    assert_type(order.with_options(id="o1", tags={"a": "b"}).start("x", count=1), hf.Handle[float])
-    assert_type(old.with_options(group="slow").start(1), hf.Handle[str])
+    assert_type(order.with_options(id="o1", tags={"a": "b"}).start("x", count=1), hf.types.Handle[float])
+    assert_type(old.with_options(group="slow").start(1), hf.types.Handle[str])
     assert_type(await order.start("x", 1), float)
     order.start("x")  # type: ignore[call-arg]
     order.start("x", "y")  # type: ignore[arg-type]

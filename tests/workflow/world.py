@@ -191,8 +191,8 @@ class World:
         self.hands.append(hands)
         return hands
 
-    def workflow(self, function: Callable[..., Any]) -> WorkflowDefinition[..., Any]:
-        return workflow(function, self.registry)
+    def workflow(self, function: Callable[..., Any], **options: Any) -> WorkflowDefinition[..., Any]:
+        return workflow(function, self.registry, **options)
 
     async def start(
         self,
@@ -274,9 +274,9 @@ class World:
 
 
 def workflow(
-    function: Callable[..., Any], registry: Registry, name: str | None = None
+    function: Callable[..., Any], registry: Registry, name: str | None = None, **options: Any
 ) -> WorkflowDefinition[..., Any]:
-    made = WorkflowDefinition(function, name or function.__name__, 1, None, None)
+    made = WorkflowDefinition(function, name or function.__name__, 1, None, None, **options)
     registry.add(made)
     return made
 

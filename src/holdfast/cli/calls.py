@@ -55,7 +55,11 @@ def _positional(arguments: argparse.Namespace) -> list[Any]:
         return [parse_json_or_text(text) for text in arguments.args]
     if arguments.args:
         raise UsageError("--arg and --json-args cannot both be given")
+    return read_array("--json-args", arguments.json_args)
+
+
+def read_array(option: str, text: str) -> list[Any]:
     try:
-        return msgspec.json.decode(arguments.json_args, type=list[Any])
+        return msgspec.json.decode(text, type=list[Any])
     except msgspec.DecodeError as error:
-        raise UsageError(f"--json-args must be an array in JSON: {error}") from None
+        raise UsageError(f"{option} must be an array in JSON: {error}") from None

@@ -6,22 +6,22 @@ from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.session import CliSession, with_session
 from holdfast.protocol.replies import PromiseReply
-from holdfast.protocol.requests import PromiseGet
-from holdfast.workflow.cancellation import cancel_requests
+from holdfast.protocol.requests import ExecutionCancel
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_cancel))
     parser.add_argument("id", help="the id of the execution, or of any other promise")
-    parser.add_argument("--now", action="store_true", help="end it at once: its code can clean nothing up")
+    parser.add_argument(
+        "--now",
+        action="store_true",
+        help="end it and what it called at once: nothing is cleaned up",
+    )
     add_connection(parser)
 
 
 async def _cancel(session: CliSession, arguments: argparse.Namespace) -> None:
-    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
-    requests = cancel_requests(promise, now=arguments.now)
-    await session.ask_all(requests, PromiseReply)
-    promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
+    promise = (await session.ask(ExecutionCancel(arguments.id, arguments.now), PromiseReply)).promise
     if arguments.json:
         print_json(promise)
     elif promise.state == "pending":

@@ -7,6 +7,7 @@ file. What they print is relayed; the call tree at the end is read from the file
 import argparse
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,8 +73,11 @@ def _run(arguments: argparse.Namespace) -> int:
         with make_app(arguments.as_worker, worker=True) as app:
             app.handle(ORDER, str).result()
         return 0
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        show(folder)
+    folder = tempfile.mkdtemp(prefix="holdfast-demo-")  # kept: it can be looked at
+    show(folder)
+    print_line()
+    command = "holdfast" if shutil.which("holdfast") else sys.argv[0]  # `make demo` has it in .venv
+    print_line(f"Look at it in a browser: {command} console -S sqlite:///{folder}/holdfast.db")
     return 0
 
 

@@ -49,10 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration,
         required=True,
-        help="forget executions that ended longer ago, like 30d",
+        help="delete executions that ended longer ago than this, like 30d",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only count what would be forgotten")
-    parser.add_argument("--most", metavar="N", type=count, help="stop after about so many promises")
+    parser.add_argument("--dry-run", action="store_true", help="only count what would be deleted")
+    parser.add_argument("--most", metavar="N", type=count, help="stop after about this many promises")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     add_connection(parser)
 

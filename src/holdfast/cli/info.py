@@ -4,12 +4,14 @@ import argparse
 
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import instant, print_block, print_json, print_line, print_table, shown_payload
+from holdfast.cli.progress_bar import print_progress
 from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import error_line
-from holdfast.protocol.executions import ExecutionView
+from holdfast.protocol.executions import ExecutionView, Wait
 from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.replies import ExecutionReply, PromiseReply
 from holdfast.protocol.requests import ExecutionGet, PromiseGet
+from holdfast.protocol.tags import grace_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +26,8 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
         print_json(ExecutionReply(view))
         return
     promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
-    deadline = None if view.timeout_at >= instant_ms_max or view.settled_at else instant(view.timeout_at)
+    told_at = view.timeout_at - (grace_of(view.tags) or 0)
+    deadline = None if view.timeout_at >= instant_ms_max or view.settled_at else instant(told_at)
     print_block(
         [
             ("id", view.id),
@@ -37,25 +40,60 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
             ("queue", view.queue or view.group),
             ("worker", view.worker),
             ("attempts", str(view.attempts)),
+            ("generation", str(view.generation) if view.generation else None),
+            ("crashes", str(view.crashes) if view.crashes else None),
             ("error", error_line(promise.value) if view.status == "failed" else view.error),
             ("code", view.code),
             ("tags", [f"{name}={value}" for name, value in view.tags.items() if ":" not in name] or None),
             ("param", shown_payload(promise.param)),
-            ("value", shown_payload(promise.value)),
+            ("begun with" if promise.state == "pending" else "value", shown_payload(promise.value)),
         ]
     )
+    print_progress(view.progress)
     _print_waits(view)
+    _print_lost(view)
     print_line()
     print_line(f"`holdfast tree {view.id}` draws what it did.")
+
+
+def _what(wait: Wait) -> str:
+    return (
+        f"{wait.what}, held by {wait.held_by} since {instant(wait.held_since)}" if wait.held_by else wait.what
+    )
+
+
+def _print_lost(view: ExecutionView) -> None:
+    if view.lost_claims:
+        print_line()
+        print_table(
+            ["lost by", "held since", "until", "how", "taken over by", "at"],
+            [
+                [
+                    claim.worker,
+                    instant(claim.since) or "",
+                    instant(claim.until) or "",
+                    "lease lapsed" if claim.end == "lapsed" else "given back with an error",
+                    claim.taken_by or "",
+                    (instant(claim.taken_at) or "") if claim.taken_at else "",
+                ]
+                for claim in view.lost_claims
+            ],
+        )
 
 
 def _print_waits(view: ExecutionView) -> None:
     if view.waits:
         print_line()
         print_table(
-            ["waits for", "id", "at"],
+            ["waits for", "id", "at", "attempts", "again"],
             [
-                [wait.what, wait.id, f"{wait.file}:{wait.line} in {wait.function}" if wait.file else ""]
+                [
+                    _what(wait),
+                    wait.id,
+                    f"{wait.file}:{wait.line} in {wait.function}" if wait.file else "",
+                    f"{wait.attempts}, {wait.error}" if wait.attempts else "",
+                    (instant(wait.resumes_at) or "") if wait.resumes_at else "",
+                ]
                 for wait in view.waits
             ],
         )

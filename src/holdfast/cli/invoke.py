@@ -7,17 +7,27 @@ has, nothing is started (IdTaken).
 
 import argparse
 import asyncio
-from typing import Final
+from typing import Final, get_args
+
+from msgspec.structs import replace
 
 from holdfast.cli.calls import add_call, call_param
 from holdfast.cli.options import add_connection, add_tags, deadline, default_target, duration
 from holdfast.cli.output import print_json, print_promise
 from holdfast.cli.session import CliSession, with_session
+from holdfast.jobs.send_request import fresh_end
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import PromiseReply
-from holdfast.protocol.requests import PromiseCreate, PromiseGet
+from holdfast.protocol.requests import (
+    CreateAction,
+    ExecutionStart,
+    OnExisting,
+    PromiseCreate,
+    PromiseGet,
+    RequestData,
+)
 from holdfast.workflow.same_call import check_same_call
 
 look_s_min: Final = 0.05
@@ -36,13 +46,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--delay", metavar="DURATION", type=duration, help="start no earlier than that")
     add_tags(parser)
+    parser.add_argument(
+        "--on-existing",
+        choices=get_args(OnExisting),
+        default="return",
+        help="what becomes of an execution that has the id (%(default)s)",
+    )
     parser.add_argument("--wait", action="store_true", help="until it is settled, and show the result")
     add_connection(parser)
 
 
 async def _invoke(session: CliSession, arguments: argparse.Namespace) -> None:
     creation = _creation(arguments, await session.now(arguments.id))
-    promise = (await session.ask(creation, PromiseReply)).promise
+    how = arguments.on_existing
+    request: RequestData = creation
+    if how != "return":
+        request = ExecutionStart(CreateAction(replace(creation, ikc=f"start-{fresh_end()}")), how)
+    promise = (await session.ask(request, PromiseReply)).promise
     check_same_call(creation.param, promise, Payloads())
     if arguments.wait:
         promise = await settled(session, promise)

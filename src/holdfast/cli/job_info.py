@@ -14,6 +14,7 @@ from holdfast.cli.output import (
     shown_payload,
 )
 from holdfast.cli.payloads import called_function
+from holdfast.cli.progress_bar import print_progress
 from holdfast.cli.session import CliSession
 from holdfast.jobs.telling import last_trouble, read_trouble
 from holdfast.payloads.payloads import Payloads
@@ -60,6 +61,7 @@ async def info(session: CliSession, arguments: argparse.Namespace) -> None:
             ("value", shown_payload(promise.value)),
         ]
     )
+    print_progress(view.progress)
     if job.attempts:
         print_line()
         print_table(

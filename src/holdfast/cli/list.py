@@ -1,7 +1,9 @@
 """`holdfast list`: executions and background tasks, newest first."""
 
 import argparse
-from typing import Final, get_args
+from typing import Any, Final, get_args
+
+from msgspec.structs import replace
 
 from holdfast.cli.options import add_connection, add_tags, duration, page_size
 from holdfast.cli.output import ago, brief, instant, print_json, print_line, print_more, print_table
@@ -16,6 +18,16 @@ _newest_id: Final = "-"  # to learn the node's clock something is asked for
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_list))
+    add_filters(parser)
+    parser.add_argument("--count", action="store_true", help="how many there are of each status")
+    parser.add_argument("--page", metavar="N", type=page_size, help="how many at a time (100)")
+    parser.add_argument("--cursor", help="go on where a page ended")
+    parser.add_argument("--all", action="store_true", help="all pages")
+    add_connection(parser)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """What is true of all that is wanted."""
     parser.add_argument("name", nargs="?", help="only of this workflow or background task")
     parser.add_argument(
         "--status", action="append", choices=_statuses, help="only with this; may be given several times"
@@ -23,22 +35,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=("execution", "task"), help="only executions, or background tasks")
     parser.add_argument("--queue", help="only of this queue or group of workers")
     parser.add_argument("--error", metavar="CODE", help="only failed with this code or class of error")
-    parser.add_argument("--since", metavar="DURATION", type=duration, help="only begun since so long ago")
-    parser.add_argument("--until", metavar="DURATION", type=duration, help="only begun before so long ago")
-    parser.add_argument("--count", action="store_true", help="how many there are of each status")
+    parser.add_argument("--since", metavar="DURATION", type=duration, help="started in the last DURATION")
+    parser.add_argument("--until", metavar="DURATION", type=duration, help="started longer ago than DURATION")
     add_tags(parser, "only with this tag")
     parser.add_argument("--prefix", help="only ids that begin so")
-    parser.add_argument("--page", metavar="N", type=page_size, help="so many at a time (100)")
-    parser.add_argument("--cursor", help="go on where a page ended")
-    parser.add_argument("--all", action="store_true", help="all pages")
-    add_connection(parser)
 
 
 async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
     now = 0
     if arguments.since is not None or arguments.until is not None:
         now = await session.now(_newest_id)
-    wishes = (
+    wishes = wishes_of(arguments, now)
+    if arguments.count:
+        _print_counts(await session.ask(ExecutionCount(*wishes), CountsReply), as_json=arguments.json)
+        return
+    search = replace(ExecutionSearch(*wishes), limit=arguments.page, cursor=arguments.cursor)
+    pages = await session.pages(search, ExecutionsReply, every=arguments.all)
+    found = [execution for page in pages for execution in page.executions]
+    if arguments.json:
+        print_json(ExecutionsReply(found, pages[-1].cursor))
+        return
+    print_table(
+        ["id", "name", "status", "since", "created", "code", "worker"], [_row(each) for each in found]
+    )
+    print_more(pages[-1].cursor)
+
+
+def wishes_of(arguments: argparse.Namespace, now: int) -> tuple[Any, ...]:
+    """The fields of a search, in their order."""
+    return (
         arguments.kind,
         arguments.status,
         arguments.name,
@@ -49,19 +74,6 @@ async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
         None if arguments.since is None else max(0, now - arguments.since),
         None if arguments.until is None else max(0, now - arguments.until),
     )
-    if arguments.count:
-        _print_counts(await session.ask(ExecutionCount(*wishes), CountsReply), as_json=arguments.json)
-        return
-    search = ExecutionSearch(*wishes, arguments.page, arguments.cursor)
-    pages = await session.pages(search, ExecutionsReply, every=arguments.all)
-    found = [execution for page in pages for execution in page.executions]
-    if arguments.json:
-        print_json(ExecutionsReply(found, pages[-1].cursor))
-        return
-    print_table(
-        ["id", "name", "status", "since", "created", "code", "worker"], [_row(each) for each in found]
-    )
-    print_more(pages[-1].cursor)
 
 
 def _row(view: ExecutionView) -> list[str]:

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "promises": "look at, create and settle promises",
     "tasks": "look at, send, claim and steer tasks",
     "queues": "look at, pause and limit the queues of background tasks",
+    "locks": "look at the locks that executions share, and end a hold by force",
     "check": "find everything that is wrong with an App",
     "schedules": "look at, create and delete schedules",
     "list": "find executions and background tasks, newest first",
@@ -30,11 +31,20 @@ COMMANDS: Final = {
     "history": "export an execution as JSON",
     "replay": "run the code of today against exported executions",
     "cancel": "ask an execution to cancel itself",
+    "retry": "let an execution go on from where it failed",
+    "fork": "start an execution that has the records of another one before a step",
+    "bulk": "cancel, retry, halt or resume all that a filter finds",
     "tell": "send a message to an execution",
+    "event": "send an event: it wakes every execution that waits for it",
+    "events": "the events of a name, newest first",
     "ask": "send a message to an execution and wait for its answer",
     "watch": "follow what an execution publishes, emits and receives",
     "status": "how a node is doing",
-    "gc": "forget executions that ended long ago",
+    "top": "watch executions live in the terminal",
+    "console": "open the web console on a store",
+    "mcp": "let a model look at executions, over MCP",
+    "audit": "who changed what through the management API",
+    "gc": "delete executions that ended long ago",
 }
 
 
@@ -50,11 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _show_everything(sys.stdout)
     if not words or words[0] not in COMMANDS:
         return _parse_overview(words)
-    parser = Parser(f"holdfast {words[0]}", description=_sentence(COMMANDS[words[0]]))
-    command = importlib.import_module(f"holdfast.cli.{words[0]}")
-    command.configure(parser)
-    arguments = parser.parse_args(words[1:])
-    return _run(arguments)
+    return _run(parser_of(words[0]).parse_args(words[1:]))
+
+
+def parser_of(command: str) -> Parser:
+    """The options of a command. Its module is imported here and not before: that is what costs time."""
+    parser = Parser(f"holdfast {command}", description=_sentence(COMMANDS[command]))
+    importlib.import_module(f"holdfast.cli.{command}").configure(parser)
+    return parser
 
 
 def _show_everything(stream: TextIO) -> None:

@@ -86,7 +86,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration,
         default=10_000,
-        help="wait so long (10s)",
+        help="wait at most this long (10s)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, as on the wire")
 
@@ -128,17 +128,17 @@ def add_creation(parser: argparse.ArgumentParser, *, target: str | None = None) 
 def add_paging(parser: argparse.ArgumentParser) -> None:
     add_tags(parser, "only with this tag")
     parser.add_argument("--prefix", help="only ids that begin so")
-    parser.add_argument("--page", metavar="N", type=page_size, help="so many at a time (100)")
+    parser.add_argument("--page", metavar="N", type=page_size, help="how many at a time (100)")
     parser.add_argument("--cursor", help="go on after this id")
     parser.add_argument("--all", action="store_true", help="all pages")
 
 
 def add_queue_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--concurrency", type=int, metavar="N", help="at most so many run at once")
+    parser.add_argument("--concurrency", type=int, metavar="N", help="how many run at once, at most")
     parser.add_argument("--per-key", type=int, metavar="N", help="with the same limit key")
-    parser.add_argument("--rate", metavar="N/TIME", help="at most so many begin: 10/s, 100/m, 5/10s")
+    parser.add_argument("--rate", metavar="N/TIME", help="how many begin, at most: 10/s, 100/m, 5/10s")
     parser.add_argument("--per-key-rate", metavar="N/TIME", help="with the same limit key")
-    parser.add_argument("--running", type=int, metavar="N", help="at most so many are worked on at once")
+    parser.add_argument("--running", type=int, metavar="N", help="how many are worked on at once, at most")
     parser.add_argument("--fair", action="store_true", help="let the limit keys take turns")
     parser.add_argument(
         "--weight",

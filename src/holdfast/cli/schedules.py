@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
     create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="when the last still runs")
     create.add_argument(
-        "--catch-up", metavar="N", type=int, help="after downtime, run at most so many missed ones"
+        "--catch-up", metavar="N", type=int, help="after downtime, run at most this many missed occurrences"
     )
 
     for name in ("list", "search"):

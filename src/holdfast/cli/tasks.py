@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     claim = add_command(commands, "claim", "claim what waits in groups", actions.claim)
     claim.add_argument("groups", nargs="+", metavar="GROUP")
-    claim.add_argument("--count", type=int, default=1, help="at most so many (1)")
+    claim.add_argument("--count", type=int, default=1, help="how many, at most (1)")
     _add_claim(claim)
 
     _add_ref(add_command(commands, "start", "say that the work has begun", actions.start))
@@ -51,8 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _add_ref(fence)
     which = fence.add_mutually_exclusive_group(required=True)
-    which.add_argument("--create", metavar="PROMISE")
-    which.add_argument("--settle", metavar="PROMISE")
+    which.add_argument("--create", metavar="PROMISE", help="create this promise under the fence")
+    which.add_argument("--settle", metavar="PROMISE", help="settle this promise under the fence")
     fence.add_argument("--state", choices=settlements, default="resolved", help="with --settle (resolved)")
     add_creation(fence)
 

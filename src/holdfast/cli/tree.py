@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -20,11 +20,12 @@ from holdfast.cli.output import now_ms, print_json_text, print_line
 from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import label, stream_lines
 from holdfast.protocol import tags
+from holdfast.protocol.failures import step_of
 from holdfast.protocol.limits import page_size_max
-from holdfast.protocol.operations import Ran
+from holdfast.protocol.operations import Ran, tries_of
 from holdfast.protocol.records import Millis, Promise, TaskView
-from holdfast.protocol.replies import PromiseReply, PromisesReply, StreamsReply, TasksReply
-from holdfast.protocol.requests import PromiseGet, PromiseSearch, StreamList, TaskSearch
+from holdfast.protocol.replies import LockReply, PromiseReply, PromisesReply, StreamsReply, TasksReply
+from holdfast.protocol.requests import LockGet, PromiseGet, PromiseSearch, StreamList, TaskSearch
 from holdfast.workflow.journal import LABEL, OBSERVED, cancel_id
 
 
@@ -35,6 +36,8 @@ class Branch(Struct, frozen=True, omit_defaults=True):
     children: list["Branch"]
     task: TaskView | None = None
     streams: StreamsReply | None = None
+    held_by: str | None = None  # of one that waits for a lock
+    tries: list[Promise] | None = None  # of a step that was tried again: what counts its attempts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +64,12 @@ async def read_tree(session: CliSession, execution: str) -> Branch:
     tasks = [task for page in found for task in page.tasks]
     talking = dict.fromkeys(it.tags.get(tags.PARENT, "") for it in promises if tags.STREAM in it.tags)
     streams = {name: await session.ask(StreamList(name), StreamsReply) for name in talking}
-    return grow(root, promises, tasks, streams)
+    waiting = {
+        it.id: it.tags[tags.TICKET] for it in promises if it.state == "pending" and tags.TICKET in it.tags
+    }
+    locks = {name: (await session.ask(LockGet(name), LockReply)).lock for name in {*waiting.values()}}
+    held = {key: locks[name].holders[0].execution for key, name in waiting.items() if locks[name].holders}
+    return grow(root, promises, tasks, streams, held)
 
 
 def grow(
@@ -69,10 +77,12 @@ def grow(
     found: Sequence[Promise],
     tasks: Sequence[TaskView] = (),
     streams: Mapping[str, StreamsReply] | None = None,
+    held: Mapping[str, str] | None = None,
 ) -> Branch:
     """What lies in streams is counted and not drawn: there may be very many."""
     known = {promise.id: promise for promise in found} | {root.id: root}
     known = {key: promise for key, promise in known.items() if not is_of_stream(promise)}
+    tries = tries_of(known.values())
     known = {key: promise for key, promise in known.items() if not is_note_to_itself(promise, known)}
     tasks_by_id = {task.id: task for task in tasks}
     streams = streams or {}
@@ -83,21 +93,34 @@ def grow(
             children[parent if parent in known and parent != promise.id else root.id].append(promise)
     top = Branch(root, [], tasks_by_id.get(root.id), streams.get(root.id))
     seen = {root.id}
-    _spread(top, children, tasks_by_id, streams, seen)
+    beside = Beside(tasks_by_id, streams, held or {}, tries)
+    _spread(top, children, beside, seen)
     for promise in sorted(known.values(), key=birth):
         if promise.id not in seen:  # of a circle, the oldest
             seen.add(promise.id)
-            task, own = tasks_by_id.get(promise.id), streams.get(promise.id)
-            top.children.append(Branch(promise, [], task, own))
-            _spread(top.children[-1], children, tasks_by_id, streams, seen)
+            top.children.append(beside.branch(promise))
+            _spread(top.children[-1], children, beside, seen)
     return top
+
+
+class Beside(NamedTuple):
+    """What is known beside the promises, by their ids."""
+
+    tasks: Mapping[str, TaskView]
+    streams: Mapping[str, StreamsReply]
+    held: Mapping[str, str]
+    tries: Mapping[str, list[Promise]]
+
+    def branch(self, promise: Promise) -> Branch:
+        key = promise.id
+        own = self.tasks.get(key), self.streams.get(key), self.held.get(key), self.tries.get(key)
+        return Branch(promise, [], *own)
 
 
 def _spread(
     start: Branch,
     children: Mapping[str, list[Promise]],
-    tasks: Mapping[str, TaskView],
-    streams: Mapping[str, StreamsReply],
+    beside: Beside,
     seen: set[str],
 ) -> None:
     """Let everything grow from a branch that has not been seen."""
@@ -107,7 +130,7 @@ def _spread(
         for child in sorted(children.get(branch.promise.id, ()), key=lambda child: _order(branch, child)):
             if child.id not in seen:
                 seen.add(child.id)
-                branch.children.append(Branch(child, [], tasks.get(child.id), streams.get(child.id)))
+                branch.children.append(beside.branch(child))
         growing += branch.children
 
 
@@ -131,7 +154,8 @@ def draw(top: Branch, now: Millis, margin: str = "") -> Iterator[str]:
     waiting = [(top, margin, margin, True)]
     while waiting:
         branch, stem, joint, tells_worker = waiting.pop()
-        yield f"{joint}{label(branch.promise, branch.task, now, tells_worker=tells_worker)}"
+        line = label(branch.promise, branch.task, now, branch.tries, tells_worker=tells_worker)
+        yield f"{joint}{line}" + (f", held by {branch.held_by}" if branch.held_by else "")
         counts = stream_lines(branch.streams)
         for number, line in enumerate(counts, start=1):
             ends = number == len(counts) and not branch.children
@@ -169,7 +193,12 @@ def encode(top: Branch) -> str:
             parts.append(branch)
             continue
         parts.append(b'{"promise":%s,"children":[' % msgspec.json.encode(branch.promise))
-        rest = {"task": branch.task, "streams": branch.streams}
+        rest = {
+            "task": branch.task,
+            "streams": branch.streams,
+            "held_by": branch.held_by,
+            "tries": branch.tries,
+        }
         told = [b',"%s":%s' % (name.encode(), msgspec.json.encode(it)) for name, it in rest.items() if it]
         waiting.append(b"]%s}" % b"".join(told))
         for index, child in enumerate(reversed(branch.children)):
@@ -192,6 +221,8 @@ def is_note_to_itself(promise: Promise, known: Mapping[str, Promise]) -> bool:
     cancel it would resolve: not a call."""
     if promise.id == cancel_id(promise.tags.get(tags.PARENT, "")):
         return promise.state != "resolved"
+    if (step := step_of(promise.id)) is not None and step in known:
+        return True
     return OBSERVED in (promise.value.headers or {}) or (
         promise.id.endswith("~") and promise.id[:-1] in known
     )

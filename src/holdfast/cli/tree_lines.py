@@ -1,11 +1,13 @@
 """One line of `holdfast tree`: the state, what was called, how long it took, what is wrong with it."""
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from holdfast.cli.durations import format_duration
 from holdfast.cli.output import brief, shown_halt
 from holdfast.cli.payloads import called_function, decode_payload
 from holdfast.protocol import tags
+from holdfast.protocol.failures import Tried, read_failures
 from holdfast.protocol.operations import Ran
 from holdfast.protocol.records import Millis, Promise, TaskView, Value
 from holdfast.protocol.replies import StreamsReply
@@ -23,7 +25,14 @@ SIGNS: Final = {
 error_chars_max: Final = 200
 
 
-def label(promise: Promise, task: TaskView | None, now: Millis, *, tells_worker: bool = True) -> str:
+def label(
+    promise: Promise,
+    task: TaskView | None,
+    now: Millis,
+    tries: Sequence[Promise] | None = None,
+    *,
+    tells_worker: bool = True,
+) -> str:
     ran = Ran.of(promise)
     state = _state(promise, task)
     words = [SIGNS["halted" if state == "halted" else promise.state], promise.id, role(promise)]
@@ -35,11 +44,30 @@ def label(promise: Promise, task: TaskView | None, now: Millis, *, tells_worker:
         line += f", {attempts} attempts"
     if worker := _worker(promise, task, ran if tells_worker else None):
         line += f" on {worker}"
+    if promise.state == "pending" and tries:
+        return line + tried_words(tries, now)
     if promise.state == "rejected" and (error := error_line(promise.value)):
         return f"{line}: {error}"
     if state == "halted" and (halt := shown_halt(task)):
         return f"{line}: {halt}"
     return line
+
+
+def tried_words(tries: Sequence[Promise], now: Millis) -> str:
+    """Of a step that is under way: how often it has failed, when it is tried again, and the last error."""
+    last, tried = tries[-1], Tried.of(tries[-1])
+    words = (
+        ""
+        if tried is None
+        else f", {tried.attempts} {'attempts' if tried.attempts > 1 else 'attempt'} failed"
+    )
+    if last.state == "pending":
+        words += f", again in {format_duration(max(0, last.timeout_at - now))}"
+    failures = read_failures(decode_payload(last.param))
+    if failures:
+        error = f"{failures[-1].code}: {failures[-1].message}".split("\n", 1)[0]
+        words += f": {brief(error, error_chars_max)}"
+    return words
 
 
 def stream_lines(streams: StreamsReply | None) -> list[str]:

@@ -13,7 +13,7 @@ before this one have taken all the room. Then:
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from holdfast.client.errors import BadReply, Refused
@@ -33,6 +33,23 @@ busy_tries_max: Final = 5  # of a caller that may give up
 
 def is_busy(reply: Reply) -> bool:
     return reply.status in busy_statuses
+
+
+def is_whole(requests: Sequence[Request], answered: Sequence[Reply]) -> bool:
+    """Was every request answered, and none with that the node is busy?"""
+    if len(answered) != len(requests):
+        return False
+    for reply in answered:  # noqa: SIM110 - without a generator
+        if reply.status in busy_statuses:
+            return False
+    return True
+
+
+def _count_before_busy(replies: Sequence[Reply]) -> int:
+    for number, reply in enumerate(replies):
+        if reply.status in busy_statuses:
+            return number
+    return len(replies)
 
 
 def rest_s(tries: int) -> float:
@@ -72,25 +89,38 @@ class Caller:
 
     async def replies(self, asked: Sequence[RequestData]) -> list[Reply]:
         """In one commit; what is too much for one in several, and none is done before an earlier one."""
-        requests = [*map(ask, asked)]
+        if not asked:
+            return []
+        requests = [ask(data) for data in asked]
+        answered = await self.begin(requests)
+        return answered if is_whole(requests, answered) else await self.go_on(requests, answered)
+
+    def begin(self, requests: list[Request]) -> Awaitable[list[Reply]]:
+        """Send them, or as many of them as go into one commit. Unless what comes back `is_whole`, `go_on`."""
+        if self._check is not None:
+            self._check()
+        together_max = self._together_max
+        return self.client.request(requests if len(requests) <= together_max else requests[:together_max])
+
+    async def go_on(self, left: list[Request], answered: list[Reply]) -> list[Reply]:
+        """Ask for what was not answered, or only that the node is busy."""
         replies: list[Reply] = []
         tries = 0
-        while len(replies) < len(requests):
-            if self._check is not None:
-                self._check()
-            some = requests[len(replies) : len(replies) + self._together_max]
-            answered = await self.client.request(some)
-            taken = next((n for n, reply in enumerate(answered) if is_busy(reply)), len(answered))
+        while True:
+            taken = _count_before_busy(answered)
             replies += answered[:taken]
+            left = left[taken:]
+            if not left:
+                return replies
             if taken == len(answered):
                 tries = 0
-                continue
-            tries = 1 if taken else tries + 1
-            if tries == self._tries_max:
-                replies += answered[taken:]
-                return replies + [answered[taken]] * (len(requests) - len(replies))
-            await asyncio.sleep(rest_s(tries))
-        return replies
+            else:
+                tries = 1 if taken else tries + 1
+                if tries == self._tries_max:
+                    replies += answered[taken:]
+                    return replies + [answered[taken]] * (len(left) - len(answered) + taken)
+                await asyncio.sleep(rest_s(tries))
+            answered = await self.begin(left)
 
 
 # The first name of each kind is today's; the aliases of older dialects follow it.
@@ -115,7 +145,12 @@ _process: Final = _Process()
 
 def ask(data: RequestData) -> Request:
     """A request with a correlation id that no other request has, so that repeating it is recognisable."""
-    return Request(_kind_of[type(data)], f"{_process.id}-{next(_counter)}", CURRENT_VERSION, "A", data)
+    return Request(_kind_of[type(data)], fresh_key(), CURRENT_VERSION, "A", data)
+
+
+def fresh_key() -> str:
+    """A text that nobody else has, in any process."""
+    return f"{_process.id}-{next(_counter)}"
 
 
 def expect(reply: Reply, shape: type[Data]) -> Data:

@@ -1,7 +1,8 @@
 """A node in the same process. Nothing can get lost on the way, so there is nothing to repeat."""
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -13,6 +14,7 @@ from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+from holdfast.protocol.workers import WorkerOrders, WorkerReport
 
 
 class EmbeddedClient:
@@ -27,13 +29,18 @@ class EmbeddedClient:
         self._mailboxes: set[Mailbox] = set()
         self._closed = False
 
-    async def request(self, requests: Sequence[Request]) -> list[Reply]:
-        self._check_open()
-        return await self._node.submit(requests) if requests else []
+    def request(self, requests: Sequence[Request]) -> Awaitable[list[Reply]]:
+        if self._closed:
+            self._check_open()
+        return self._node.submit(requests) if requests else _nothing()
 
     def now(self) -> Millis:
         """The node's clock."""
         return self._node.now()
+
+    async def tell_of_worker(self, report: WorkerReport) -> WorkerOrders:
+        self._check_open()
+        return await self._node.observed.workers.tell(report, self._node.now())
 
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
@@ -55,6 +62,12 @@ class EmbeddedClient:
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosed("This client was closed")
+
+
+def _nothing() -> "asyncio.Future[list[Reply]]":
+    future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+    future.set_result([])
+    return future
 
 
 class _MailboxStream:

@@ -6,16 +6,20 @@ is for what has no place in that order and must neither wait behind it nor hold 
 lease is at stake, and searches, because they may be long.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import quote
+
+import msgspec
 
 from holdfast.client.connection import Connection, Opener
 from holdfast.client.endpoints import check_token, parse_endpoint
-from holdfast.client.errors import ClientClosed, InvalidUrl
+from holdfast.client.errors import ClientClosed, InvalidUrl, Unreachable
 from holdfast.client.interface import MessageStream
 from holdfast.client.overlap import Overlap
 from holdfast.client.sender import ClientConfig, Sender
@@ -24,6 +28,7 @@ from holdfast.node.clock import SteadyClock, far_clock
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+from holdfast.protocol.workers import WorkerOrders, WorkerReport
 
 side_kinds: Final = frozenset({"task.heartbeat", "promise.search", "task.search", "schedule.search"})
 
@@ -93,6 +98,29 @@ class HttpClient:
     def knows_clock(self) -> bool:
         """Has the node answered yet? Until then `now` is this machine's clock, which may be wrong."""
         return self._clock.is_following
+
+    async def tell_of_worker(self, report: WorkerReport) -> WorkerOrders:
+        """On a connection of its own, to the first node that answers."""
+        told = msgspec.to_builtins(report)
+        path = f"/v1/workers/{quote(told.pop('id'), safe='')}"
+        body = msgspec.json.encode(told)
+        problem = "no node answered"
+        for endpoint in self._endpoints:
+            try:
+                async with asyncio.timeout(self._config.attempt_s):
+                    link = await Connection.open(endpoint, self._config.token, self._config.tls)
+                    try:
+                        response = await link.post(body, path)
+                    finally:
+                        link.abort()
+            except (OSError, TimeoutError) as error:
+                problem = f"{endpoint}: {error}"
+                continue
+            if response.status != 200:
+                why = response.body[:200].decode("utf-8", "replace")
+                raise Unreachable(f"{endpoint} refused what this worker tells: {response.status} {why}")
+            return msgspec.json.decode(response.body, type=WorkerOrders)
+        raise Unreachable(problem)
 
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:

@@ -1,12 +1,13 @@
 """What every client of a node offers, however far away the node is."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.protocol.messages import Message
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
+from holdfast.protocol.workers import WorkerOrders, WorkerReport
 
 MessageStream = AsyncIterator[Message]
 
@@ -18,7 +19,7 @@ class Client(Protocol):
         async for message in messages: ...
     """
 
-    async def request(self, requests: Sequence[Request]) -> list[Reply]:
+    def request(self, requests: Sequence[Request]) -> Awaitable[list[Reply]]:
         """Apply requests in order in one commit; their replies, in order, once it is durable.
 
         What is too large for one commit (`client.packing`) is applied in several, each once the one before it
@@ -43,3 +44,10 @@ class Client(Protocol):
     async def close(self) -> None:
         """End all streams and connections. What still waits for a reply raises `ClientClosed`."""
         ...
+
+
+@runtime_checkable
+class TellsOfWorkers(Protocol):
+    """A client whose node keeps what workers tell of themselves."""
+
+    async def tell_of_worker(self, report: WorkerReport) -> WorkerOrders: ...

@@ -20,12 +20,12 @@ from holdfast.client.retries import is_turned_away, is_undecided
 from holdfast.client.wire import encode_request
 from holdfast.protocol.limits import batch_envelopes_max, batch_schedules_max
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskSuspend
+from holdfast.protocol.requests import Request, TaskFence, TaskFulfill, TaskRestart, TaskSuspend
 from holdfast.protocol.requests.schedules import costly_schedule_kinds
 
 array_bytes_max: Final = 524_288
 submission_bytes_max: Final = 2_097_152  # half of what a server takes by default
-_writes_of_claims: Final = (TaskFence, TaskFulfill, TaskSuspend)
+_writes_of_claims: Final = (TaskFence, TaskFulfill, TaskRestart, TaskSuspend)
 
 
 class PendingRequests:

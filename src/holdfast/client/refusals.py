@@ -7,13 +7,17 @@ from holdfast.protocol.errors import (
     ExecutionOver,
     NoSuchExecution,
     NotAsExpected,
+    PromiseMissing,
     Refusal,
     StreamFull,
+    TaskMissing,
     TooManyAnswers,
     TooManyStreams,
 )
 
-_by_id: Final = {kind.code: kind for kind in (NoSuchExecution, ExecutionOver)}
+_by_id: Final = {kind.code: kind for kind in (NoSuchExecution, ExecutionOver)} | {
+    kind.code: NoSuchExecution for kind in (PromiseMissing, TaskMissing)
+}
 _by_sentence: Final[dict[str, type[Refusal]]] = {
     kind.code: kind for kind in (NotAsExpected, StreamFull, TooManyStreams, TooManyAnswers)
 }

@@ -66,7 +66,8 @@ class _Message(Struct, frozen=True):
 
 _kinds: Final[dict[Any, str]] = {
     replies.PromiseReply: "promise.get promise.create promise.settle promise.register_callback "
-    "promise.register promise.register_listener promise.subscribe task.fulfill schedule.trigger",
+    "promise.register promise.register_listener promise.subscribe task.fulfill task.restart schedule.trigger "
+    "lock.acquire event.await execution.start execution.cancel execution.retry execution.fork",
     replies.PromisesReply: "promise.search",
     replies.TaskReply: "task.get task.start task.fail task.cancel task.snooze task.reschedule",
     replies.TaskCreateReply: "task.create",
@@ -84,10 +85,15 @@ _kinds: Final[dict[Any, str]] = {
     replies.CountsReply: "execution.count",
     replies.SnapReply: "debug.snap",
     replies.Empty: "task.release task.suspend task.halt task.continue schedule.delete debug.start debug.stop "
+    "event.subscribe event.unsubscribe execution.tag "
     "debug.reset",
     replies.StreamAppendReply: "stream.append",
     replies.StreamReply: "stream.next stream.read",
     replies.StreamsReply: "stream.list",
+    replies.EventReply: "event.send",
+    replies.EventsReply: "event.search",
+    replies.LockReply: "lock.get lock.release",
+    replies.LocksReply: "lock.search",
     _Fence: "task.fence",
     list[Any]: "debug.tick",
 }

@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.engine import (
+    cancelling,
     debug,
+    events,
     executions,
+    fence,
+    forking,
     job_requests,
+    locks,
     promises,
     queues,
+    restart,
+    retrying,
     schedules,
+    starting,
     streams,
     sweep,
     tasks,
@@ -25,7 +33,10 @@ from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import requests as r, tags
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.errors import Refusal
+from holdfast.protocol.events import event_key_id, topic_id, wait_list_id
 from holdfast.protocol.jobs import queue_of
+from holdfast.protocol.locks import lock_id
+from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.streams import MAILBOX, element_id, key_id
@@ -52,7 +63,8 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.TaskRelease: tasks.release,
     r.TaskFulfill: tasks.fulfill,
     r.TaskSuspend: tasks.suspend,
-    r.TaskFence: tasks.fence,
+    r.TaskFence: fence.fence,
+    r.TaskRestart: restart.restart,
     r.TaskHeartbeat: tasks.heartbeat,
     r.TaskHalt: tasks.halt,
     r.TaskContinue: tasks.resume,
@@ -69,6 +81,13 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.StreamNext: streams.next_request,
     r.StreamRead: streams.read,
     r.StreamList: streams.list_streams,
+    r.EventSend: events.send_request,
+    r.EventSearch: events.search,
+    r.EventSubscribe: events.subscribe,
+    r.EventUnsubscribe: events.unsubscribe,
+    r.LockGet: locks.get,
+    r.LockSearch: locks.search,
+    r.LockRelease: locks.release_request,
     r.QueueGet: queues.get,
     r.QueueSet: queues.set_limits,
     r.QueuePause: queues.pause,
@@ -76,6 +95,10 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
     r.ExecutionGet: executions.get,
     r.ExecutionSearch: executions.search,
     r.ExecutionCount: executions.count,
+    r.ExecutionStart: starting.start,
+    r.ExecutionCancel: cancelling.cancel,
+    r.ExecutionRetry: retrying.retry,
+    r.ExecutionFork: forking.fork,
     r.DebugStart: debug.start,
     r.DebugStop: debug.stop,
     r.DebugReset: debug.reset,
@@ -90,7 +113,8 @@ HANDLERS: Final[dict[type[r.RequestData], Handler]] = {
 def apply(request: r.Request, ws: WorkingSet, now: Millis) -> Reply:
     """Carry out one request. Whatever is not a success has changed nothing, but for `MustWait`."""
     ws.begin()
-    ws.lines.begin()
+    if ws.lines.stale_turns:
+        ws.lines.begin()
     try:
         return HANDLERS[type(request.data)](request, request.data, ws, now)
     except Refusal as refusal:
@@ -130,7 +154,16 @@ def _note_view(data: r.PromiseGet | r.TaskGet | r.ExecutionGet, needed: Footprin
 
 
 def _note_settle(
-    data: r.PromiseSettle | r.TaskFulfill | r.TaskFail | r.TaskSnooze | r.TaskCancel | sweep.PromiseDue,
+    data: (
+        r.PromiseSettle
+        | r.TaskFulfill
+        | r.TaskFail
+        | r.TaskSnooze
+        | r.TaskCancel
+        | r.ExecutionCancel
+        | r.ExecutionRetry
+        | sweep.PromiseDue
+    ),
     needed: Footprint,
 ) -> None:
     needed.promises.add(data.id)
@@ -196,6 +229,74 @@ def _note_fence(data: r.TaskFence, needed: Footprint) -> None:
             _note_append(appended, needed)
         case r.NextAction(awaited):
             _note_next(awaited, needed)
+        case r.CancelAction(cancelled):
+            _note_cancel(cancelled, needed)
+        case r.RetryAction(retried):
+            _note_retry(retried, needed)
+        case r.HaltAction(halted):
+            needed.promises.add(halted.id)
+        case r.ContinueAction(continued):
+            needed.promises.add(continued.id)
+        case r.TagAction():
+            pass  # of the task itself
+        case r.AcquireAction(asked):
+            needed.promises.update((asked.id, lock_id(asked.name)))
+        case r.ReleaseAction(released):
+            _note_release(released, needed)
+        case r.SendAction(sent):
+            _note_event(sent, needed)
+        case r.AwaitAction(awaited_event):
+            lists = wait_list_id(awaited_event.name, awaited_event.match)
+            needed.promises.update((awaited_event.id, topic_id(awaited_event.name), lists))
+
+
+def _note_event(data: r.EventSend, needed: Footprint) -> None:
+    needed.promises.add(topic_id(data.name))
+    if data.id is not None:
+        needed.promises.add(event_key_id(data.name, data.id))
+
+
+def _note_topic(data: r.EventSubscribe | r.EventUnsubscribe, needed: Footprint) -> None:
+    needed.promises.add(topic_id(data.name))
+
+
+def _note_topic_view(data: r.EventSearch, needed: Footprint) -> None:
+    needed.views.add(topic_id(data.name))
+
+
+def _note_start(data: r.ExecutionStart, needed: Footprint) -> None:
+    _note_promise_create(data.action.data, needed)
+    needed.obligations.add(data.action.data.id)
+    needed.streams.add(data.action.data.id)
+
+
+def _note_cancel(data: r.ExecutionCancel, needed: Footprint) -> None:
+    needed.promises.add(cancel_id(data.id))
+    _note_settle(data, needed)
+
+
+def _note_retry(data: r.ExecutionRetry, needed: Footprint) -> None:
+    needed.streams.add(data.id)
+    _note_settle(data, needed)
+
+
+def _note_fork(data: r.ExecutionFork, needed: Footprint) -> None:
+    needed.promises.update((data.id, data.new_id))
+    needed.streams.update((data.id, data.new_id))
+
+
+def _note_release(data: r.LockRelease, needed: Footprint) -> None:
+    needed.promises.update((data.id, lock_id(data.name)))
+
+
+def _note_lock_view(data: r.LockGet, needed: Footprint) -> None:
+    needed.views.add(lock_id(data.name))
+
+
+def _note_restart(data: r.TaskRestart, needed: Footprint) -> None:
+    needed.promises.add(data.id)
+    needed.streams.add(data.id)
+    needed.obligations.update(data.forget)
 
 
 def _note_append(data: r.StreamAppend, needed: Footprint) -> None:
@@ -255,11 +356,21 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.TaskFail: _note_settle,
     r.TaskSnooze: _note_settle,
     r.TaskCancel: _note_settle,
+    r.ExecutionStart: _note_start,
+    r.ExecutionCancel: _note_cancel,
+    r.ExecutionRetry: _note_retry,
+    r.ExecutionFork: _note_fork,
     r.TaskClaim: _note_claim,
     r.StreamAppend: _note_append,
     r.StreamNext: _note_next,
     r.StreamRead: _note_stream_view,
     r.StreamList: _note_stream_view,
+    r.EventSend: _note_event,
+    r.EventSearch: _note_topic_view,
+    r.EventSubscribe: _note_topic,
+    r.EventUnsubscribe: _note_topic,
+    r.LockGet: _note_lock_view,
+    r.LockRelease: _note_release,
     r.QueueSet: _note_queue,
     r.QueuePause: _note_queue,
     r.QueueGet: _note_queue_view,
@@ -267,6 +378,7 @@ _NOTES: Final[dict[type[r.RequestData], Callable[[Any, Footprint], None]]] = {
     r.TaskCreate: _note_create,
     r.TaskSuspend: _note_suspend,
     r.TaskFence: _note_fence,
+    r.TaskRestart: _note_restart,
     r.PromiseRegisterCallback: _note_callback,
     r.PromiseRegisterListener: _note_listener,
     r.TaskHeartbeat: _note_heartbeat,

@@ -1,16 +1,31 @@
 """execution.*: an execution or a background task as it is at an instant, found by what is true of it."""
 
+from msgspec.structs import replace
+
 from holdfast.engine.job_state import view_job
+from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.newest import code_of, lane_of, name_of, outcome_of, status_of_lane
 from holdfast.engine.view import is_open, see_promise
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import limits
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.errors import PromiseMissing, TaskMissing
-from holdfast.protocol.executions import ENDED, STATUSES, ExecutionStatus, ExecutionView, Place, read_waits
+from holdfast.protocol.executions import (
+    ENDED,
+    STATUSES,
+    ExecutionStatus,
+    ExecutionView,
+    Place,
+    Wait,
+    read_lost_claims,
+    read_waits,
+)
+from holdfast.protocol.generations import generation_of
 from holdfast.protocol.jobs import queue_of
+from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.protocol.records import Millis, Promise, Task
 from holdfast.protocol.replies import CountsReply, ExecutionReply, ExecutionsReply, Reply
+from holdfast.protocol.reported import ReportedProgress, read_reported
 from holdfast.protocol.requests import ExecutionCount, ExecutionGet, ExecutionSearch, Request
 
 
@@ -21,7 +36,36 @@ def get(request: Request, data: ExecutionGet, ws: WorkingSet, now: Millis) -> Re
     task = ws.task(data.id)
     if task is None:
         raise TaskMissing(data.id)
-    return Reply(200, ExecutionReply(view_execution(task, promise, ws, now)))
+    view = view_execution(task, promise, ws, now)
+    if view.waits:
+        view = replace(view, waits=_with_holders(view.waits, ws))
+    return Reply(200, ExecutionReply(view))
+
+
+def _with_holders(waits: list[Wait], ws: WorkingSet) -> list[Wait]:
+    """Of those that are tickets for a lock: who holds it, since when."""
+    _look_at({wait.id for wait in waits}, ws)
+    names = {wait.id: _lock_of(wait.id, ws) for wait in waits}
+    _look_at({lock_id(name) for name in names.values() if name is not None}, ws)
+    return [_with_holder(wait, names[wait.id], ws) for wait in waits]
+
+
+def _look_at(promise_ids: set[str], ws: WorkingSet) -> None:
+    if unknown := {promise_id for promise_id in promise_ids if promise_id not in ws.promises}:
+        raise Missing(Footprint(views=unknown))
+
+
+def _lock_of(ticket_id: str, ws: WorkingSet) -> str | None:
+    ticket = ws.promises[ticket_id]
+    return None if ticket is None or ticket.state != "pending" else ticket.tags.get(tags.TICKET)
+
+
+def _with_holder(wait: Wait, name: str | None, ws: WorkingSet) -> Wait:
+    record = None if name is None else ws.promises[lock_id(name)]
+    if record is None or tags.LOCK not in record.tags:
+        return wait
+    holders = sorted(read_lock(record).holders, key=lambda holder: holder.since)
+    return replace(wait, held_by=holders[0].execution, held_since=holders[0].since) if holders else wait
 
 
 def search(request: Request, data: ExecutionSearch, ws: WorkingSet, now: Millis) -> Reply:
@@ -64,7 +108,7 @@ def view_execution(task: Task, promise: Promise, ws: WorkingSet, now: Millis) ->
         settled_at = None
     else:
         ended = see_promise(promise, ws, now)
-        outcome = outcome_of(ended.state, None if job is None else job.outcome)
+        outcome = outcome_of(ended, None if job is None else job.outcome)
         assert outcome is not None
         assert ended.settled_at is not None
         status, since, settled_at = outcome, ended.settled_at, ended.settled_at
@@ -88,11 +132,22 @@ def view_execution(task: Task, promise: Promise, ws: WorkingSet, now: Millis) ->
         error,
         code or None,
         read_waits(task.waits) if status == "suspended" and task.waits is not None else None,
+        generation_of(promise).number,
+        task.crashes if settled_at is None else 0,
+        None if task.lost is None else read_lost_claims(task.lost),
+        _progress(task, is_over=settled_at is not None),
     )
 
 
 def _status(lane: str) -> ExecutionStatus:
     return status_of_lane(lane)  # type: ignore[return-value]  # a lane of what is open is named by its status
+
+
+def _progress(task: Task, *, is_over: bool) -> list[ReportedProgress] | None:
+    """Of an execution that is over there is none."""
+    if task.progress is None or (is_over and task.job is None):
+        return None
+    return read_reported(task.progress)
 
 
 def _since(task: Task) -> Millis:

@@ -26,6 +26,7 @@ from holdfast.protocol.executions import (
     parse_place,
 )
 from holdfast.protocol.jobs import CODE_HEADER, Job, JobOutcome, JobView, queue_group
+from holdfast.protocol.operations import ended_by_deadline
 from holdfast.protocol.records import Millis, Promise, PromiseState, Task
 from holdfast.protocol.requests import ExecutionCount, ExecutionFilter, ExecutionSearch
 
@@ -66,13 +67,15 @@ def listing_of(task: Task, promise: Promise | None) -> Listing:
         return Listing(None)
     if task.state != "fulfilled":
         return Listing(name_of(promise.tags))
-    outcome = outcome_of(promise.state, None if task.job is None else task.job.outcome)
+    outcome = outcome_of(promise, None if task.job is None else task.job.outcome)
     return Listing(name_of(promise.tags), outcome, code_of(promise, task.job))
 
 
-def outcome_of(state: PromiseState, outcome: JobOutcome | None) -> ExecutionStatus | None:
+def outcome_of(promise: Promise, outcome: JobOutcome | None) -> ExecutionStatus | None:
     """How it has ended; None if it has not. Of a background task its own outcome counts."""
-    return _OUTCOMES.get(state) if outcome is None else _JOB_OUTCOMES[outcome]
+    if outcome is not None:
+        return _JOB_OUTCOMES[outcome]
+    return "timed_out" if ended_by_deadline(promise) else _OUTCOMES.get(promise.state)
 
 
 def code_of(promise: Promise, job: Job | JobView | None) -> str | None:

@@ -36,12 +36,13 @@ def make_place(
         raise KeyBusy(spec.key, None)
     for task in others:
         if has_entered(task):
-            _ask_to_cancel(promise_of(task, ws), ws, now)
+            ask_to_cancel(promise_of(task, ws), ws, now)
         else:
             settle(promise_of(task, ws), "rejected_canceled", NOTHING, now, None, ws, now)
 
 
-def _ask_to_cancel(promise: Promise, ws: WorkingSet, now: Millis) -> None:
+def ask_to_cancel(promise: Promise, ws: WorkingSet, now: Millis) -> None:
+    """The promise beside it that asks is resolved, which wakes it."""
     wanted = cancel_creation(promise.id, origin_of(promise), promise.timeout_at)
     asked = ws.promise(wanted.id)
     if asked is None:

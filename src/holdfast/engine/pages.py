@@ -11,12 +11,14 @@ from holdfast.engine.newest import ExecutionScan
 from holdfast.engine.scans import (
     ClaimScan,
     LeaseScan,
+    OpenTaskScan,
     PromiseScan,
     QueueScan,
     Scan,
     ScheduleScan,
     SearchScan,
     TaskScan,
+    TreeScan,
 )
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits
@@ -79,5 +81,7 @@ def found_footprint(scan: Scan, found: set[str]) -> Footprint:
             return Footprint(promises=found)
         case ClaimScan():  # for a queue that was set or resumed: offers to be repeated
             return Footprint(task_views=found)
+        case TreeScan() | OpenTaskScan():  # which of them are needed, and for what, only the request knows
+            return Footprint()
         case _:
             raise AssertionError("no request asks for that here")

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from holdfast.engine.deadlines import set_deadline
 from holdfast.engine.job_state import close, is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire, make_room
 from holdfast.engine.overlap import make_place
@@ -14,6 +15,7 @@ from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
 from holdfast.protocol.jobs import Place
+from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import NOTHING, Listener, Millis, Promise, PromiseState, Task, Value
 from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
 from holdfast.protocol.requests import (
@@ -82,6 +84,10 @@ def create_promise(
     With `settle` it is as if promise.settle had followed: one write for what both do.
     """
     existing = ws.promise(data.id)
+    version = 0
+    if existing is not None and existing.value == SUPERSEDED:
+        version = supersede(existing, ws)
+        existing = None
     if existing is not None:
         check_creation_key(existing, data.ikc)
         if data.settle is not None:
@@ -107,13 +113,30 @@ def create_promise(
         return holder
     make_place(data.tags, target, request.scope, ws, now)
     promise, task = new_promise(
-        data.id, data.param, data.tags, data.timeout_at, data.ikc, target, request.dialect, ws, now, now
+        data.id,
+        data.param,
+        data.tags,
+        data.timeout_at,
+        data.ikc,
+        target,
+        request.dialect,
+        ws,
+        now,
+        now,
+        version,
     )
     if task is not None and is_open(task, now):
         offer(task, ws, now, rest_until=tags.delay_of(data.tags) or 0)
     elif task is not None and is_expired(task, now):
         return expire(task, ws, now)
     return promise
+
+
+def supersede(existing: Promise, ws: WorkingSet) -> int:
+    """What was there is only kept for its version: answers with the next one."""
+    task = ws.task(existing.id)
+    ws.forget(existing.id)
+    return 0 if task is None else task.version + 1
 
 
 def held_key(
@@ -144,8 +167,10 @@ def new_promise(
     ws: WorkingSet,
     created_at: Millis,
     now: Millis,
+    version: int = 0,
 ) -> tuple[Promise, Task | None]:
-    """A promise that did not exist, and its task at version 0. Past its deadline it is born settled."""
+    """A promise that did not exist, and its task, nearly always at version 0. Past its deadline it is born
+    settled."""
     timer = bool(entries) and tags.is_timer(entries)
     if now < timeout_at:
         promise = Promise(promise_id, "pending", param, NOTHING, entries, timeout_at, created_at, ikc=ikc)
@@ -160,7 +185,7 @@ def new_promise(
     task = Task(
         promise_id,
         "pending" if promise.state == "pending" else "fulfilled",
-        0,
+        version,
         target,
         dialect,
         timer,
@@ -173,6 +198,8 @@ def new_promise(
     if spec is not None and task.state == "fulfilled":
         task = replace(task, job=close(task, promise.state, NOTHING, timeout_at))
     ws.put_task(task)
+    if tags.GRACE in entries:
+        set_deadline(promise, ws, now)
     return promise, task
 
 
@@ -183,6 +210,8 @@ def _new_place(entries: dict[str, str]) -> Place | None:
 
 def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:
     promise = find_promise(data.id, ws)
+    if promise.state == "pending" and tags.is_record(promise.tags):
+        raise InvalidField(f"{data.id!r} is the record of a lock or of events, and the node's to settle")
     if tags.JOB in promise.tags and (task := ws.task(data.id)) is not None and is_expired(task, now):
         promise = expire(task, ws, now)
     if is_live(promise, now):
@@ -216,7 +245,7 @@ def register_listener(request: Request, data: PromiseRegisterListener, ws: Worki
     awaited = show_promise(data.awaited, ws, now)
     if awaited.state == "pending":
         ws.add_listener(data.awaited, Listener(data.address, request.dialect))
-        if ws.listener_count(data.awaited) > limits.listeners_max:
+        if len(ws.listeners[data.awaited]) > limits.listeners_max:
             raise InvalidField(f"{data.awaited!r} has {limits.listeners_max} listeners, which is the most")
     return Reply(200, PromiseReply(awaited))
 

@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable
 from holdfast.engine.view import is_live
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import tags
+from holdfast.protocol.events import read_wait_list
 from holdfast.protocol.ids import root_of
+from holdfast.protocol.locks import read_lock
 from holdfast.protocol.records import Millis, Promise
 
 
@@ -21,6 +23,12 @@ def owner_of(promise: Promise) -> str:
 
 def is_over(promise: Promise, before: Millis, now: Millis) -> bool:
     """Settled, or past its deadline, since before that instant?"""
+    if tags.LOCK in promise.tags:  # it stays pending; once nobody uses it, it is as good as settled
+        idle_since = read_lock(promise).idle_since
+        return idle_since is not None and idle_since < before
+    if tags.WAITS in promise.tags:
+        idle_since = read_wait_list(promise).idle_since
+        return idle_since is not None and idle_since < before
     settled_at = promise.timeout_at if promise.settled_at is None else promise.settled_at
     return not is_live(promise, now) and settled_at < before
 

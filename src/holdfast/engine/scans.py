@@ -19,12 +19,19 @@ from holdfast.engine.newest import (
     execution_tally,
 )
 from holdfast.protocol import limits, tags
-from holdfast.protocol.ids import delimiters, edge_of
+from holdfast.protocol.ids import below, delimiters, edge_of
 from holdfast.protocol.jobs import JobStatus, queue_group
+from holdfast.protocol.locks import lock_id
 from holdfast.protocol.records import Millis, PromiseState, Task, TaskState
 from holdfast.protocol.requests import (
+    EventSearch,
+    ExecutionCancel,
     ExecutionCount,
+    ExecutionFork,
+    ExecutionRetry,
     ExecutionSearch,
+    ExecutionStart,
+    LockSearch,
     PromiseSearch,
     QueueGet,
     QueuePause,
@@ -37,6 +44,7 @@ from holdfast.protocol.requests import (
     TaskAcquire,
     TaskClaim,
     TaskCreate,
+    TaskFence,
     TaskHeartbeat,
     TaskSearch,
     TaskSuspend,
@@ -161,15 +169,27 @@ class QueueCountScan(Struct, frozen=True):
 
 
 class TreeScan(Struct, frozen=True):
-    """Promises that are one of these roots, lie below one (`root:1`, `root.a`) or have it as their origin."""
+    """Promises that are one of these roots, lie below one (`root:1`, `root.a`) or have it as their origin.
+
+    With `after` a page of them by id, those behind it; then there is one root.
+    """
 
     roots: tuple[str, ...]
+    limit: int
+    after: str | None = None
+
+
+class OpenTaskScan(Struct, frozen=True):
+    """Tasks that are not fulfilled, with ids that begin so, by id."""
+
+    prefix: str
     limit: int
 
 
 SearchScan = PromiseScan | TaskScan | ScheduleScan | QueueScan  # the pages of a search
 Scan = (
     TreeScan
+    | OpenTaskScan
     | StretchScan
     | PromiseScan
     | TaskScan
@@ -203,6 +223,13 @@ def _promise_scan(data: PromiseSearch, now: Millis) -> Scan:
     elif data.state is not None:
         spans = (Span(data.state),)
     return PromiseScan(_page(data), now, spans, data.tags or {})
+
+
+def _lock_scan(data: LockSearch, now: Millis) -> Scan:
+    """The records of locks have the name behind what all their ids begin with; so has a cursor."""
+    after = data.cursor or ""
+    page = Page(after, lock_id(data.prefix or ""), (data.limit or limits.page_size) + 1)
+    return PromiseScan(page, now, (), {})
 
 
 def _task_scan(data: TaskSearch, now: Millis) -> Scan:
@@ -240,8 +267,21 @@ def _lease_scan(data: TaskHeartbeat, now: Millis) -> Scan | None:
     return None if data.tasks else LeaseScan(data.pid, now)
 
 
+def _tree_scan(data: ExecutionRetry | ExecutionFork | ExecutionStart, now: Millis) -> Scan | None:
+    """Itself, what lies below it, and one that is too many."""
+    if not isinstance(data, ExecutionStart):
+        return TreeScan((data.id,), limits.mended_records_max + 2)
+    is_needed = data.on_existing in ("again_if_failed", "replace")
+    return TreeScan((data.action.data.id,), limits.mended_records_max + 2) if is_needed else None
+
+
+def _called_scan(data: ExecutionCancel, now: Millis) -> Scan | None:  # what it leaves, who asks again ends
+    return OpenTaskScan(below(data.id), limits.mended_records_max) if data.now else None
+
+
 _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     PromiseSearch: _promise_scan,
+    LockSearch: _lock_scan,
     TaskSearch: _task_scan,
     ScheduleSearch: _schedule_scan,
     QueueSearch: _queue_scan,
@@ -250,25 +290,20 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     QueueSet: _first_scan,
     QueuePause: _first_scan,
     TaskHeartbeat: _lease_scan,
+    ExecutionStart: _tree_scan,
+    ExecutionCancel: _called_scan,
+    ExecutionRetry: _tree_scan,
+    ExecutionFork: _tree_scan,
+    TaskFence: lambda data, now: scan_of(data.action.data, now),
 }
 
 
-_LOOKS: Final = frozenset(
-    {
-        PromiseSearch,
-        TaskSearch,
-        ScheduleSearch,
-        StreamNext,
-        StreamRead,
-        QueueSearch,
-        QueueGet,
-        QueueSet,
-        QueuePause,
-        ExecutionSearch,
-        ExecutionCount,
-    }
-)
+_LOOKS: Final = frozenset({
+    PromiseSearch, LockSearch, TaskSearch, ScheduleSearch, StreamNext, StreamRead, EventSearch,
+    QueueSearch, QueueGet, QueueSet, QueuePause, ExecutionSearch, ExecutionCount,
+})  # fmt: skip
 _CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
+_MENDS: Final = frozenset({ExecutionStart, ExecutionCancel, ExecutionRetry, ExecutionFork})
 _few_leases: Final = 200
 _records_of_one: Final = 40
 
@@ -279,13 +314,22 @@ def scan_of(data: RequestData, now: Millis) -> Scan | None:
     return None if make is None else make(data, now)
 
 
+def scope_of(data: RequestData, scope: str | None) -> str | None:
+    """Within which ids a caller searches. Those of locks cover what their names do."""
+    return lock_id(scope) if scope is not None and isinstance(data, LockSearch) else scope
+
+
 def class_of(data: RequestData) -> LimitedClass | None:
     """Does it look through records of which it names none, or claim, and so load some which it does not name,
     or name very many? A commit carries out only so much of either."""
     kind = type(data)
-    if kind in _LOOKS:
+    if kind is TaskFence and isinstance(data, TaskFence):
+        return class_of(data.action.data) if type(data.action.data) in _MENDS else None
+    if kind in _LOOKS or (kind in _MENDS and scan_of(data, 0) is not None):
         return "look"
-    if kind in _CLAIMS or (isinstance(data, TaskHeartbeat) and not 0 < len(data.tasks) <= _few_leases):
+    if kind in _CLAIMS:
+        return "claim"
+    if kind is TaskHeartbeat and isinstance(data, TaskHeartbeat) and not 0 < len(data.tasks) <= _few_leases:
         return "claim"
     return None
 

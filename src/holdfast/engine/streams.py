@@ -34,6 +34,7 @@ from holdfast.protocol.requests import Request, StreamAnswer, StreamAppend, Stre
 from holdfast.protocol.sizes import message_value_bytes, whole_promise_bytes
 from holdfast.protocol.streams import (
     ANSWER_HEADER,
+    KEY_HEADER,
     MAILBOX,
     NUMBER_HEADER,
     Streams,
@@ -67,6 +68,8 @@ def append(data: StreamAppend, fence: Task | None, ws: WorkingSet, now: Millis) 
     element = _checked_id(element_id(data.id, data.stream, number))
     asked = None if data.answer is None else _check_answer(data.answer, streams, element, ws)
     value = _with_answer(data.value, asked)
+    if awaited is not None and data.key is not None:  # its promise was created before there was a key
+        value = Value({**(value.headers or {}), KEY_HEADER: data.key}, value.data)
     size = message_value_bytes(value)
     _check_room(streams, data.stream, number, size)
     if data.stream == MAILBOX:
@@ -105,7 +108,7 @@ def find_next(data: StreamNext, fence: Task | None, ws: WorkingSet, now: Millis)
         raise InvalidField(f"number must be from 1 to {count + 1}: the stream has {count} elements")
     is_over = not is_open(task, now)
     awaited: Promise | None = None
-    if data.number > count:
+    if data.number > count and not data.peek:
         if is_over:
             raise ExecutionOver(data.id)
         place, awaited = _next_place(streams, data.stream, ws, now)
@@ -116,19 +119,21 @@ def find_next(data: StreamNext, fence: Task | None, ws: WorkingSet, now: Millis)
         elif place > data.number:
             awaited = None  # somebody else has written what is asked for
     if data.stream == MAILBOX and fence is not None and fence.id == data.id:
-        streams = _note_read(streams, data.number - 1, ws)
+        streams = note_read(streams, data.number - 1, ws)
     if streams != _streams_of(execution, ws):
         ws.put_streams(streams)
     if awaited is not None:
         return StreamReply([awaited], data.number, streams.count(data.stream), is_over)
-    found = _elements(data.id, data.stream, data.number, streams.count(data.stream), ws, now)
-    return StreamReply(found, data.number, streams.count(data.stream), is_over)
+    first = max(data.number, streams.trimmed.get(data.stream, 0) + 1)
+    found = _elements(data.id, data.stream, first, streams.count(data.stream), ws, now)
+    return StreamReply(found, first, streams.count(data.stream), is_over)
 
 
 def read(request: Request, data: StreamRead, ws: WorkingSet, now: Millis) -> Reply:
     execution, task = _view_execution(data.id, ws)
-    count = _streams_of(execution, ws).count(data.stream)
-    first = max(count, 1) if data.last else (data.after or 0) + 1
+    streams = _streams_of(execution, ws)
+    count = streams.count(data.stream)
+    first = max(count, 1) if data.last else max(data.after or 0, streams.trimmed.get(data.stream, 0)) + 1
     found = _elements(
         data.id, data.stream, first, count, ws, now, limit=data.limit or limits.stream_page_size
     )
@@ -223,7 +228,7 @@ def _check_room(streams: Streams, stream: str, number: int, size: int) -> None:
         raise TooManyStreams(
             f"The execution {streams.id!r} has {limits.streams_max} streams, which is the most"
         )
-    if number > limits.stream_elements_max:
+    if number - streams.trimmed.get(stream, 0) > limits.stream_elements_max:
         raise StreamFull(f"The stream {stream!r} of {streams.id!r} has {limits.stream_elements_max} elements")
     if stream == MAILBOX and size:
         if number - streams.read > limits.unread_messages_max:
@@ -284,7 +289,7 @@ def _await_element(execution: Promise, stream: str, number: int, ws: WorkingSet,
     return promise
 
 
-def _note_read(streams: Streams, number: int, ws: WorkingSet) -> Streams:
+def note_read(streams: Streams, number: int, ws: WorkingSet) -> Streams:
     """Everything up to this number was read. Each message says how many bytes were sent up to it."""
     if number <= streams.read:
         return streams

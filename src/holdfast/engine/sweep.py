@@ -5,13 +5,13 @@ twice, by one node or by many, is harmless.
 """
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from holdfast.engine import jobs
+from holdfast.engine import crashes, jobs
+from holdfast.engine.events import deliver_more, is_undelivered
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.jobs import expire
 from holdfast.engine.schedules import fire_due
-from holdfast.engine.transitions import offer, offer_now, settle
+from holdfast.engine.transitions import offer_now, settle
 from holdfast.engine.view import is_open, lapse
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol.dialect import CURRENT_VERSION
@@ -60,6 +60,8 @@ def expire_promise(request: Request, data: PromiseDue, ws: WorkingSet, now: Mill
     task = None if promise is None else ws.task(data.id)
     if task is not None and is_expired(task, now):
         expire(task, ws, now)
+    elif promise is not None and promise.state == "pending" and is_undelivered(promise):
+        deliver_more(promise, ws, now)
     elif promise is not None and promise.state == "pending" and promise.timeout_at <= now:
         lapsed = lapse(promise)
         settle(promise, lapsed.state, NOTHING, lapsed.timeout_at, None, ws, now)
@@ -74,7 +76,7 @@ def task_due(request: Request, data: TaskDue, ws: WorkingSet, now: Millis) -> Re
         jobs.due(task, ws, now)
     elif is_open(task, now):
         if task.state == "acquired":  # the lease has lapsed: whoever held it may be dead
-            offer(replace(task, started_at=None), ws, now, lapsed=task.pid)
+            crashes.lapse(task, ws, now)
         else:  # nobody took it, or it has rested long enough
             offer_now(task, ws, now)
     return Reply(200, EMPTY)
@@ -92,7 +94,7 @@ def earliest_due(ws: WorkingSet) -> Millis | None:
     instants: list[Millis] = []
     for promise_id in ws.changed_promises:
         promise = ws.promises[promise_id]
-        if promise is not None and ws.is_watched(promise_id):
+        if promise is not None and promise.state == "pending" and ws.is_watched(promise_id):
             instants.append(promise.timeout_at)
     for task_id in ws.changed_tasks:
         task = ws.tasks[task_id]

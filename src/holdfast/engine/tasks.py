@@ -8,22 +8,31 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.engine import jobs, streams
+from holdfast.engine import crashes, jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.promises import (
-    check_creation,
     check_creation_key,
-    create_promise,
     new_promise,
-    settle_promise,
     settled_already,
+    supersede,
     target_of,
 )
 from holdfast.engine.queues import check_gate, find_obstacle
+from holdfast.engine.reported import report
 from holdfast.engine.scans import page_of
-from holdfast.engine.transitions import before_deadline, grant, offer, settle, suspended
+from holdfast.engine.transitions import (
+    before_deadline,
+    bounce_rest,
+    bounces_of,
+    grant,
+    halted,
+    offer,
+    settle,
+    suspended,
+)
 from holdfast.engine.view import (
     Room,
+    has_status,
     is_open,
     preload,
     promise_of,
@@ -32,7 +41,6 @@ from holdfast.engine.view import (
     view_task,
 )
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import limits
 from holdfast.protocol.errors import (
     CannotAwait,
     ClaimLost,
@@ -40,17 +48,16 @@ from holdfast.protocol.errors import (
     MustWait,
     NotAJob,
     NoTask,
-    Refusal,
     TaskMissing,
 )
 from holdfast.protocol.executions import waits_text
-from holdfast.protocol.jobs import JobStatus
-from holdfast.protocol.records import Millis, Promise, Task, TaskRef, TaskView
+from holdfast.protocol.generations import generation_of
+from holdfast.protocol.mending import SUPERSEDED
+from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import (
     EMPTY,
     AcquireReply,
     ClaimReply,
-    FenceReply,
     HeartbeatReply,
     Invoked,
     PreloadReply,
@@ -60,17 +67,13 @@ from holdfast.protocol.replies import (
     TaskReply,
     TasksReply,
 )
+from holdfast.protocol.reported import ProgressUpdate
 from holdfast.protocol.requests import (
-    AppendAction,
-    CreateAction,
-    NextAction,
     Request,
-    SettleAction,
     TaskAcquire,
     TaskClaim,
     TaskContinue,
     TaskCreate,
-    TaskFence,
     TaskFulfill,
     TaskGet,
     TaskHalt,
@@ -80,7 +83,7 @@ from holdfast.protocol.requests import (
     TaskStart,
     TaskSuspend,
 )
-from holdfast.protocol.wire import refuse, to_reply
+from holdfast.protocol.wire import refuse
 
 
 def find_task(task_id: str, ws: WorkingSet) -> Task:
@@ -90,15 +93,22 @@ def find_task(task_id: str, ws: WorkingSet) -> Task:
     return task
 
 
-def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis) -> Task:
-    """The guard: the task, if the presented version drives it now."""
-    task = find_task(task_id, ws)
+def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis, generation: int | None = None) -> Task:
+    """The guard: the task, if the presented version drives it now.
+
+    `generation`: for what belongs to one, that must be the current one too.
+    """
+    task = ws.task(task_id)
+    if task is None:
+        raise TaskMissing(task_id)
     if not is_open(task, now):
         raise ClaimLost(f"The task {task_id!r} is fulfilled")
     if task.state != "acquired":
         raise ClaimLost(f"The task {task_id!r} is {task.state}, not acquired")
     if task.version != version:
         raise ClaimLost(f"The task {task_id!r} is at version {task.version}, not {version}")
+    if generation is not None and generation != (now_at := generation_of(promise_of(task, ws)).number):
+        raise ClaimLost(f"The execution {task_id!r} is in generation {now_at}, not {generation}")
     return task
 
 
@@ -123,6 +133,10 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
     if action.settle is not None:
         raise InvalidField("task.create is for work still to be done, so settle makes no sense with it")
     promise = ws.promise(action.id)
+    version = 0
+    if promise is not None and promise.value == SUPERSEDED:
+        version = supersede(promise, ws)
+        promise = None
     if promise is None:
         promise, born = new_promise(
             action.id,
@@ -135,6 +149,7 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
             ws,
             now,
             now,
+            version,
         )
         assert born is not None
         task = born
@@ -234,32 +249,15 @@ def release(request: Request, data: TaskRelease, ws: WorkingSet, now: Millis) ->
     if task.job is not None:
         if data.retry is not None:
             raise NotAJob(f"The task {data.id!r} has a retry rule of its own; use task.fail")
-        bounces = _bounces(task, now)
-        rest_until = now + _bounce_rest(bounces)
+        bounces = bounces_of(task, now)
+        rest_until = now + bounce_rest(bounces)
         jobs.go_back(replace(task, bounces=bounces), ws, now, rest_until=rest_until)
     elif data.retry is not None:
-        error = task.error if data.retry.error is None else data.retry.error
-        rested = replace(task, started_at=None, bounces=0, retries=task.retries + 1, error=error)
-        offer(rested, ws, now, rest_until=min(now + data.retry.delay, limits.instant_ms_max))
+        crashes.give_back(task, data.retry.delay, data.retry.error, ws, now)
     else:
-        bounces = _bounces(task, now)
-        offer(
-            replace(task, started_at=None, bounces=bounces), ws, now, rest_until=now + _bounce_rest(bounces)
-        )
+        bounces = bounces_of(task, now)
+        offer(replace(task, started_at=None, bounces=bounces), ws, now, rest_until=now + bounce_rest(bounces))
     return Reply(200, EMPTY)
-
-
-def _bounces(task: Task, now: Millis) -> int:
-    """How often in a row this task was given back as soon as it was taken."""
-    held_since = now if task.acquired_at is None else task.acquired_at
-    return task.bounces + 1 if now - held_since < limits.bounce_window_ms else 0
-
-
-def _bounce_rest(bounces: int) -> Millis:
-    """One quick release is ordinary. A task that comes back again and again rests longer and longer."""
-    if bounces < 2:
-        return 0
-    return min(limits.bounce_ms_max, limits.bounce_base_ms << min(bounces - 2, 20))
 
 
 def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) -> Reply:
@@ -269,7 +267,7 @@ def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) ->
         if not is_open(task, now) and task.version == data.version:
             promise = view_promise(promise_of(task, ws), now, task)
             return Reply(200, PromiseReply(settled_already(promise, action, now)))
-    task = held_task(data.id, data.version, ws, now)
+    task = held_task(data.id, data.version, ws, now, data.generation or 0)
     if task.job is not None and task.started_at is None:
         raise ClaimLost(f"The task {data.id!r} has not started, so it cannot be finished")
     promise = promise_of(task, ws)
@@ -278,7 +276,7 @@ def fulfill(request: Request, data: TaskFulfill, ws: WorkingSet, now: Millis) ->
 
 
 def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) -> Reply:
-    task = held_task(data.id, data.version, ws, now)
+    task = held_task(data.id, data.version, ws, now, data.generation or 0)
     if task.job is not None:
         raise NotAJob(f"The background task {data.id!r} runs to its end and cannot be suspended")
     awaited: dict[str, Promise] = {}
@@ -298,31 +296,6 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
     return Reply(200, EMPTY)
 
 
-def fence(request: Request, data: TaskFence, ws: WorkingSet, now: Millis) -> Reply:
-    """A promise is created or settled, a stream appended to or awaited, by whoever drives this task, and by
-    nobody else."""
-    action = data.action
-    target = check_creation(request, action.data) if isinstance(action, CreateAction) else None
-    task = held_task(data.id, data.version, ws, now)
-    kind = type(action).__struct_config__.tag
-    assert isinstance(kind, str)
-    try:
-        match action:
-            case CreateAction():
-                inner = Reply(200, PromiseReply(create_promise(request, action.data, target, ws, now)))
-            case SettleAction():
-                inner = Reply(200, PromiseReply(settle_promise(action.data, ws, now)))
-            case AppendAction():
-                inner = Reply(200, streams.append(action.data, task, ws, now))
-            case NextAction():
-                inner = Reply(200, streams.find_next(action.data, task, ws, now))
-    except Refusal as refusal:
-        inner = refuse(refusal)
-    given = action.head.get("corrId")
-    corr_id = given if isinstance(given, str) else request.corr_id
-    return Reply(200, FenceReply(to_reply(kind, corr_id, request.version, inner), []))
-
-
 def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis) -> Reply:
     """One heartbeat for a whole process. An empty list means: every task that it holds."""
     if not data.tasks:
@@ -333,15 +306,26 @@ def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis
         return Reply(200, EMPTY)
     lost: list[TaskRef] = []
     woken: list[TaskRef] = []
+    told = _told(data)
     for ref in data.tasks:
         task = ws.task(ref.id)
         if task is not None and task.version == ref.version and _is_held(task, data.pid, now):
+            for update in told.get(ref.id, ()):
+                task = report(task, update, now)
             _extend(task, ws, now)
             if data.check_woken and task.resumes:
                 woken.append(ref)
         else:
             lost.append(ref)
     return Reply(200, HeartbeatReply(lost or None, woken or None))
+
+
+def _told(data: TaskHeartbeat) -> dict[str, list[ProgressUpdate]]:
+    """By task, what is told of its progress."""
+    told: dict[str, list[ProgressUpdate]] = {}
+    for update in data.progress or ():
+        told.setdefault(update.id, []).append(update)
+    return told
 
 
 def _is_held(task: Task, pid: str, now: Millis) -> bool:
@@ -357,20 +341,7 @@ def halt(request: Request, data: TaskHalt, ws: WorkingSet, now: Millis) -> Reply
     task = _steered_task(data.id, data.version, ws, now)
     if task.state == "halted":
         return Reply(200, EMPTY)  # the first reason stands
-    code = None if data.reason is None else data.code or ""
-    error = task.error if data.reason is None else data.reason
-    resting = replace(
-        task,
-        state="halted",
-        due_at=None,
-        parked=False,
-        pid=None,
-        ttl=None,
-        corr_id=code,
-        acquired_at=now,
-        error=error,
-        waits=None,
-    )
+    resting = halted(task, data.reason, data.code, now)
     if task.job is not None:
         jobs.halt(task, resting, ws, now)
     else:
@@ -384,7 +355,8 @@ def resume(request: Request, data: TaskContinue, ws: WorkingSet, now: Millis) ->
     if task.state != "halted":
         raise ClaimLost(f"The task {data.id!r} is {task.state}, not halted")
     # A job that rested between two attempts rests on.
-    offer(replace(task, bounces=0), ws, now, rest_until=0 if task.job is None else task.job.enqueued_at)
+    again = replace(task, bounces=0, crashes=0)
+    offer(again, ws, now, rest_until=0 if task.job is None else task.job.enqueued_at)
     return Reply(200, EMPTY)
 
 
@@ -401,10 +373,5 @@ def search(request: Request, data: TaskSearch, ws: WorkingSet, now: Millis) -> R
     page, cursor = page_of(ws.found, ws.until, data.limit)
     tasks = (ws.task(task_id) for task_id in page)
     shown = (view_task(task, now) for task in tasks if task is not None)
-    found = [it for it in shown if data.state in (None, it.state) and _has_status(it, data.status)]
+    found = [it for it in shown if data.state in (None, it.state) and has_status(it, data.status)]
     return Reply(200, TasksReply(found, cursor))
-
-
-def _has_status(view: TaskView, status: JobStatus | None) -> bool:
-    """The store goes by what is written; by now a deadline may have made something else of it."""
-    return status is None or (view.job is not None and view.job.status == status)

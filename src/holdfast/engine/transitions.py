@@ -5,7 +5,7 @@ resume noted, every listener is told, in that order. An awaiter past its own dea
 
 An awaiter without a task is a *dependent* of the promise: an open answer, or an element of a stream that is
 awaited. When the promise settles, its dependents are cancelled in the same commit. When one of them settles
-before, it is no dependent any more.
+before, it is no dependent any more. So is a lock that the execution holds or waits for: it is let go.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.engine.event_waits import leave
 from holdfast.engine.job_state import close
+from holdfast.engine.lock_queue import execution_ended, ticket_settled
+from holdfast.engine.lost_claims import taken
 from holdfast.engine.places import is_queued
 from holdfast.engine.turns import take_turn
 from holdfast.engine.view import is_live, lapse
@@ -21,6 +24,7 @@ from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.generations import with_generation
 from holdfast.protocol.jobs import CODE_HEADER, JobOutcome, Place
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import NOTHING, Millis, Promise, PromiseState, Task, TaskRef, Value
@@ -47,7 +51,7 @@ def settle(
         promise.id,
         state,
         promise.param,
-        value,
+        value if promise.value is NOTHING else with_generation(value, promise.value),
         promise.tags,
         promise.timeout_at,
         promise.created_at,
@@ -63,6 +67,10 @@ def settle(
             tell_holder(task, settled, ws)
     if promise.tags and tags.DEPENDENT in promise.tags:
         _release(promise, ws)
+    if promise.tags and tags.TICKET in promise.tags:
+        ticket_settled(promise, ws, now, settle)
+    if promise.tags and tags.WAIT in promise.tags:
+        leave(promise, ws, now, settle)
     awaiters = ws.awaiters(promise.id)
     listeners = ws.listeners_of(promise.id)
     dependents = [awaiter for awaiter in awaiters if ws.task(awaiter) is None]
@@ -72,16 +80,22 @@ def settle(
         ws.send(Unblock(listener.address, settled, listener.dialect))
     ws.drop_obligations(promise.id)
     if dependents:
-        end_dependents(dependents, ws, now)
+        end_dependents(promise.id, dependents, ws, now)
     return settled
 
 
-def end_dependents(dependents: Iterable[str], ws: WorkingSet, now: Millis) -> None:
+def end_dependents(ended: str, dependents: Iterable[str], ws: WorkingSet, now: Millis) -> None:
     """What they depended on is over. One whose own deadline has passed has ended by that."""
     ws.need_obligations(dependents)
     for name in dependents:
         promise = ws.promise(name)
-        if promise is not None and is_live(promise, now):
+        if promise is not None and tags.LOCK in promise.tags:
+            execution_ended(promise, ended, EXECUTION_OVER, ws, now, settle)
+        elif promise is not None and is_live(promise, now) and promise.tags.get(tags.WAIT) == ended:
+            bucket = ws.promise(ended)
+            assert bucket is not None
+            settle(promise, "resolved", bucket.value, now, None, ws, now)
+        elif promise is not None and is_live(promise, now):
             settle(promise, "rejected_canceled", EXECUTION_OVER, now, None, ws, now)
         elif promise is not None and promise.state == "pending":
             lapsed = lapse(promise)
@@ -196,6 +210,7 @@ def grant(
         parked=False,
         corr_id=corr_id,
         acquired_at=now,
+        lost=None if task.lost is None else taken(task.lost, pid, now),
         place=_entered(task.place, now),
         job=None if task.job is None else replace(task.job, claimed_at=now, claimed_by=pid),
     )
@@ -220,14 +235,32 @@ def suspended(task: Task, waits: str | None, now: Millis) -> Task:
         corr_id=None,
         acquired_at=now,
         bounces=0,
+        crashes=0,
         waits=waits,
+    )
+
+
+def halted(task: Task, reason: str | None, code: str | None, now: Millis) -> Task:
+    """Nobody may claim it until it is continued. Without a reason the last error stands."""
+    return replace(
+        task,
+        state="halted",
+        due_at=None,
+        parked=False,
+        pid=None,
+        ttl=None,
+        corr_id=None if reason is None else code or "",
+        acquired_at=now,
+        error=task.error if reason is None else reason,
+        waits=None,
     )
 
 
 def finish_job(task: Task, settled: Promise, outcome: JobOutcome | None, code: str | None) -> Task:
     assert settled.settled_at is not None
     job = close(task, settled.state, settled.value, settled.settled_at, outcome, code)
-    return replace(finish(task), job=job)
+    progress = None if settled.state == "resolved" else task.progress  # how far it came
+    return replace(finish(task), job=job, progress=progress)
 
 
 def tell_holder(task: Task, settled: Promise, ws: WorkingSet) -> None:
@@ -248,4 +281,18 @@ def finish(task: Task) -> Task:
         ttl=None,
         corr_id=None,
         waits=None,
+        progress=None,
     )
+
+
+def bounces_of(task: Task, now: Millis) -> int:
+    """How often in a row this task was given back as soon as it was taken."""
+    held_since = now if task.acquired_at is None else task.acquired_at
+    return task.bounces + 1 if now - held_since < limits.bounce_window_ms else 0
+
+
+def bounce_rest(bounces: int) -> Millis:
+    """One quick release is ordinary. A task that comes back again and again rests longer and longer."""
+    if bounces < 2:
+        return 0
+    return min(limits.bounce_ms_max, limits.bounce_base_ms << min(bounces - 2, 20))

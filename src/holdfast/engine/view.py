@@ -11,9 +11,14 @@ after which `promise.search` goes on. A promise that is not preloaded may be the
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import expired_promise, is_expired, view_job
+from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
-from holdfast.protocol.records import Halted, Millis, Promise, Task, TaskView
+from holdfast.protocol.generations import branch_of, with_generation
+from holdfast.protocol.jobs import JobStatus
+from holdfast.protocol.operations import cancel_id
+from holdfast.protocol.records import NOTHING, Halted, Millis, Promise, Task, TaskView
+from holdfast.protocol.reported import read_reported
 from holdfast.protocol.sizes import fitting, whole_promise_bytes
 
 
@@ -44,7 +49,8 @@ def see_promise(promise: Promise, ws: WorkingSet, now: Millis) -> Promise:
 def lapse(promise: Promise) -> Promise:
     """A promise as its deadline leaves it."""
     state = "resolved" if tags.is_timer(promise.tags) else "rejected_timedout"
-    return replace(promise, state=state, settled_at=promise.timeout_at)
+    value = promise.value if promise.value is NOTHING else with_generation(NOTHING, promise.value)
+    return replace(promise, state=state, value=value, settled_at=promise.timeout_at)
 
 
 def is_open(task: Task, now: Millis) -> bool:
@@ -68,6 +74,7 @@ def view_task(task: Task, now: Millis) -> TaskView:
         retries=task.retries,
         error=task.error,
         job=view_job(task, now),
+        progress=None if task.job is None or task.progress is None else read_reported(task.progress),
     )
 
 
@@ -85,6 +92,7 @@ def show_task(task: Task, now: Millis = 0) -> TaskView:
         task.error,
         None if task.job is None else view_job(task, now),
         _halted(task),
+        None if task.progress is None else read_reported(task.progress),
     )
 
 
@@ -119,13 +127,29 @@ def preload(
     promise: Promise, ws: WorkingSet, now: Millis, room: Room | None = None
 ) -> tuple[list[Promise], str | None]:
     """A job is not replayed, so it needs nothing."""
-    branch = promise.tags.get(tags.BRANCH)
+    branch = branch_of(promise)
     if branch is None or tags.JOB in promise.tags:
         return [], None
     room = room or Room()
     if room.is_full or not ws.has_room_for_answers:
         return [], ""
     members, end = ws.branch(branch)
+    if branch != promise.tags[tags.BRANCH]:
+        members = [*_asked_to_cancel(promise, ws), *members]
     shown, cursor = room.take([see_promise(other, ws, now) for other in members if other.id != promise.id])
     ws.note_answer(sum(map(whole_promise_bytes, shown)))
     return shown, end if cursor is None else cursor
+
+
+def _asked_to_cancel(promise: Promise, ws: WorkingSet) -> list[Promise]:
+    """The request to cancel an execution belongs to no generation: whoever claims it is given that, too."""
+    name = cancel_id(promise.id)
+    if name not in ws.promises:
+        raise Missing(Footprint(views={name}))
+    found = ws.promises[name]
+    return [] if found is None else [found]
+
+
+def has_status(view: TaskView, status: JobStatus | None) -> bool:
+    """The store goes by what is written; by now a deadline may have made something else of it."""
+    return status is None or (view.job is not None and view.job.status == status)

@@ -27,18 +27,17 @@ from holdfast.protocol.streams import Streams
 if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
 
-
 _written: Final = 3  # to write a record takes about as long as to load so many
 
 
 class WorkingSet:
     __slots__ = (
-        "_log", "_remove", "_set", "added_callbacks", "added_listeners", "answer_bytes", "begin",
-        "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises", "changed_queues",
-        "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts", "discharged",
-        "forgotten", "found", "handled", "lines", "listeners", "messages", "offered", "plan", "promises",
-        "queues", "read_bytes", "removed_callbacks", "rules", "schedules", "streams", "tasks", "undo",
-        "uniques", "until", "viewed_queues", "waiting", "watched",
+        "_log", "_read_bytes", "_remove", "_set", "_unweighed", "added_callbacks", "added_listeners",
+        "answer_bytes", "begin", "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises",
+        "changed_queues", "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts",
+        "discharged", "forgotten", "found", "handled", "lines", "listeners", "messages", "offered", "plan",
+        "promises", "queues", "removed_callbacks", "replaced", "rules", "schedules", "streams", "tasks",
+        "undo", "uniques", "until", "viewed_queues", "waiting", "watched",
     )  # fmt: skip
 
     def __init__(self, rules: Rules) -> None:
@@ -59,7 +58,7 @@ class WorkingSet:
         self.streams: dict[str, Streams | None] = {}
         # What changed. Dictionaries, because they keep the order of the changes.
         self.changed_promises: dict[str, None] = {}
-        self.changed_tasks: dict[str, None] = {}
+        self.changed_tasks: dict[str, bool] = {}  # True: it was created
         self.changed_schedules: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
         self.changed_streams: dict[str, None] = {}
@@ -68,6 +67,7 @@ class WorkingSet:
         self.added_listeners: dict[tuple[str, str], Listener] = {}
         self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
         self.forgotten: dict[str, None] = {}  # promises that are gone with everything about them
+        self.replaced: dict[str, None] = {}  # promises whose definition has changed: written whole
         self.watched: dict[str, None] = {}  # somebody depends on them now
         self.cleared = False
         self.messages: list[Message] = []
@@ -79,7 +79,8 @@ class WorkingSet:
         self.counts: dict[str, tuple[int, ...]] = {}  # see QueueCountScan, ExecutionTally
         self.plan: ClaimPlan | None = None
         self.handled = 0  # records that were loaded, shown in a preload or written: the work of this commit
-        self.read_bytes = 0  # of the payloads, tags and headers that were loaded
+        self._read_bytes = 0  # of the payloads, tags and headers that were loaded
+        self._unweighed: list[Promise] = []  # loaded, and nobody has asked how large they are
         self._log = UndoLog()
         self._set, self._remove = self._log.set, self._log.remove
         self.begin, self.undo = self._log.forget, self._log.undo  # of one request at a time
@@ -147,12 +148,8 @@ class WorkingSet:
 
     def need_obligations(self, promise_ids: Iterable[str]) -> None:
         """All of these are about to be settled: load whom they owe at once."""
-        unknown = {
-            promise_id
-            for promise_id in promise_ids
-            if promise_id not in self.promises or promise_id not in self.callbacks
-        }
-        if unknown:
+        known = self.promises, self.callbacks
+        if unknown := {key for key in promise_ids if not all(key in records for records in known)}:
             raise Missing(Footprint(obligations=unknown))
 
     def need(self, promise_ids: Iterable[str]) -> None:
@@ -173,10 +170,8 @@ class WorkingSet:
 
     @property
     def has_room_for_branches(self) -> bool:
-        return (
-            self.branch_bytes < limits.commit_claim_bytes_max
-            and self.handled < limits.commit_preload_records_max
-        )
+        has_bytes = self.branch_bytes < limits.commit_claim_bytes_max
+        return has_bytes and self.handled < limits.commit_preload_records_max
 
     @property
     def has_room_for_answers(self) -> bool:
@@ -208,8 +203,9 @@ class WorkingSet:
         if task.turn or task.place is not None:
             self.lines.follow(self.tasks.get(task.id), task)
         self.handled += _written
+        is_new = self.changed_tasks.get(task.id, False) or self.tasks.get(task.id) is None
         self._set(self.tasks, task.id, task)
-        self._set(self.changed_tasks, task.id, None)
+        self._set(self.changed_tasks, task.id, is_new)
 
     def _follow_unique(self, task: Task, unique: str) -> None:
         if task.state != "fulfilled":
@@ -237,10 +233,13 @@ class WorkingSet:
         self._watch(awaited)
         if awaited in self.callbacks:
             self._set(self.callbacks[awaited], awaiter, None)
-        self._set(self.added_callbacks, (awaited, awaiter), None)
+        pair = awaited, awaiter
+        if pair in self.removed_callbacks:  # the store still has it
+            self._remove(self.removed_callbacks, pair)
+        else:
+            self._set(self.added_callbacks, pair, None)
 
     def remove_callback(self, awaited: str, awaiter: str) -> None:
-        """Who waited does not need to be told any more."""
         known = self.callbacks.get(awaited)
         if known is not None:
             if awaiter not in known:
@@ -267,9 +266,6 @@ class WorkingSet:
             self._set(known, listener.address, listener)
             self._set(self.added_listeners, (promise_id, listener.address), listener)
 
-    def listener_count(self, promise_id: str) -> int:
-        return len(self.listeners[promise_id])
-
     def drop_obligations(self, promise_id: str) -> None:
         """The promise is settled: whoever waited has been told."""
         if self.callbacks[promise_id] or self.listeners[promise_id]:
@@ -278,32 +274,59 @@ class WorkingSet:
             self._set(self.discharged, promise_id, None)
 
     def forget(self, promise_id: str) -> None:
-        """The promise, its task and all it waits for go, as if they had never been. Nobody may be waiting
-        for it."""
+        """The promise, its task and all it waits for go, as if they had never been. Nobody waits for it."""
+        self._leave_branch(promise_id)
         self._set(self.promises, promise_id, None)
         self._set(self.tasks, promise_id, None)
         self._set(self.streams, promise_id, None)
+        self._take_back_obligations(promise_id)
+        self._set(self.callbacks, promise_id, {})
+        self._set(self.listeners, promise_id, {})
         self._set(self.forgotten, promise_id, None)
+
+    def _take_back_obligations(self, promise_id: str) -> None:
+        """They go with the promise. One that is made under its id in this commit has its own."""
+        awaiters, addresses = self.callbacks.get(promise_id), self.listeners.get(promise_id)
+        if promise_id in self.discharged:
+            self._remove(self.discharged, promise_id)
+            awaiters = addresses = None  # they are not known any more
+        changes: tuple[tuple[dict[tuple[str, str], Any], Iterable[str] | None], ...] = (
+            (self.added_callbacks, awaiters),
+            (self.added_listeners, addresses),
+            (self.removed_callbacks, None),
+        )
+        for pairs, known in changes:
+            names = [name for key, name in pairs if key == promise_id] if known is None else known
+            for pair in [(promise_id, name) for name in names if (promise_id, name) in pairs]:
+                self._remove(pairs, pair)
+
+    def _leave_branch(self, promise_id: str) -> None:
+        promise = self.promises.get(promise_id)
+        members = None if promise is None else self.branches.get(promise.tags.get(tags.BRANCH, ""))
+        if members is not None and promise_id in members:
+            self._remove(members, promise_id)
+
+    def put_again(self, promise: Promise) -> None:
+        """The promise begins anew, and so does its task, which is put next. All of it is written, also what
+        never changes otherwise."""
+        self._leave_branch(promise.id)
+        branch = promise.tags.get(tags.BRANCH)
+        if branch is not None and branch in self.branches:
+            self._set(self.branches[branch], promise.id, None)
+        self.put_promise(promise)
+        self._set(self.replaced, promise.id, None)
 
     def send(self, message: Message) -> None:
         self._log.append(self.messages, message)
 
     def clear(self) -> None:
         """Forget everything, here and in the store."""
-        known = (self.promises, self.tasks, self.callbacks, self.listeners, self.schedules, self.branches)
         for records in (
-            *known,
-            self.branch_ends,
-            self.uniques,
-            self.queues,
-            self.streams,
-            self.lines,
-            self.watched,
-            self.offered,
-            self.messages,
-        ):
+            self.promises, self.tasks, self.callbacks, self.listeners, self.schedules, self.branches,
+            self.branch_ends, self.uniques, self.queues, self.streams, self.lines, self.watched,
+            self.offered, self.messages, self.viewed_queues,
+        ):  # fmt: skip
             records.clear()
-        self.viewed_queues.clear()
         self.saved()
         self._log.forget()
         self.cleared = True
@@ -334,24 +357,24 @@ class WorkingSet:
 
     def _changes(self) -> tuple[dict[Any, Any], ...]:
         return (
-            self.changed_promises,
-            self.changed_tasks,
-            self.changed_schedules,
-            self.changed_queues,
-            self.changed_streams,
-            self.added_callbacks,
-            self.removed_callbacks,
-            self.added_listeners,
-            self.discharged,
-            self.forgotten,
-        )
+            self.changed_promises, self.changed_tasks, self.changed_schedules, self.changed_queues,
+            self.changed_streams, self.added_callbacks, self.removed_callbacks, self.added_listeners,
+            self.discharged, self.forgotten, self.replaced,
+        )  # fmt: skip
 
     # --- filling, by a store -------------------------------------------------------------------------
 
     def fill_promise(self, promise: Promise) -> None:
         self.handled += 1
-        self.read_bytes += promise_bytes(promise)
+        self._unweighed.append(promise)
         self.promises.setdefault(promise.id, promise)
+
+    @property
+    def read_bytes(self) -> int:
+        """Of the payloads, tags and headers that were loaded. Counted when it is asked for: it seldom is."""
+        unweighed, self._unweighed = self._unweighed, []
+        self._read_bytes += sum(map(promise_bytes, unweighed))
+        return self._read_bytes
 
     def fill_task(self, task: Task) -> None:
         self.tasks.setdefault(task.id, task)
@@ -370,11 +393,16 @@ class WorkingSet:
     ) -> None:
         if promise_id in self.callbacks:
             return
-        added = (awaiter for awaited, awaiter in self.added_callbacks if awaited == promise_id)
-        removed = self.removed_callbacks
-        stored = (awaiter for awaiter in awaiters if not removed or (promise_id, awaiter) not in removed)
-        self.callbacks[promise_id] = dict.fromkeys([*stored, *added])
-        self.listeners[promise_id] = {listener.address: listener for listener in listeners}
+        callbacks = self.callbacks[promise_id] = dict.fromkeys(awaiters)
+        if self.removed_callbacks:
+            for awaiter in [each for each in callbacks if (promise_id, each) in self.removed_callbacks]:
+                del callbacks[awaiter]
+        for awaited, awaiter in self.added_callbacks:
+            if awaited == promise_id:
+                callbacks[awaiter] = None
+        addresses = self.listeners[promise_id] = dict[str, Listener]()
+        for listener in listeners:
+            addresses[listener.address] = listener
 
     def fill_branch(self, name: str, members: Iterable[str], end: str | None = None) -> None:
         """The stored members of a branch, up to `end` if that is not all; they are filled or newer here."""
@@ -393,7 +421,7 @@ class WorkingSet:
     def fill_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
         if entry is not None:
             self.handled += 1
-            self.read_bytes += schedule_bytes(entry.schedule)
+            self._read_bytes += schedule_bytes(entry.schedule)
         self.schedules.setdefault(schedule_id, entry)
 
     def fill_unique(self, unique: str, holder: str | None) -> None:
@@ -407,7 +435,7 @@ class WorkingSet:
             del self.queues[name]
         if queue is not None:
             self.handled += 1
-            self.read_bytes += queue_bytes(queue)
+            self._read_bytes += queue_bytes(queue)
         self.queues.setdefault(name, queue)
 
     def fill_streams(self, execution_id: str, streams: Streams | None) -> None:
@@ -416,5 +444,6 @@ class WorkingSet:
     def saved(self) -> None:
         """All changes are in the store now."""
         for changes in self._changes():
-            changes.clear()
+            if changes:
+                changes.clear()
         self.cleared = False

@@ -135,7 +135,7 @@ class AppBridge:
         if has_running_loop() and must_be_awaited(connection):
             self._check_workflow()
             work = self._start_inside_async(connection, asked)
-            begin = self.tracked_calls.begin if self._is_own_loop() else TrackedCall
+            begin = self.tracked_calls.begin if self.is_own_loop() else TrackedCall
             return begin(f"the start of {asked.id[:80]}", work)
         self._prepare_inside(asked.id)
         self.session.start_inside(connection, asked)
@@ -165,7 +165,7 @@ class AppBridge:
     def block(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Wait for work of the session from a thread that runs no event loop."""
         self._check_workflow(work)
-        if has_running_loop() and (self._drive is None or self._is_own_loop()):
+        if has_running_loop() and (self._drive is None or self.is_own_loop()):
             work.close()
             raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
         if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
@@ -206,9 +206,10 @@ class AppBridge:
     def is_here(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Is this the loop that has to do the work? Code of a workflow may not ask for any."""
         self._check_workflow(work)
-        return self._is_own_loop()
+        return self.is_own_loop()
 
-    def _is_own_loop(self) -> bool:
+    def is_own_loop(self) -> bool:
+        """Does the session live on the event loop that runs here?"""
         try:
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:

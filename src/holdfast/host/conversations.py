@@ -7,18 +7,17 @@
    over in the same commit.
 """
 
-import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast.client.caller import expect
+from holdfast.client.caller import expect, fresh_key
 from holdfast.client.errors import Refused
 from holdfast.client.refusals import known_refusal
 from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.payloads.messages import encode_message
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, NotAsExpected
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Promise, Value
@@ -35,10 +34,6 @@ from holdfast.protocol.streams import MAILBOX, answer_id, key_id
 from holdfast.runtime.errors import TimedOut
 from holdfast.workflow.errors import IdTaken
 from holdfast.workflow.messages import named_id
-
-
-def fresh_key() -> str:
-    return secrets.token_hex(12)
 
 
 class Conversations(Struct, frozen=True):
@@ -64,6 +59,30 @@ class Conversations(Struct, frozen=True):
             raise known_refusal(refused, execution_id) from None
         if promise.state == "rejected_timedout":
             raise TimedOut(f"{execution_id} gave no answer within {timeout_s:g} s. [{TimedOut.code}]")
+        if (promise.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
+            raise ExecutionOver(execution_id)
+        return executions.outcome(promise, returns)
+
+    async def call(
+        self,
+        execution_id: str,
+        message: Value,
+        returns: Any,
+        begin: Callable[[], PromiseCreate],
+        key: str | None = None,
+    ) -> Any:
+        """Ask an execution, and wait as long as it takes. If it does not exist, `begin` it in the commit that
+        asks."""
+        executions, key = self.executions, key or fresh_key()
+        name = answer_id(key_id(execution_id, MAILBOX, key))
+        asked = StreamAppend(execution_id, MAILBOX, message, key, StreamAnswer(limits.instant_ms_max, name))
+        try:
+            promise = await executions.settled(name, asked)
+        except Refused as refused:
+            error = known_refusal(refused, execution_id)
+            if not isinstance(error, NoSuchExecution):
+                raise error from None
+            promise = await executions.settled(name, begin(), asked)
         if (promise.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
             raise ExecutionOver(execution_id)
         return executions.outcome(promise, returns)

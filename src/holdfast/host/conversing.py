@@ -8,6 +8,8 @@ from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id
+from holdfast.protocol.records import Value
+from holdfast.steps.middleware import Entered, await_asked
 from holdfast.workflow.messages import named_id
 
 default_ask_s: Final = 60.0
@@ -29,12 +31,13 @@ class Conversing:
 
         >>> app.tell("order-17", Item("tea", 5), key="evt-9")
         """
-        value = encode_message(self.payloads, message)
+        value, entered = self._leaving("tell", id, message)
 
         async def tell() -> None:
             await self._bridge.session.conversations.tell(id, value, key)
 
-        return self._bridge.do(f"the message to {check_id(id)}", tell())
+        work = tell() if entered is None else await_asked(entered, tell())
+        return self._bridge.do(f"the message to {check_id(id)}", work)
 
     def ask(
         self,
@@ -51,12 +54,22 @@ class Conversing:
 
         >>> count = app.ask("order-17", Item("tea", 5), timeout="5s")
         """
-        value, limit_s = encode_message(self.payloads, message), duration_s(timeout)
+        limit_s = duration_s(timeout)
+        value, entered = self._leaving("ask", id, message)
 
         async def ask() -> Any:
             return await self._bridge.session.conversations.ask(check_id(id), value, limit_s, returns)
 
-        return self._bridge.result_of(ask())
+        return self._bridge.result_of(ask() if entered is None else await_asked(entered, ask()))
+
+    def _leaving(self, how: str, execution_id: str, message: Any) -> tuple[Value, Entered | None]:
+        """A message as it leaves, and the middlewares around that."""
+        hooks = self._bridge.tasks.hooks
+        entered = hooks.leaving("tell", how, execution_id, (message,), {}, self.payloads)
+        if entered is None:
+            return encode_message(self.payloads, message), None
+        [message] = entered.invocation.args
+        return encode_message(self.payloads, message, entered.invocation.headers), entered
 
     def resolve(self, id: str, value: Any = None, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.

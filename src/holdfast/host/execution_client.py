@@ -11,26 +11,38 @@ from reprlib import Repr
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.client.caller import Caller, expect
 from holdfast.client.listening import Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.signature import Signature
+from holdfast.payloads.signature import Signature, StoredCall
 from holdfast.protocol import limits, tags
-from holdfast.protocol.errors import HoldfastError
+from holdfast.protocol.address import target_of
+from holdfast.protocol.errors import AlreadyExists, HoldfastError
+from holdfast.protocol.operations import ended_by_deadline
 from holdfast.protocol.records import Promise, Value
-from holdfast.protocol.replies import PromiseReply, ReplyData
+from holdfast.protocol.replies import Empty, PromiseReply, Reply, ReplyData
 from holdfast.protocol.requests import (
+    CreateAction,
+    ExecutionCancel,
+    ExecutionFork,
+    ExecutionRetry,
+    ExecutionStart,
+    OnExisting,
     PromiseCreate,
     PromiseGet,
     PromiseRegisterListener,
     PromiseSettle,
     RequestData,
+    TaskContinue,
+    TaskHalt,
 )
 from holdfast.runtime.errors import TimedOut
-from holdfast.workflow.cancellation import cancel_requests
-from holdfast.workflow.errors import ExecutionCancelled
+from holdfast.steps.hooks import with_headers
+from holdfast.steps.middleware import Entered
+from holdfast.workflow.errors import ExecutionCancelled, IdTaken
 from holdfast.workflow.placement import Placement
 from holdfast.workflow.same_call import check_same_call, is_same_value
 
@@ -52,10 +64,26 @@ class Start(Struct, frozen=True):
     supplied: frozenset[str] = frozenset()
     placement: Placement = Placement()
     name: str | None = None
+    on_existing: OnExisting = "return"
+    key: str | None = None  # by which the node knows this start, if it is sent again
 
     @property
     def returns(self) -> Any:
         return Any if self.signature is None else self.signature.returns
+
+
+def with_entered(asked: Start, entered: Entered | None) -> Start:
+    """With the headers that middlewares and carried variables have added."""
+    if entered is None or not entered.invocation.headers:
+        return asked
+    return replace(asked, param=with_headers(asked.param, entered.invocation.headers))
+
+
+def start_request(creation: PromiseCreate, asked: Start) -> RequestData:
+    """The creation itself, if what has the id already is what is wanted."""
+    if asked.on_existing == "return":
+        return creation
+    return ExecutionStart(CreateAction(creation), asked.on_existing)
 
 
 class ExecutionClient(Struct, frozen=True, kw_only=True):
@@ -78,7 +106,9 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def start(self, asked: Start) -> Promise:
         """Raises IdTaken when something else has the id."""
-        return self.started(asked, await self._ask(await self.timed_creation(asked)))
+        creation = await self.timed_creation(asked)
+        [reply] = await self.caller.replies([start_request(creation, asked)])
+        return self.started(asked, reply)
 
     async def timed_creation(self, asked: Start) -> PromiseCreate:
         """What is asked for to start it, by the node's clock."""
@@ -94,7 +124,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             tags.BRANCH: asked.id,
             tags.PARENT: asked.id,
             tags.SCOPE: "global",
-            tags.TARGET: f"poll://any@{asked.group or self.group}",
+            tags.TARGET: target_of(asked.group or self.group),
             **asked.placement.entries(),
         }
         if asked.name is not None:
@@ -103,18 +133,23 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         if asked.placement.is_later:
             entries |= asked.placement.delay(self.now())
         if asked.timeout_s is not None:
-            timeout_at = self.now() + round(asked.timeout_s * 1000)
-        return PromiseCreate(asked.id, timeout_at, asked.param, entries)
+            ends = asked.placement.ends(round(asked.timeout_s * 1000))
+            timeout_at = min(self.now() + ends.after_ms, limits.instant_ms_max)
+            entries |= ends.entries
+        return PromiseCreate(asked.id, timeout_at, asked.param, entries, asked.key)
 
-    def started(self, asked: Start, promise: Promise) -> Promise:
+    def started(self, asked: Start, reply: Reply) -> Promise:
         """The execution that has the id, if it is the one that was asked for."""
+        if reply.code == AlreadyExists.code:
+            raise IdTaken(f"The id {asked.id!r} is taken")
+        promise = expect(reply, PromiseReply).promise
         check_same_call(asked.param, promise, self.payloads, asked.signature, asked.supplied)
         return promise
 
     async def result(self, promise_id: str, returns: Any) -> Any:
         return self.outcome(await self.settled(promise_id), returns)
 
-    async def settled(self, promise_id: str, first: RequestData | None = None) -> Promise:
+    async def settled(self, promise_id: str, *first: RequestData) -> Promise:
         """Wait until a promise is settled. `first` is what creates it, asked for in the same commit."""
         settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
 
@@ -127,11 +162,10 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         try:
             while not settled.done():
                 listen = PromiseRegisterListener(promise_id, self.address)
-                asked = [listen] if first is None else [first, listen]
-                replies = await self.caller.replies(asked)
+                replies = await self.caller.replies([*first, listen])
                 for reply in replies[:-1]:
                     expect(reply, ReplyData)
-                first = None
+                first = ()
                 promise = expect(replies[-1], PromiseReply).promise
                 if promise.state != "pending":
                     hear(promise)
@@ -146,13 +180,38 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
             return self.payloads.decode(promise.value, returns)
         if promise.state == "rejected":
             raise self.payloads.decode_error(promise.value, self.known_errors)
-        if promise.state == "rejected_canceled":
+        if promise.state == "rejected_canceled" and not ended_by_deadline(promise):
             raise ExecutionCancelled(f"{promise.id} was cancelled")
         raise TimedOut(f"{promise.id} timed out. [{TimedOut.code}]")
 
     async def cancel(self, promise_id: str, *, now: bool) -> None:
-        root = await self._ask(PromiseGet(promise_id))
-        await self.caller.ask_all(cancel_requests(root, now=now), PromiseReply)
+        await self._ask(ExecutionCancel(promise_id, now))
+
+    async def retry(self, promise_id: str, timeout_s: float | None) -> None:
+        """Raises a refusal if it cannot go on from where it failed."""
+        await self._ask(ExecutionRetry(promise_id, await self._deadline(promise_id, timeout_s)))
+
+    async def fork(
+        self, promise_id: str, new_id: str, before: str, param: Value | None, timeout_s: float | None
+    ) -> None:
+        deadline = await self._deadline(promise_id, timeout_s)
+        await self._ask(ExecutionFork(promise_id, new_id, before, param, deadline))
+
+    async def call_of(self, promise_id: str) -> StoredCall:
+        """What it was called with."""
+        return self.payloads.decode_call((await self._ask(PromiseGet(promise_id))).param)
+
+    async def halt(self, promise_id: str, reason: str) -> None:
+        await self.caller.ask(TaskHalt(promise_id, None, reason), Empty)
+
+    async def resume(self, promise_id: str) -> None:
+        await self.caller.ask(TaskContinue(promise_id), Empty)
+
+    async def _deadline(self, promise_id: str, timeout_s: float | None) -> int | None:
+        if timeout_s is None:
+            return None
+        await self.learn_clock(promise_id)
+        return self.now() + round(timeout_s * 1000)
 
     async def settle(self, promise_id: str, outcome: Any, *, is_error: bool = False) -> None:
         """Settle a promise that a workflow waits for. Its tags never change: they can be looked at first."""

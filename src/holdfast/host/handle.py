@@ -4,19 +4,25 @@ Options are separate from arguments, so that a type checker sees both: `checkout
 is the same workflow, and `start` takes the arguments of its function and nothing else.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
+from holdfast.client.errors import Refused
+from holdfast.client.refusals import known_refusal
 from holdfast.host.bridge import AppBridge
 from holdfast.host.looking import ExecutionDetails, OperationDetails
 from holdfast.host.tracked_calls import TrackedCall
 from holdfast.jobs.stream_reader import StreamItem, StreamReader, read_published, stream_of, watch_of
-from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.durations import Duration, duration_s, seconds
+from holdfast.payloads.user_tags import check_id
+from holdfast.protocol.ids import new_id
 from holdfast.workflow.registry import WorkflowDefinition
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 P = ParamSpec("P")
+Rest = ParamSpec("Rest")
 T_co = TypeVar("T_co", covariant=True)
 # What the function of a workflow gives when it is called: an `async def`, or a generator function.
 Body = Coroutine[Any, Any, T] | Generator[Any, Any, T]
@@ -60,10 +66,90 @@ class Handle(Generic[T]):
 
         It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
         with `hf.call` is asked too; a task that it called is cancelled unless it has begun. In a script the
-        request is durable when this returns. Crash: it is not forgotten. `now=True` ends it at once; its code
-        is told nothing and stops at its next write.
+        request is durable when this returns. Crash: it is not forgotten. `now=True` ends it at once, and what
+        it called too; its code is told nothing and stops at its next write.
         """
         return self._app.do(f"the cancelling of {self.id}", self._cancel(now))
+
+    def retry(self, *, timeout: Duration | None = None) -> Awaitable[None]:
+        """Let an execution that failed, timed out or was cancelled go on from where it failed.
+
+        No recorded step is performed again. What failed is: the step, the call (which is retried itself), the
+        timeout, the promise that somebody was to settle. After a bug fix it goes on behind its last record.
+        `timeout`: how long it may take from now on; by default as long as before. One that is under way stays
+        as it is. Callers that waited were told of the failure; call `result()` again.
+
+        Raises `Refused` for one that has completed, or whose code did more after it had failed (it cleaned
+        up): fork that, or start it again. Crash: it goes on, or it has not been retried.
+
+        >>> for failed in app.find(checkout, status="failed", since="1d"):
+        ...     app.handle(failed.id).retry()
+        """
+        limit = None if timeout is None else seconds("timeout", timeout)
+        return self._app.do(f"the retry of {self.id}", self._retry(limit))
+
+    def fork(
+        self,
+        before: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+    ) -> "Handle[T]":
+        """A new execution that has the records of this one before a step, and goes on from there by itself.
+
+        `before`: the name of a step (the first one of that name), or the id of any operation. `args` and
+        `kwargs`: other arguments; they must not change what the code does before that step. This execution
+        stays as it is. In a script the new one is durable when this returns, in asyncio after
+        `await handle.started()`. The same fork under the same id is the same execution.
+
+        >>> handle.fork(before="charge", id="order-17-again").result()
+        """
+        new = new_id(self.id, self._app.read_clock().now, self._app.fresh()) if id is None else check_id(id)
+        limit = None if timeout is None else seconds("timeout", timeout)
+        given = None if args is None and kwargs is None else (tuple(args or ()), dict(kwargs or {}))
+        work = self._fork(before, new, given, limit)
+        if self._app.is_here(work):
+            created = self._app.tracked_calls.begin(f"the fork {new[:80]}", work)
+            return Handle(self._app, new, self._returns, created)
+        self._app.block(work)
+        return Handle(self._app, new, self._returns)
+
+    def halt(self, reason: str = "halted by hand") -> Awaitable[None]:
+        """No worker may run it until it is resumed. The one that runs it now stops at its next write."""
+        return self._app.do(f"the halting of {self.id}", self._halt(reason))
+
+    def resume(self) -> Awaitable[None]:
+        """Let one that was halted go on."""
+        return self._app.do(f"the resuming of {self.id}", self._resume())
+
+    async def _retry(self, timeout_s: float | None) -> None:
+        await self._creation()
+        await self._known(self._app.session.executions.retry(self.id, timeout_s))
+
+    async def _fork(
+        self,
+        before: str,
+        new: str,
+        given: tuple[tuple[Any, ...], dict[str, Any]] | None,
+        timeout_s: float | None,
+    ) -> None:
+        await self._creation()
+        executions = self._app.session.executions
+        param = None
+        if given is not None:
+            call = await self._known(executions.call_of(self.id))
+            param = executions.payloads.encode_call(call.function, *given, call.version)
+        await self._known(executions.fork(self.id, new, before, param, timeout_s))
+
+    async def _halt(self, reason: str) -> None:
+        await self._creation()
+        await self._known(self._app.session.executions.halt(self.id, reason))
+
+    async def _resume(self) -> None:
+        await self._creation()
+        await self._known(self._app.session.executions.resume(self.id))
 
     def info(self) -> ExecutionDetails:
         """What it is doing: its state and since when, what it waits for and at which line, its error."""
@@ -88,15 +174,15 @@ class Handle(Generic[T]):
 
     async def _info(self) -> ExecutionDetails:
         await self._creation()
-        return await self._app.session.looking.info(self.id)
+        return await self._known(self._app.session.looking.info(self.id))
 
     async def _steps(self) -> list[OperationDetails]:
         await self._creation()
-        return await self._app.session.looking.steps(self.id)
+        return await self._known(self._app.session.looking.steps(self.id))
 
     async def _history(self) -> dict[str, Any]:
         await self._creation()
-        return await self._app.session.looking.history(self.id)
+        return await self._known(self._app.session.looking.history(self.id))
 
     def published(self, name: str, *, returns: Any = Any) -> Any:
         """The value that it has published last under this name; None before. In asyncio: await it.
@@ -132,12 +218,19 @@ class Handle(Generic[T]):
 
     async def _cancel(self, now: bool) -> None:
         await self._creation()
-        await self._app.session.executions.cancel(self.id, now=now)
+        await self._known(self._app.session.executions.cancel(self.id, now=now))
 
     async def _outcome(self) -> T:
         await self._creation()
-        outcome: T = await self._app.session.executions.result(self.id, self._returns)
+        outcome: T = await self._known(self._app.session.executions.result(self.id, self._returns))
         return outcome
+
+    async def _known(self, asked: Awaitable[R]) -> R:
+        """A refusal as the class that names it."""
+        try:
+            return await asked
+        except Refused as refused:
+            raise known_refusal(refused, self.id) from None
 
     def __repr__(self) -> str:
         return f"<handle of {self.id}>"
@@ -146,12 +239,28 @@ class Handle(Generic[T]):
 Begin = Callable[..., Handle[Any]]
 
 
+class RunsWorkflow(Protocol[P, T_co]):
+    """A class that is a workflow by its method `run`."""
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
 class Workflow(WorkflowDefinition[P, T_co]):
     """A function that survives. Called directly inside another workflow it runs there, as part of it."""
 
     def __init__(self, begin: Begin, function: Callable[P, T_co], name: str, *options: Any) -> None:
         super().__init__(function, name, *options)
         self._begin = begin
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: "Workflow[Concatenate[Any, Rest], T]", instance: object, owner: type[Any] | None = None
+    ) -> "Workflow[Rest, T]": ...
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """As a method: the workflow of that object."""
+        return super().__get__(instance, owner)
 
     def start(self: "Workflow[P, Body[T]]", *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
         """Start an execution from outside, or find the one that has this id; in a workflow it is `hf.start`

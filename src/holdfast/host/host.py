@@ -25,7 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from holdfast.client.caller import ask, expect
 from holdfast.client.interface import Client
@@ -37,15 +37,18 @@ from holdfast.host.slots import ClaimIntent, Held, SlotGroup
 from holdfast.node.end_tasks import end_tasks
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.messages import Execute, Message
-from holdfast.protocol.records import Promise, TaskView
+from holdfast.protocol.records import Promise, TaskRef, TaskView
 from holdfast.protocol.replies import AcquireReply, ClaimReply, Reply, TasksReply
-from holdfast.protocol.requests import RequestData, TaskRelease, TaskSearch, TaskStart
+from holdfast.protocol.requests import RequestData, TaskAcquire, TaskRelease, TaskSearch, TaskStart
+from holdfast.protocol.workers import Slots
 
 log = logging.getLogger("holdfast.worker")
 
 final_requests_s_max: Final = 4.0  # for a node that may be away: what does not reach it, leases tell it
 ending_s_max: Final = 1.0  # for what is told to stop, and may wait for the node
 rest_s: Final = 1.0
+gone_statuses: Final = (404, 409)  # of an acquire: there is nothing to do
+Taken = Literal["run", "gone", "full"]  # what became of a task that was pushed
 
 
 class Host:
@@ -83,6 +86,7 @@ class Host:
         self._looking: asyncio.Task[None] | None = None
         self._left = asyncio.Event()  # something is no longer held
         self._stopping = False
+        self.is_draining = False
 
     @property
     def held_count(self) -> int:
@@ -91,6 +95,26 @@ class Host:
     def count_of(self, runner: Runner[Any]) -> int:
         """How many of its runs are held."""
         return sum(held.runner is runner for held in self._held.values())
+
+    def slots_in_use(self) -> dict[str, Slots]:
+        """By the kind of work."""
+        found: dict[str, Slots] = {}
+        for slots in self._served:
+            known = found.get(slots.kind, Slots(0, 0))
+            found[slots.kind] = Slots(known.size + slots.slots, known.used + slots.running)
+        return found
+
+    def drain(self, *, on: bool) -> None:
+        """Claim nothing more and give back what has not begun, until told otherwise. What runs goes on."""
+        self.is_draining = on
+        if on:
+            for held in [*self._held.values()]:
+                if held.state == "claimed":
+                    self._give_back(held)
+        else:
+            for slots in self._served:
+                slots.may_have_work = True
+        self._outbox.nudge()
 
     # --- what is served and heard ----------------------------------------------------------------------
 
@@ -194,12 +218,13 @@ class Host:
         await end_tasks([self._beating, self._looking])
         await self._outbox.close()
         self._held.clear()
+        self._left.set()
 
     # --- claiming --------------------------------------------------------------------------------------
 
     def _compose(self) -> None:
         """The outbox is about to send: add what there are free slots for."""
-        if self._stopping or self._looking is not None:
+        if self._stopping or self._looking is not None or self.is_draining:
             return
         for slots in self._served:
             while slots.claimed and slots.free > 0:
@@ -233,7 +258,7 @@ class Host:
             self._outbox.nudge()
 
     def _accept(self, claim: AcquireReply, slots: SlotGroup, lease_ends_s: float, *, is_ahead: bool) -> None:
-        if self._stopping:  # it was on its way when we were told to stop
+        if self._stopping or self.is_draining:  # it was on its way when we were told to stop
             self._outbox.put(TaskRelease(claim.task.id, claim.task.version), _ignore)
             return
         older = self._held.get(claim.task.id)
@@ -272,6 +297,26 @@ class Host:
         if self._held.get(held.run.id) is held:
             del self._held[held.run.id]
         self._left.set()
+
+    async def take(self, slots: SlotGroup, task: TaskRef) -> Taken:
+        """Claim one task by its id, and run it until it has ended, waits or was lost."""
+        if self._stopping or self.is_draining or slots.free <= 0:
+            return "full"
+        lease_ends_s = self.heartbeat.lease_end_s()
+        slots.asked_to_start += 1
+        try:
+            acquire = TaskAcquire(task.id, task.version, self._pid, self._lease_ms)
+            [reply] = await self._client.request([ask(acquire)])
+        finally:
+            slots.asked_to_start -= 1
+        if reply.status in gone_statuses:  # somebody else has it, or it is over
+            return "gone"
+        self._accept(expect(reply, AcquireReply), slots, lease_ends_s, is_ahead=False)
+        held = self._held.get(task.id)
+        while held is not None and self._held.get(task.id) is held:
+            self._left.clear()
+            await self._left.wait()
+        return "run"
 
     # --- running ---------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Everything here is read from the node: no worker has to be awake. Instants are datetimes in UTC.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,15 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.caller import Caller
+from holdfast.host.bulk import BulkHandle, begin_bulk
 from holdfast.host.errors import HistoryTooLong
 from holdfast.payloads.error_values import text_of
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.user_tags import RESERVED
+from holdfast.payloads.user_tags import RESERVED, check_id
 from holdfast.protocol import limits, tags
+from holdfast.protocol.bulk import BulkAction
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, ExecutionView, Wait
-from holdfast.protocol.ids import below
-from holdfast.protocol.operations import OperationState, OperationView, operations_of
+from holdfast.protocol.failures import Failure, failures_max, read_failures
+from holdfast.protocol.ids import below, new_id
+from holdfast.protocol.operations import OperationState, OperationView, operations_of, tries_of
 from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import (
     CountsReply,
@@ -36,6 +40,7 @@ from holdfast.protocol.requests import (
     PromiseGet,
     PromiseSearch,
 )
+from holdfast.steps.info import StepProgress, read_progress
 
 if TYPE_CHECKING:
     from holdfast.host.bridge import AppBridge
@@ -50,6 +55,8 @@ class ExecutionDetails(Struct, frozen=True):
     `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
     `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
     `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
+    `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
+    steps that are under way told with `hf.progress`.
     """
 
     id: str
@@ -68,12 +75,17 @@ class ExecutionDetails(Struct, frozen=True):
     error: str | None
     error_code: str | None
     waits: tuple[Wait, ...] = ()
+    generation: int = 0  # how often it has continued as new
+    crashes: int = 0
+    progress: Mapping[str, StepProgress] = {}  # by step, "" of a background task
 
 
 class OperationDetails(Struct, frozen=True):
     """One operation of an execution: a step, a sleep, a call, a promise, a note.
 
-    `took_s` is None while it runs. `error` is what it failed with, as text.
+    `took_s` is None while it runs. `error` is what it failed with, as text. Of a step that was tried again,
+    `failures` are the latest attempts before the last, each with a shortened traceback; `resumes_at` is when
+    its next attempt begins, while it waits for that.
     """
 
     id: str
@@ -85,6 +97,8 @@ class OperationDetails(Struct, frozen=True):
     attempts: int
     worker: str | None
     error: str | None
+    failures: tuple[Failure, ...] = ()
+    resumes_at: datetime | None = None
     _value: Any = None
 
     def result(self) -> Any:
@@ -109,9 +123,12 @@ class LookClient:
         return details
 
     async def steps(self, execution_id: str) -> list[OperationDetails]:
+        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
         records = await self._records(execution_id)
         by_id = {record.id: record for record in records}
-        return [self._operation(view, by_id[view.id]) for view in operations_of(execution_id, records)]
+        operations = operations_of(execution_id, records, view.generation)
+        tries = tries_of(records)
+        return [self._operation(each, by_id[each.id], tries.get(each.id, ())) for each in operations]
 
     async def history(self, execution_id: str) -> dict[str, Any]:
         """The execution and everything that it recorded, as plain data."""
@@ -146,7 +163,15 @@ class LookClient:
                 )
         return records
 
-    def _operation(self, view: OperationView, record: Promise) -> OperationDetails:
+    def _failures(self, tries: Sequence[Promise]) -> tuple[Failure, ...]:
+        """The latest ones, as many as are kept."""
+        found: list[Failure] = []
+        for record in tries[-failures_max:]:
+            with suppress(HoldfastError):  # whoever speaks the protocol may have written it
+                found += read_failures(self._payloads.decode(record.param))
+        return tuple(found[-failures_max:])
+
+    def _operation(self, view: OperationView, record: Promise, tries: Sequence[Promise]) -> OperationDetails:
         return OperationDetails(
             view.id,
             view.kind,
@@ -157,6 +182,8 @@ class LookClient:
             view.attempts,
             view.worker,
             self._error_text(record) if view.state == "failed" else None,
+            self._failures(tries),
+            _moment(view.resumes_at),
             (lambda: self._payloads.decode(record.value)) if view.state == "completed" else None,
         )
 
@@ -186,7 +213,7 @@ def details_of(view: ExecutionView) -> ExecutionDetails:
         moment(view.since),
         moment(view.created_at),
         _moment(view.settled_at),
-        _moment(view.timeout_at),
+        _moment(view.timeout_at - (tags.grace_of(view.tags) or 0)),
         _moment(view.due_at) if view.status == "waiting" else None,
         view.attempts,
         view.worker,
@@ -195,6 +222,9 @@ def details_of(view: ExecutionView) -> ExecutionDetails:
         view.error,
         view.code,
         tuple(view.waits or ()),
+        view.generation,
+        view.crashes,
+        {told.step: read_progress(told) for told in view.progress or ()},
     )
 
 
@@ -222,6 +252,55 @@ class Executions:
 
     async def count_async(self) -> dict[str, int]:
         return await self._app.bridge(self._count())
+
+    def cancel(self, *, now: bool = False, id: str | None = None) -> BulkHandle:  # noqa: A002
+        """Cancel all of them, in the background: those that are open, unless a status was asked for.
+
+        `now`: end them at once; otherwise each is asked, as by `handle.cancel()`. In a script the operation
+        is durable when this returns; the node performs it, also after a crash. `id`: of the operation; the
+        same id is the same operation.
+
+        >>> app.find(checkout, since="1d").cancel().wait()
+        """
+        return self._bulk("cancel", id, now=now)
+
+    def retry(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        """Retry all of them, in the background: those that failed or timed out, unless a status was asked
+        for. Background tasks are sent again.
+
+        >>> app.find(checkout, status="failed", since="1d").retry()
+        """
+        return self._bulk("retry", id)
+
+    def halt(self, reason: str = "halted in bulk", *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        """Halt all of them that are open, in the background."""
+        return self._bulk("halt", id, reason=reason)
+
+    def resume(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        """Let all of them that are halted go on, in the background."""
+        return self._bulk("resume", id)
+
+    async def cancel_async(self, *, now: bool = False, id: str | None = None) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("cancel", id, now=now))
+
+    async def retry_async(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("retry", id))
+
+    async def halt_async(self, reason: str = "halted in bulk", *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("halt", id, reason=reason))
+
+    async def resume_async(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("resume", id))
+
+    def _bulk(self, action: BulkAction, bulk_id: str | None, **options: Any) -> BulkHandle:
+        return self._app.block(self._begin(action, bulk_id, **options))
+
+    async def _begin(self, action: BulkAction, bulk_id: str | None, **options: Any) -> BulkHandle:
+        now = self._app.read_clock().now
+        chosen = new_id("bulk", now, self._app.fresh()) if bulk_id is None else check_id(bulk_id)
+        caller = self._app.session.executions.caller
+        await begin_bulk(caller, chosen, action, self._search, now, **options)
+        return BulkHandle(self._app, chosen)
 
     def __iter__(self) -> Iterator[ExecutionDetails]:
         cursor: str | None = None

@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller, ask, busy_tries_max, expect
-from holdfast.client.interface import Client
+from holdfast.client.caller import Caller, ask, busy_tries_max
+from holdfast.client.interface import Client, TellsOfWorkers
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
 from holdfast.host.callers_transactions import CallersTransactions
 from holdfast.host.conversations import Conversations
 from holdfast.host.errors import NoNodeHere
-from holdfast.host.execution_client import ExecutionClient, Start
-from holdfast.host.host import Host
+from holdfast.host.execution_client import ExecutionClient, Start, start_request
+from holdfast.host.host import Host, Taken
 from holdfast.host.looking import LookClient
 from holdfast.host.loop_watch import LoopWatch, watch_loop
-from holdfast.host.settings import SessionSettings, app_location
-from holdfast.host.slots import workflow_slots
+from holdfast.host.settings import SessionSettings, app_location, hidden_group
+from holdfast.host.slots import SlotGroup, workflow_slots
+from holdfast.host.subscriptions import subscription_requests
 from holdfast.host.task_service import TaskService
 from holdfast.host.transactions import StepTransactions
+from holdfast.host.worker_reports import WorkerReporter
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.runner import JobRunner
 from holdfast.jobs.send_request import SendRequest, corrected, fresh_end
@@ -40,8 +42,7 @@ from holdfast.node.end_tasks import Part, close_all
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import NoStoreHere
 from holdfast.payloads.payloads import Payloads
-from holdfast.protocol.records import Millis
-from holdfast.protocol.replies import PromiseReply
+from holdfast.protocol.records import Millis, TaskRef
 from holdfast.protocol.requests import PromiseGet
 from holdfast.steps.child import AppLocation
 from holdfast.steps.providers import Key, Provided, Providers
@@ -98,16 +99,20 @@ class Session:
         self._inbox = Settlements()
         self._pid = self._seams.pid or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         # Whoever runs no worker must not be offered work: an offer that nobody takes up costs a retry.
-        self._hears_in = settings.group if settings.worker else f"{settings.group}.callers"
+        group = hidden_group(settings.group)
+        self._hears_in = group if settings.worker else f"{group}.callers"
         self._address = f"poll://uni@{self._hears_in}/{self._pid}"
         self._node: Node | None = None
         self._watch: LoopWatch | None = None
         self._far: HttpClient | None = None
         self._is_stopped = False
         self.is_open = False
+        self.after_open: list[Part] = []
         self.before_close: list[Part] = []
         self._workflows: WorkflowRunner | None = None
+        self._slots: SlotGroup | None = None
         self._service: TaskService | None = None
+        self._reporter: WorkerReporter | None = None
         self._listen_again_s = self._seams.listen_again_s
         if settings.is_in_child and file_of(settings.url) is not None:
             self._listen_again_s = ask_again_s
@@ -157,7 +162,12 @@ class Session:
             if self._settings.worker:
                 await self._provided.open()
                 await self._start_workers()
+            elif self._settings.is_pushed:
+                await self._provided.open()
+                self._start_workflows()
             self._host.listen_in(self._hears_in)
+            for part in self.after_open:
+                await part()
         except GeneratorExit:  # the loop itself is gone
             raise
         except BaseException:
@@ -185,16 +195,39 @@ class Session:
             self._make_job_runner,
             self._seams.chance,
             removes_orphans=settings.removes_orphans,
+            subscriptions=partial(subscription_requests, self._registry, settings.group),
         )
         is_stored = await self._service.declare()
-        self._workflows = WorkflowRunner(self.worker_context(), self._registry, grace_s=settings.grace_s)
-        self._host.serve(workflow_slots(settings.group, settings.concurrency), self._workflows)
-        if self._seams.client is None:
-            self._watch = watch_loop(settings, self._node)
-            self._watch.add(self._host.heartbeat)
+        self._start_workflows()
         if self._node is not None:
             self._node.watch_foreign_writes(partial(self._host.look, self._node.find_promises))
         self._service.start(is_stored=is_stored)
+        if isinstance(self._client, TellsOfWorkers):
+            self._reporter = WorkerReporter(
+                self._client,
+                self._host,
+                self._pid,
+                settings.group,
+                self._registry,
+                self._tasks,
+                self._providers,
+                lambda: self.queues,
+                self.now,
+            )
+            self._reporter.start()
+
+    def _start_workflows(self) -> None:
+        settings = self._settings
+        self._workflows = WorkflowRunner(self.worker_context(), self._registry, grace_s=settings.grace_s)
+        self._slots = workflow_slots(settings.group, settings.concurrency)
+        self._host.serve(self._slots, self._workflows)
+        if self._seams.client is None:
+            self._watch = watch_loop(settings, self._node)
+            self._watch.add(self._host.heartbeat)
+
+    async def run_pushed(self, task: TaskRef) -> Taken:
+        """Run what was pushed here, until it has ended, waits or was lost."""
+        return "full" if self._slots is None else await self._host.take(self._slots, task)
 
     def _make_job_runner(self) -> JobRunner:
         settings = self._settings.tasks
@@ -225,6 +258,10 @@ class Session:
         return self._node
 
     @property
+    def own_node(self) -> Node | None:
+        return self._node
+
+    @property
     def queues(self) -> list[str]:
         """Those whose tasks are run here."""
         return [] if self._service is None else self._service.queues
@@ -237,6 +274,8 @@ class Session:
         parts: list[Part] = [self._host.stop]
         if self._service is not None:
             parts.insert(0, self._service.stop)
+        if self._reporter is not None:
+            parts.append(self._reporter.stop)
         await close_all(*parts)
         self._stop_watching()
 
@@ -267,6 +306,8 @@ class Session:
         await self._client.close()
         if self._service is not None:
             await self._service.stop()
+        if self._reporter is not None:
+            await self._reporter.abandon()
         await self._host.abandon()
         self._stop_watching()
         await self._host.end_streams()
@@ -345,6 +386,9 @@ class Session:
             report=tell_report,
             pid=self._pid,
             provided=self._provided,
+            hooks=self._registry.hooks,
+            observers=self._registry.hooks.observers,
+            keep_generations=self._settings.keep_generations,
             transactions=StepTransactions(
                 self._provided,
                 self._payloads,
@@ -368,12 +412,14 @@ class Session:
         return [answer(order, reply) for order, reply in zip(orders, replies, strict=True)]
 
     def start_inside(self, connection: Any, asked: Start) -> None:
-        [reply] = self.callers_transactions.request(connection, [self.executions.creation(asked)])
-        self.executions.started(asked, expect(reply, PromiseReply).promise)
+        request = start_request(self.executions.creation(asked), asked)
+        [reply] = self.callers_transactions.request(connection, [request])
+        self.executions.started(asked, reply)
 
     async def start_inside_async(self, connection: Any, asked: Start) -> None:
-        [reply] = await self.callers_transactions.request_async(connection, [self.executions.creation(asked)])
-        self.executions.started(asked, expect(reply, PromiseReply).promise)
+        request = start_request(self.executions.creation(asked), asked)
+        [reply] = await self.callers_transactions.request_async(connection, [request])
+        self.executions.started(asked, reply)
 
     def _expect_write(self, due: Millis | None) -> None:
         """From any thread: somebody is about to commit to our store."""

@@ -10,6 +10,7 @@ An app is known again by the URL that its code gives. One with another URL is an
 import os
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -23,11 +24,12 @@ from holdfast.payloads.durations import Duration, seconds
 from holdfast.payloads.errors import BadSetting, ForgottenWorld, OutOfReach
 from holdfast.payloads.payloads import Codec
 from holdfast.protocol import limits
-from holdfast.protocol.address import parse_address
+from holdfast.protocol.address import is_pushed_to, parse_address, target_of
 from holdfast.protocol.text import hide_password
 from holdfast.steps import child
 from holdfast.steps.child import AppLocation
 from holdfast.store.urls import file_of, is_missing
+from holdfast.workflow.generations import read_keep
 
 Orphans = Literal["keep", "remove"]
 ORPHANS: Final = ("keep", "remove")
@@ -53,7 +55,9 @@ class SessionSettings(Struct, frozen=True):
     declared_url: str = ""  # what the code says, whatever a console said after that
     is_in_child: bool = False
     removes_orphans: bool = False  # schedules that the app does not declare any more
+    keep_generations: int = 0
     is_url_default: bool = False  # neither the code nor the environment names one
+    is_pushed: bool = False  # it runs the executions that are pushed to it
 
     def __post_init__(self) -> None:
         _concurrency(self.concurrency)
@@ -75,13 +79,13 @@ def _lease_s(lease: Duration | None) -> float:
 
 
 def _group(given: Any) -> str:
-    fits = isinstance(given, str) and "/" not in given
     try:
-        parse_address(f"poll://any@{given}")
+        fits = isinstance(given, str) and ("/" not in given or is_pushed_to(given))
+        parse_address(target_of(given) if fits else "")
     except ValueError:
         fits = False
     if not fits:
-        raise BadSetting(f"group is a text without '/' and '@', not {given!r}")
+        raise BadSetting(f"group is a text without '/' and '@', or the URL of a push endpoint, not {given!r}")
     return str(given)
 
 
@@ -97,6 +101,7 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "group": _group,
     "retention": partial(seconds, "retention"),
     "orphan_schedules": _removes_orphans,
+    "keep_generations": read_keep,
 }
 
 
@@ -126,8 +131,14 @@ def declare_settings(
         tasks=TaskSettings(concurrency=concurrency),
         retention_s=read.get("retention"),
         removes_orphans=read.get("orphan_schedules", False),
+        keep_generations=read.get("keep_generations", 0) or 0,
         is_url_default=not named_url,
     )
+
+
+def hidden_group(group: str) -> str:
+    """The group in which a process hears messages for itself: that of its workers, or one made of a URL."""
+    return f"push-{blake2b(group.encode(), digest_size=8).hexdigest()}" if is_pushed_to(group) else group
 
 
 def app_location(settings: SessionSettings) -> AppLocation:

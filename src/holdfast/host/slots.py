@@ -28,6 +28,7 @@ from holdfast.host.outbox import PendingRequest
 from holdfast.host.runners import Run, Runner
 from holdfast.jobs.registry import TaskRegistry
 from holdfast.protocol import limits
+from holdfast.protocol.address import is_pushed_to
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.requests import TaskClaim, TaskRelease
 
@@ -201,7 +202,8 @@ class SlotGroup:
 
 
 def workflow_slots(group: str, concurrency: int) -> SlotGroup:
-    return SlotGroup([group], concurrency, kind="workflows")
+    """Nobody claims what is pushed: it comes by itself."""
+    return SlotGroup([] if is_pushed_to(group) else [group], concurrency, kind="workflows")
 
 
 def queue_slots(

@@ -40,7 +40,13 @@ from holdfast.protocol import tags
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.replies import Empty, QueueReply, Reply, ScheduleReply
-from holdfast.protocol.requests import RequestData, ScheduleCreate, ScheduleDelete, ScheduleGet
+from holdfast.protocol.requests import (
+    EventSubscribe,
+    RequestData,
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleGet,
+)
 from holdfast.steps.providers import Providers
 
 log = logging.getLogger("holdfast.tasks")
@@ -62,8 +68,10 @@ class TaskService:
         chance: Random | None = None,
         *,
         removes_orphans: bool = False,
+        subscriptions: Callable[[], Sequence[EventSubscribe]] = tuple,
     ) -> None:
         self._tasks = tasks
+        self._subscriptions = subscriptions
         self._payloads = payloads
         self._providers = providers
         self._group = group
@@ -152,6 +160,9 @@ class TaskService:
         limits = [each for each in [*self._tasks.limits.values()] if ("queue", each.name) not in self._stored]
         await self._caller.ask_all([each.request() for each in limits], QueueReply)
         self._stored.update(("queue", each.name) for each in limits)
+        events = {("event", f"{each.name} {each.id}"): each for each in self._subscriptions()}
+        await self._caller.ask_all([events[key] for key in events if key not in self._stored], Empty)
+        self._stored.update(events)
         declared = [*self._tasks.recurrences.values()]
         new = [each for each in declared if ("schedule", each.id) not in self._stored]
         wanted = [request for each in new if (request := self._request(each, is_late=is_late)) is not None]

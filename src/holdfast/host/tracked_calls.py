@@ -35,18 +35,21 @@ class TrackedCall:
 
     def __init__(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         self._what = what
-        self._askers = 0
+        self._waiters: list[asyncio.Future[None]] = []
+        self._was_heard = False
         self._is_called_off = False
         self._process = os.getpid()
         self.task = asyncio.ensure_future(self._do(work))
         self.task.add_done_callback(self._ended)
 
     def __await__(self) -> Generator[Any, None, None]:
-        self._askers += 1
-        try:
-            yield from asyncio.shield(self.task).__await__()
-        finally:
-            self._askers -= 1
+        if self.task.done():
+            self._was_heard = True
+            self.task.result()
+            return
+        waiter = self.task.get_loop().create_future()
+        self._waiters.append(waiter)
+        yield from waiter
 
     @property
     def is_inherited(self) -> bool:
@@ -66,13 +69,34 @@ class TrackedCall:
         try:
             await work
         except asyncio.CancelledError:
-            if self._is_called_off:
-                raise ClosedTooSoon(f"The app was closed before {self._what} was answered") from None
+            if not self._is_called_off:
+                raise
+            error = ClosedTooSoon(f"The app was closed before {self._what} was answered")
+            self._tell(error)
+            raise error from None
+        except BaseException as error:
+            self._tell(error)
             raise
+        self._tell(None)
+
+    def _tell(self, error: BaseException | None) -> None:
+        """From within the task, and not after it: that would cost every call one more turn of the loop."""
+        for waiter in self._waiters:
+            if waiter.done():  # it has stopped waiting
+                continue
+            self._was_heard = True
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+                waiter.exception()  # the task has it too: nobody need be told that it was not looked at
+        self._waiters.clear()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None and not self._askers:
+        for waiter in self._waiters:  # it was cancelled, perhaps before it had begun
+            self._was_heard |= waiter.cancel()
+        if error is not None and not self._was_heard:
             said = printable(text_of(error) or type(error).__name__)
             log.error("%s failed while nobody awaited it: %s", printable(self._what), said)
 
@@ -107,6 +131,9 @@ class Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
+
+    def __repr__(self) -> str:
+        return "<done>"
 
 
 class Crossing:

@@ -19,20 +19,28 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
 from holdfast.protocol.records import Value
 from holdfast.steps.child import begun, find_here
+from holdfast.steps.here import info_here
+from holdfast.steps.middleware import Invocation, call_inside
 from holdfast.steps.processes import named, reaches
 
 
-def order(task: AnyTask, call: StoredCall) -> Callable[[], Any]:
+def order(task: AnyTask, call: StoredCall, headers: dict[str, str] | None = None) -> Callable[[], Any]:
     """What the step of this task is: to be performed by a child."""
     module, qualname = task.function.__module__, task.function.__qualname__
     if named(module, qualname) is not task or not reaches(module):
         raise StepNotImportable(
             f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is another thing"
         )
-    return partial(run_here, module, qualname, call.args_json, call.kwargs_json)
+    return partial(run_here, module, qualname, call.args_json, call.kwargs_json, headers)
 
 
-def run_here(module: str, qualname: str, args: tuple[Raw, ...], kwargs: dict[str, Raw]) -> AttemptResult:
+def run_here(
+    module: str,
+    qualname: str,
+    args: tuple[Raw, ...],
+    kwargs: dict[str, Raw],
+    headers: dict[str, str] | None = None,
+) -> AttemptResult:
     """In the child."""
     found: Any = find_here(module, qualname)
     if not isinstance(found, TaskDefinition):
@@ -44,7 +52,18 @@ def run_here(module: str, qualname: str, args: tuple[Raw, ...], kwargs: dict[str
     except BadArguments as error:
         return conclude_error(task, error, payloads)
     begun()
-    return perform(task, lambda: task.function(*bound, **named_too), payloads)
+    return perform(task, lambda: _call(task, bound, named_too, headers), payloads)
+
+
+def _call(
+    task: AnyTask, args: tuple[Any, ...], kwargs: dict[str, Any], headers: dict[str, str] | None
+) -> Any:
+    """With the middlewares that the app of the task has in this process."""
+    middlewares, info = task.middlewares, info_here()
+    if middlewares is None or info is None or not middlewares.around["task"]:
+        return task.function(*args, **kwargs)
+    invocation = Invocation("task", task.name, info.id, args, kwargs, attempt=info.attempt, headers=headers)
+    return call_inside(middlewares.enter(invocation), task.function)
 
 
 cast(Any, run_here).announces_itself = True

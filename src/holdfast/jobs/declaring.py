@@ -196,8 +196,8 @@ class Declaring:
         """Above `@app.task` or `@app.workflow`: run it again and again, by `cron` or `every` so often.
 
         `overlap`: when the last run is not over, "allow" the next, "skip" it, or "replace" the last.
-        `catch_up`: after downtime, run at most so many missed occurrences; 0: none. `good_for`: a run not
-        begun after so long expires.
+        `catch_up`: after downtime, run at most this many missed occurrences; 0: none. `good_for`: a run
+        that has not begun after this long expires.
         """
 
         given = {**locals()}

@@ -12,6 +12,7 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.jobs import Attempt, JobView
 from holdfast.protocol.records import Millis, Promise, TaskView
+from holdfast.steps.info import StepProgress, read_progress
 
 
 class TaskStatus(StrEnum):
@@ -58,6 +59,7 @@ class TaskInfo(Struct, frozen=True):
     `started_at`: of the latest attempt. `finished_at`: once it is over, however it ended; beside it
     `completed_at` if it succeeded, `failed_at` if it failed or expired, neither if it was cancelled.
     `next_retry_at`: until it is over. `attempts` are those that ended, oldest first.
+    `progress`: what the task told last with `hf.progress`, unless it has completed.
     """
 
     id: str
@@ -82,6 +84,7 @@ class TaskInfo(Struct, frozen=True):
     attempts: tuple[AttemptInfo, ...]
     rerun_of: str | None = None
     finished_at: datetime | None = None
+    progress: StepProgress | None = None
 
 
 def moment(instant: Millis | None) -> datetime | None:
@@ -114,6 +117,7 @@ def read_info(view: TaskView, promise: Promise, payloads: Payloads) -> TaskInfo:
         limit_key=job.key,
         attempts=_attempts(job, promise, payloads),
         rerun_of=promise.tags.get(tags.RERUN_OF),
+        progress=read_progress(view.progress[0]) if view.progress else None,
         **_instants(job),
     )
 

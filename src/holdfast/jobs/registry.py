@@ -22,6 +22,7 @@ from holdfast.payloads.interactive import is_interactive
 from holdfast.protocol import limits
 from holdfast.protocol.jobs import Rate, check_weights
 from holdfast.protocol.requests import QueueSet
+from holdfast.steps.hooks import Hooks
 
 _rate: Final = re.compile(r"\s*([0-9]+)\s*/\s*(.+)", re.ASCII)
 
@@ -118,6 +119,7 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
 
 class TaskRegistry:
     def __init__(self) -> None:
+        self.hooks = Hooks()
         self._tasks: dict[str, AnyTask] = {}
         self.limits: dict[str, QueueLimits] = {}
         self.recurrences: dict[str, Recurrence] = {}
@@ -129,6 +131,7 @@ class TaskRegistry:
             here, there = where(task.function), where(other.function)
             raise DuplicateTask(f"The task {task.name!r} is defined twice: {there} and {here}")
         self._tasks[task.name] = task
+        task.middlewares = self.hooks.middlewares
         self._tell()
 
     def find(self, name: str) -> AnyTask:

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from holdfast.client.interface import Client
 from holdfast.jobs import child
@@ -32,7 +32,7 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
 from holdfast.protocol import tags
 from holdfast.protocol.records import Value
-from holdfast.protocol.replies import AcquireReply, Reply
+from holdfast.protocol.replies import AcquireReply, Reply, TaskReply
 from holdfast.protocol.requests import (
     PromiseSettle,
     RequestData,
@@ -44,8 +44,10 @@ from holdfast.protocol.requests import (
 )
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
-from holdfast.steps.emitter import Emitter, emitter_here
-from holdfast.steps.info import ExecutionInfo, never_ms, of_step
+from holdfast.steps.here import StepClaim
+from holdfast.steps.info import ExecutionInfo, never_ms, read_progress
+from holdfast.steps.middleware import Entered, Invocation
+from holdfast.steps.observer import FailedAttempt, TaskAttempt
 from holdfast.steps.providers import Provided, Providers
 from holdfast.steps.retry import NEVER
 from holdfast.steps.runner import StepRunner
@@ -64,17 +66,22 @@ class JobRun:
     __slots__ = (
         "attempt",
         "attempt_result",
+        "began_s",
         "call",
+        "error",
         "execution",
         "id",
         "is_lost",
         "is_refused",
         "lease_ends_s",
+        "param",
+        "progress",
         "step",
         "task",
         "time_limit_s",
         "timeout_at",
         "version",
+        "waited_s",
     )
 
     def __init__(self, claim: AcquireReply, task: AnyTask, call: StoredCall, lease_ends_s: float) -> None:
@@ -88,6 +95,11 @@ class JobRun:
         own_limit = claim.promise.tags.get(tags.TIME_LIMIT, "")
         self.time_limit_s = int(own_limit) / 1000 if own_limit.isdecimal() else task.time_limit_s
         self.execution = claim.promise.tags.get(tags.PARENT, self.id)  # whose streams it appends to
+        self.param = claim.promise.param
+        self.progress = read_progress(claim.task.progress[0]) if claim.task.progress else None
+        self.waited_s = _waited_s(claim)
+        self.began_s = 0.0
+        self.error: BaseException | None = None  # that the function raised
         self.step: Step | None = None
         self.is_lost = False
         self.is_refused = False  # the node did not take its result; it was told so instead
@@ -96,7 +108,9 @@ class JobRun:
     @property
     def info(self) -> ExecutionInfo:
         deadline = datetime.fromtimestamp(self.timeout_at / 1000, UTC) if self.timeout_at < never_ms else None
-        return ExecutionInfo(self.id, self.task.name, self.attempt, deadline, self.version)
+        return ExecutionInfo(
+            self.id, self.task.name, self.attempt, deadline, self.version, progress=self.progress
+        )
 
 
 class JobRunner:
@@ -121,6 +135,7 @@ class JobRunner:
         self._pid = pid
         self._client = client
         self._provided = provided or Provided(Providers())
+        self._hooks = registry.hooks
         self._loop = asyncio.get_running_loop()
 
     def left_behind(self) -> int:
@@ -143,7 +158,9 @@ class JobRunner:
         try:
             run.step = self._step_of(run)
             limits = StepCall(run.step, NEVER, run.time_limit_s, run.task.mode)
-            self._steps.start(limits, self._after_emitting(run, partial(self._ended, run, ended)))
+            run.began_s = self._loop.time()
+            self._hooks.observers.tell("task_began", self._described(run))
+            self._steps.start(limits, partial(self._performed, run, run.step, ended))
         except Exception as error:  # its arguments do not fit, say
             ended(self._final(run, partial(conclude_error, run.task, error, self._payloads)))
 
@@ -151,24 +168,31 @@ class JobRunner:
         """The call to be performed. Raises when the function cannot be called."""
         task, provided = run.task, self._provided
         supplied = provided.supplied_to(task.function, task.mode)
-        if task.mode == "process":
-            step = Step(task.name, child.order(task, run.call), (), {}, _nobody)
+        if task.mode == "process":  # middlewares are in the child, too
+            step = Step(task.name, child.order(task, run.call, run.param.headers), (), {}, _nobody)
         else:
             args, kwargs = self._payloads.bind_arguments(task.function, run.call, supplied)
             kwargs |= provided.fill(task.function) if supplied else {}
             step = Step(task.name, task.function, args, kwargs, _nobody)
-        step.context.run(of_step.set, run.info)
+            if self._hooks.middlewares.around["task"]:
+                step.around = partial(self._around, run)
+        if self._hooks.carried.variables:
+            step.context = self._hooks.carried.context(run.param, self._payloads)
+        step.claim = StepClaim(run.info, self._loop, self._client, self._payloads, run.execution, self._pid)
         return step
 
-    def _after_emitting(
-        self, run: JobRun, done: Callable[[StepOutcome], None]
-    ) -> Callable[[StepOutcome], None]:
-        """Give the task a way to emit; it is done when all that is durable."""
-        if self._client is None or run.step is None:
-            return done
-        emitter = Emitter(self._client, self._payloads, run.id, run.version, run.execution, run.id)
-        run.step.context.run(emitter_here.set, emitter)
-        return partial(emitter.finish, done=done)
+    def _around(self, run: JobRun, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
+        invocation = Invocation(
+            "task", run.task.name, run.id, args, kwargs, attempt=run.attempt, headers=run.param.headers
+        )
+        return self._hooks.middlewares.enter(invocation)
+
+    def _performed(self, run: JobRun, step: Step, ended: Ended, outcome: StepOutcome) -> None:
+        """It is over when all that it has emitted is durable."""
+        if step.emitter is None:
+            self._ended(run, ended, outcome)
+        else:
+            step.emitter.finish(outcome, partial(self._ended, run, ended))
 
     def doubt(self, run: JobRun) -> None:
         """Nothing wakes a background task: it waits for nothing."""
@@ -185,6 +209,8 @@ class JobRunner:
         if reply.status in (400, 413) and not run.is_refused:
             run.is_refused = True
             return self._final(run, partial(self._unstorable, run, str(reply.data)))
+        if reply.status < 400:
+            self._tell_ended(run, run.attempt_result, reply)
         if reply.status >= 400:
             what = "a late result was dropped" if sent == 1 else "a result was told twice or too late"
             log.warning("%s: %s", what, reply.data, extra=self._fields(run))
@@ -203,7 +229,25 @@ class JobRunner:
         else:
             ended(self._final(run, partial(self._result_of, run, outcome)))
 
+    def _described(self, run: JobRun, took_s: float = 0.0, **how: Any) -> TaskAttempt:
+        return TaskAttempt(run.id, run.task.name, run.task.queue, run.attempt, run.waited_s, took_s, **how)
+
+    def _tell_ended(self, run: JobRun, result: AttemptResult, reply: Reply) -> None:
+        """The node has taken it, and has said whether another attempt follows."""
+        job = reply.data.task.job if isinstance(reply.data, TaskReply) else None
+        is_over = job is None or job.outcome is not None
+        took_s = self._loop.time() - run.began_s
+        if result.snooze_ms is None:
+            ended = self._described(run, took_s, code=result.code, is_over=is_over)
+            self._hooks.observers.tell("task_ended", ended)
+        if run.error is not None and result.code is not None:
+            failed = FailedAttempt(
+                "task", run.id, run.id, run.task.name, run.task.name, run.attempt, run.error, None, is_over
+            )
+            self._hooks.observers.tell("attempt_failed", failed)
+
     def _result_of(self, run: JobRun, outcome: StepOutcome) -> AttemptResult:
+        run.error = outcome.error
         if outcome.error is not None:
             return conclude_error(run.task, outcome.error, self._payloads, run.attempt, run.time_limit_s)
         if run.task.mode == "process":
@@ -241,3 +285,11 @@ class JobRunner:
     def _fields(self, run: JobRun) -> dict[str, object]:
         """What a line of the log says beside its message."""
         return {"execution": run.id, "task": run.task.name, "attempt": run.attempt, "worker": self._pid}
+
+
+def _waited_s(claim: AcquireReply) -> float:
+    """From when it might have begun to when it was claimed."""
+    job = claim.task.job
+    if job is None or job.claimed_at is None:
+        return 0.0
+    return max(0, job.claimed_at - job.enqueued_at) / 1000

@@ -6,7 +6,7 @@
 3. Each function here exists twice, for scripts and with `_async` for asyncio; both do the same work.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -74,6 +74,12 @@ class SchedulePage(Struct, frozen=True):
 
     schedules: list[ScheduleInfo]
     cursor: str | None = None
+
+    def __iter__(self) -> Iterator[ScheduleInfo]:
+        return iter(self.schedules)
+
+    def __len__(self) -> int:
+        return len(self.schedules)
 
 
 class Schedules:

@@ -25,6 +25,7 @@ from holdfast.payloads.durations import Duration
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import signature_of
 from holdfast.protocol import limits, tags
+from holdfast.protocol.address import target_of
 from holdfast.protocol.cron import check_cron, check_timezone
 from holdfast.protocol.records import Overlap, Schedule
 from holdfast.protocol.requests import ScheduleCreate, ScheduleUpdate
@@ -61,10 +62,13 @@ class Recurrence(Struct, frozen=True, kw_only=True):
             entries[tags.DECLARED_BY] = group
         timeout_ms = limits.instant_ms_max
         if isinstance(work, WorkflowDefinition):
-            entries[tags.TARGET] = f"poll://any@{work.group or group}"
+            entries[tags.TARGET] = target_of(work.group or group)
             entries[tags.WORKFLOW] = work.name
+            if work.placement.crashes is not None:
+                entries[tags.CRASHES] = str(work.placement.crashes)
             if work.timeout_s is not None:
-                timeout_ms = round(work.timeout_s * 1000)
+                ends = work.placement.ends(round(work.timeout_s * 1000))
+                timeout_ms, entries = ends.after_ms, entries | ends.entries
         else:
             entries |= job_tags(work, PLAIN, None, queue_priority, self.good_for_ms)
         param = payloads.encode_call(work.name, self.args, self.kwargs, version, signature, supplied)

@@ -29,6 +29,8 @@ from holdfast.protocol.jobs import JobSpec, queue_group
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate
 from holdfast.protocol.reruns import rerun_of
+from holdfast.steps.hooks import Hooks, with_headers
+from holdfast.steps.middleware import Entered
 from holdfast.steps.providers import Providers
 
 _counter: Final = itertools.count()
@@ -63,6 +65,7 @@ class SendRequest(Struct, frozen=True):
     task: AnyTask | None
     guess: ClockReading | None = None  # its instants were reckoned by this, and are to be corrected
     begins_at_instant: bool = False  # the caller named it, so no clock changes it
+    entered: Entered | None = None  # the middlewares around the send
 
     def is_for(self, promise: Promise) -> bool:
         """Is this promise what the order asks for? An id may have been used for something else before."""
@@ -93,7 +96,9 @@ def corrected(order: SendRequest, now: int, ticks: int) -> SendRequest:
     timeout_at = creation.timeout_at
     if timeout_at != limits.instant_ms_max:
         timeout_at = min(timeout_at + late_ms, limits.instant_ms_max)
-    return SendRequest(replace(creation, timeout_at=timeout_at, tags=entries), order.task)
+    return SendRequest(
+        replace(creation, timeout_at=timeout_at, tags=entries), order.task, entered=order.entered
+    )
 
 
 def job_tags(
@@ -139,6 +144,7 @@ def make_orders(
     payloads: Payloads,
     fresh: Callable[[], str],
     providers: Providers | None = None,
+    hooks: Hooks | None = None,
 ) -> list[SendRequest | SendError]:
     """Calls of one task that are sent at one instant: what is the same for all of them is made once."""
     try:
@@ -158,11 +164,19 @@ def make_orders(
     orders: list[SendRequest | SendError] = []
     for args, kwargs in calls:
         task_id = options.id or new_id(task.name, sent_at, fresh())
+        entered = None
+        if hooks is not None and (hooks.carried.variables or hooks.middlewares.around["send"]):
+            entered = hooks.leaving("send", task.name, task_id, args, kwargs, payloads)
+        if entered is not None:
+            args, kwargs = entered.invocation.args, entered.invocation.kwargs
         try:
             param = payloads.encode_call(task.name, args, kwargs, 1, signature, supplied)
+            if entered is not None:
+                param = with_headers(param, entered.invocation.headers)
             entries = {**common, tags.FINGERPRINT: payloads.digest(args, kwargs) or ""}
             creation = PromiseCreate(task_id, timeout_at, param, entries)
-            orders.append(SendRequest(creation, task, begins_at_instant=options.at_ms is not None))
+            at_instant = options.at_ms is not None
+            orders.append(SendRequest(creation, task, begins_at_instant=at_instant, entered=entered))
         except (WorkerError, ValueError) as error:
             orders.append(_invalid(task_id, error))
     return orders

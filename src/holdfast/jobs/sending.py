@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.jobs.codes import SendCode
-from holdfast.jobs.errors import BadOption
+from holdfast.jobs.errors import BadOption, SendFailed
 from holdfast.jobs.handle import TaskHandle, adopt, raise_unsent
 from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, refine
 from holdfast.jobs.outcome import read_result
@@ -25,6 +26,7 @@ from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
 from holdfast.protocol import tags
+from holdfast.steps.middleware import Entered
 from holdfast.steps.retry import Retry
 from holdfast.workflow.operations import Call, JobCall
 from holdfast.workflow.registry import Callee
@@ -72,7 +74,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         return raise_unsent(await send_all_async(self._task_app, [self._prepare(args, kwargs)]))[0]
 
     def try_send(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
-        """As `send`, but what was not sent is an `Err`. Whoever ignores it loses the task."""
+        """As `send`, but what was not sent is an `Err`. If you ignore it, the task is lost."""
         return self._one(send_all(self._task_app, [self._prepare(args, kwargs)]))
 
     async def try_send_async(self, *args: P.args, **kwargs: P.kwargs) -> SendResult[T, E]:
@@ -139,6 +141,10 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         given.pop("self")
         return self._refined(given)
 
+    @property
+    def callee_name(self) -> str:
+        return self._task.name
+
     def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
         """As a workflow calls it."""
         options, task = self._options, self._task
@@ -190,6 +196,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
             payloads=self._task_app.payloads,
             fresh=self._task_app.fresh,
             providers=self._task_app.providers,
+            hooks=self._task_app.tasks.hooks,
         )
         if reading.ticks is not None:
             orders = [
@@ -249,10 +256,25 @@ def _together(prepared: Sequence[Prepared]) -> tuple[list[SendRequest], Any]:
 
 def _answers(task_app: TaskApp, prepared: Sequence[Prepared], sent: Sequence[Sent]) -> list[Any]:
     left = iter(sent)
-    return [
+    answers = [
         NotDone(each.order) if isinstance(each.order, SendError) else adopt(task_app, next(left), each.order)
         for each in prepared
     ]
+    for each, answered in zip(prepared, answers, strict=True):
+        if isinstance(each.order, SendRequest) and each.order.entered is not None:
+            _tell_around(each.order.entered, answered)
+    return answers
+
+
+def _tell_around(entered: Entered, answered: Any) -> None:
+    """What became of a send. Middlewares see that, and cannot change it."""
+    try:
+        [handle] = raise_unsent([answered])
+    except SendFailed as failed:
+        with suppress(SendFailed):
+            entered.raised(failed)
+    else:
+        entered.returned(handle)
 
 
 def _unsent(order: SendRequest, error: Exception) -> Sent:

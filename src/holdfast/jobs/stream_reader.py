@@ -20,8 +20,8 @@ from holdfast.protocol.errors import ExecutionOver
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import StreamReply
 from holdfast.protocol.requests import StreamNext, StreamRead
+from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER
 from holdfast.protocol.text import printable
-from holdfast.steps.emitter import ATTEMPT_HEADER, STEP_HEADER
 
 log = logging.getLogger("holdfast.app")
 

@@ -18,6 +18,7 @@ from holdfast.jobs.codes import OperationalCode
 from holdfast.jobs.result import TaskError, TaskResult
 from holdfast.payloads.signature import Signature, signature_of
 from holdfast.protocol.jobs import RetryRule
+from holdfast.steps.middleware import Middlewares
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +83,7 @@ class TaskDefinition(Generic[P, R, T, E]):
         self.returns: Any = type(None) if returns is None else returns
         is_error = isinstance(error_type, type) and issubclass(error_type, TaskError)
         self.error_type: type[TaskError] = error_type if is_error else TaskError
+        self.middlewares: Middlewares | None = None  # those of its app
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function

@@ -47,16 +47,16 @@ class Budget:
     def __init__(self, requests: int) -> None:
         self._most = _most(requests)
         self._flows: set[Flow] = set()
-        self._blocked: set[str] = set()
+        self.blocked: set[str] = set()
 
     def admits(self, part: Submission, spent: int) -> bool:
         """May this be carried out in this commit? Whoever came first on a root id is carried out first."""
-        if self._blocked and not part.roots.isdisjoint(self._blocked):
+        if self.blocked and not part.roots.isdisjoint(self.blocked):
             is_admitted = False
         else:
             is_admitted = part.flow is None or part.flow not in self._flows or spent < self._most
         if not is_admitted:
-            self._blocked |= part.roots
+            self.blocked |= part.roots
         elif part.flow is not None:
             self._flows.add(part.flow)
         return is_admitted

@@ -50,7 +50,8 @@ class SteadyClock:
 
     def peek(self) -> Millis:
         """The same without remembering it; for any thread."""
-        return max(self.read() + self._ahead, self._latest)
+        reading = self.read() + self._ahead
+        return reading if reading > self._latest else self._latest
 
     def follow(self, instant: Millis, asked_at: Millis) -> None:
         """The clock that counts showed `instant` at some moment since our own showed `asked_at`.

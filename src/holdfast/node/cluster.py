@@ -6,6 +6,8 @@
    node is dead.
 3. Calls may be lost. So every node looks at the store now and then, and often while it cannot hear itself:
    for what is due, and for tasks that its own workers could take.
+4. While somebody reads the changes at one node (changes.py), the others are told so now and then, and tell
+   it theirs. If one such call may be lost, readers are told to read again.
 
 An unblock waits here too, because the store has forgotten it, until a worker of its group connects to any
 node. An execute does not: whoever connects asks the store.
@@ -21,8 +23,10 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from holdfast.node.changes import UNKNOWN, Changes
 from holdfast.node.end_tasks import end_tasks
 from holdfast.node.message_router import MessageRouter
+from holdfast.node.observed import Observed
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.messages import Execute, Message, Unblock
@@ -36,6 +40,9 @@ look_deaf_s: Final = 1.0
 echo_s_max: Final = 2.0
 offers_max: Final = 100
 announced_max: Final = 10_000
+reading_s: Final = 10.0  # between two calls that somebody reads the changes
+reading_lasts_s: Final = 30.0
+told_max: Final = 60  # changes in one call: the rest is `more`
 
 
 class Settled(Struct, frozen=True, array_like=True):
@@ -54,12 +61,15 @@ class NodeCall(Struct, array_like=True):
     settled: list[Settled] = []
     due: Millis | None = None
     groups: list[str] = []  # a worker of these has connected to the sender
+    is_reading: bool = False  # somebody reads the changes at the sender
+    changes: list[Changes] = []
 
 
 class ClusterNode(Protocol):
     """What the cluster needs of its node."""
 
     router: MessageRouter
+    observed: Observed
 
     def note_due(self, instant: Millis) -> None: ...
 
@@ -70,6 +80,7 @@ class ClusterNode(Protocol):
     async def find_promises(self, promise_ids: Sequence[str]) -> list[Promise]: ...
 
 
+_Item = Execute | Settled | str | Changes  # a Changes without any: somebody reads here
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(NodeCall).decode
 
@@ -81,7 +92,7 @@ class Cluster:
         self.is_deaf = True
         self._node = node
         self._bus = bus
-        self._outbox: list[Execute | Settled | str] = []
+        self._outbox: list[_Item] = []
         self._due: Millis | None = None
         self._has_mail = asyncio.Event()
         self._echo = asyncio.Event()
@@ -89,13 +100,16 @@ class Cluster:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
-        await self._bus.start(self._hear, self._look_now.set)
+        await self._bus.start(self._hear, self._missed)
         self._node.router.elsewhere = self.announce
+        self._node.observed.feed.say = self.announce_changes
         self._spawn(self._speak())
         self._spawn(self._keep_looking())
+        self._spawn(self._keep_reading())
 
     async def stop(self) -> None:
         self._node.router.elsewhere = None
+        self._node.observed.feed.say = None
         await end_tasks(self._tasks)
         await self._bus.stop()
 
@@ -129,7 +143,10 @@ class Cluster:
     def announce_worker(self, group: str) -> None:
         self._put(group)
 
-    def _put(self, item: "Execute | Settled | str") -> None:
+    def announce_changes(self, changes: Changes) -> None:
+        self._put(changes.first(told_max))
+
+    def _put(self, item: "_Item") -> None:
         if len(self._outbox) < announced_max:  # past that, tasks are found in the store
             self._outbox.append(item)
         self._has_mail.set()
@@ -157,6 +174,16 @@ class Cluster:
             self._echo.set()
             return
         router = self._node.router
+        if call.is_reading:
+            self._node.observed.feed.read_elsewhere(reading_lasts_s)
+        for changes in call.changes:
+            self._node.observed.feed.hear(changes)
+        if (
+            call.executes and self._node.observed.feed.is_read_here
+        ):  # a caller's own transaction tells nothing else
+            self._node.observed.feed.hear(
+                Changes(dict.fromkeys([each.task.id for each in call.executes], UNKNOWN))
+            )
         if call.due is not None:
             self._node.note_due(call.due)
         if call.executes:
@@ -186,6 +213,23 @@ class Cluster:
             ]
         )
 
+    # --- reading changes -----------------------------------------------------------------------------
+
+    async def _keep_reading(self) -> None:
+        """Tell the others while somebody reads here. What they did before they were told is `more`."""
+        feed = self._node.observed.feed
+        while True:
+            await feed.until_read()
+            self._put(Changes())
+            await asyncio.sleep(1.0)
+            if feed.is_new:
+                await feed.note_unknown()
+            await asyncio.sleep(reading_s - 1.0)
+
+    def _missed(self) -> None:
+        self._look_now.set()
+        self._spawn(self._node.observed.feed.note_unknown())
+
     # --- looking -------------------------------------------------------------------------------------
 
     async def _keep_looking(self) -> None:
@@ -199,6 +243,8 @@ class Cluster:
             await self._happens(self._look_now, rest_s * self._chance.uniform(0.75, 1.25))
             self._look_now.clear()
             self.is_deaf = not self._echo.is_set()
+            if self.is_deaf:
+                await self._node.observed.feed.note_unknown()
             self._node.want_sweep()
             try:
                 await self._look_for_offers()
@@ -233,22 +279,27 @@ def _item(message: Message) -> "Execute | Settled":
     return Settled(message.address, message.promise.id, message.dialect)
 
 
-def _texts(
-    sender: str, items: "Sequence[Execute | Settled | str]", due: Millis | None, text_bytes_max: int
-) -> list[str]:
+def _texts(sender: str, items: "Sequence[_Item]", due: Millis | None, text_bytes_max: int) -> list[str]:
     """As few texts as hold it all. One that is too long even alone is left out: rule 3."""
-    call = NodeCall(sender, [], [], due, [])
+    call = NodeCall(sender, [], [], due, [], False, [])
     for item in items:
         if isinstance(item, Execute):
             call.executes.append(item)
         elif isinstance(item, Settled):
             call.settled.append(item)
+        elif isinstance(item, Changes):
+            if item.is_empty:
+                call.is_reading = True
+            else:
+                call.changes.append(item)
         else:
             call.groups.append(item)
     text = _encode(call)
     if len(text) <= text_bytes_max:
         return [text.decode()]
     if len(items) < 2:
+        if items and isinstance(items[0], Changes) and items[0].count:
+            return _texts(sender, [Changes(more=True)], due, text_bytes_max)
         log.warning("a call to the other nodes is too long and left out", extra={"bytes": len(text)})
         return []
     middle = len(items) // 2

@@ -1,4 +1,5 @@
-"""What a node logs about tasks whose worker stopped answering: once each, by the node that found it.
+"""What a node logs about tasks whose worker stopped answering, and about executions that were halted because
+that went on: once each, by the node that found it.
 
 WARNING if it will be tried again, ERROR if not. When many go down at once, the first few are told of, and how
 many there are.
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.engine import WorkingSet
 from holdfast.protocol import tags
+from holdfast.protocol.errors import StuckExecution
 from holdfast.protocol.jobs import WORKER_CRASHED, Attempt
 from holdfast.protocol.records import Millis
 from holdfast.protocol.text import printable
@@ -29,6 +31,23 @@ class Crash(Struct, frozen=True):
     attempt: Attempt
 
 
+class Stuck(Struct, frozen=True):
+    """An execution that was halted because its worker died too often."""
+
+    id: str
+    reason: str
+
+
+def find_stuck(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[Stuck]:
+    """Those of these tasks that were just halted."""
+    tasks = [task for task in map(ws.tasks.get, task_ids) if task is not None and task.state == "halted"]
+    return [
+        Stuck(task.id, task.error or "")
+        for task in tasks
+        if (task.corr_id, task.acquired_at) == (StuckExecution.code, now)
+    ]
+
+
 def find_crashes(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[Crash]:
     """Those of these tasks that were just found so."""
     found: list[Crash] = []
@@ -40,6 +59,15 @@ def find_crashes(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[C
         if last.code == WORKER_CRASHED and last.finished_at == now and task.version == last.version:
             found.append(Crash(task_id, promise.tags.get(tags.TASK, ""), last))
     return found
+
+
+def tell_stuck(stuck: Sequence[Stuck]) -> None:
+    for each in stuck[:told_max]:
+        name = printable(each.id)
+        fields = {"execution": name, "code": StuckExecution.code}
+        log.error("%s is halted: %s", name, printable(each.reason), extra=fields)
+    if len(stuck) > told_max:
+        log.error("%d executions are halted; %d of them are named", len(stuck), told_max)
 
 
 def tell_crashes(crashes: Sequence[Crash]) -> None:

@@ -28,7 +28,7 @@ from holdfast.engine import (
     sweep_requests,
 )
 from holdfast.engine.pages import found_footprint
-from holdfast.engine.scans import HeldRow, class_of
+from holdfast.engine.scans import HeldRow, class_of, scope_of
 from holdfast.node.budget import (
     ArrayBudget,
     Budget,
@@ -37,14 +37,16 @@ from holdfast.node.budget import (
     commit_steps_max,
     record_steps,
 )
-from holdfast.node.crashes import Crash, find_crashes
+from holdfast.node.changes import NO_CHANGES, Changes, note_changes
+from holdfast.node.crashes import Crash, Stuck, find_crashes, find_stuck
 from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
+from holdfast.node.rates import Tally, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
 from holdfast.protocol.jobs import queue_of
-from holdfast.protocol.messages import Message
+from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
 from holdfast.protocol.replies import Reply
@@ -100,6 +102,7 @@ _too_large: Final = refuse(AnswerTooLarge("The records before this one have take
 _too_heavy: Final = refuse(
     Overloaded(f"The records that this array names hold more than {limits.commit_bytes_max} bytes")
 )
+nobody: Final[frozenset[int]] = frozenset()
 debug_kinds: Final = (DebugStart, DebugStop, DebugReset, DebugSnap, DebugTick)
 
 Stopwatch = Callable[[], float]  # in seconds
@@ -120,6 +123,9 @@ class CommitOutcome(Struct, frozen=True):
     unread: Sequence[Unread] = ()
     put_off: frozenset[int] = frozenset()  # which parts of the group were not carried out
     crashes: Sequence[Crash] = ()
+    stuck: Sequence[Stuck] = ()
+    changes: Changes | None = None  # None: something, and nobody knows what
+    tally: Tally | None = None  # of what began and ended
 
 
 class CommitContext(Struct, frozen=True):
@@ -131,6 +137,7 @@ class CommitContext(Struct, frozen=True):
     waiting: Sequence[Message] = ()
     left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
     stopwatch: Stopwatch = _stands_still
+    tells_changes: bool = False
 
 
 def run_group(
@@ -151,14 +158,17 @@ def run_group(
         yield from commit.save()
         return commit.outcome(replies)
     put_off: set[int] = set()
-    budget = Budget(len(requests))
+    budget: Budget | None = None
     for number, part in enumerate(group):
-        if not commit.is_full and budget.admits(part, commit.spent):
+        if budget is None and part.flow is not None:  # others are free of it, until something is put off
+            budget = Budget(len(requests))
+        is_full = commit.is_crowded and commit.is_full
+        if not is_full and (budget is None or budget.admits(part, commit.spent)):
             replies += yield from commit.answer_array(part.requests)
         else:
             put_off.add(number)
     yield from commit.save()
-    return replace(commit.outcome(replies), put_off=frozenset(put_off))
+    return commit.outcome(replies, frozenset(put_off))
 
 
 def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
@@ -169,6 +179,7 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     left = yield from commit.sweep_some(due)
     replies = commit.swept
     crashes = find_crashes(commit.ws, due.tasks, commit.now)
+    stuck = find_stuck(commit.ws, due.tasks, commit.now)
     yield from commit.save()
     written_due = commit.next_due
     commit.note_due(commit.now if left else due.next_at)
@@ -180,7 +191,7 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
         commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
     if commit.unread or context.left_out:
         commit.note_due(commit.now + unreadable_rest_ms)
-    return replace(commit.outcome([]), is_due_new=is_due_new, crashes=crashes)
+    return replace(commit.outcome([]), is_due_new=is_due_new, crashes=crashes, stuck=stuck)
 
 
 class _Commit:
@@ -189,13 +200,15 @@ class _Commit:
     def __init__(self, context: CommitContext) -> None:
         self.context = context
         self.ws = WorkingSet(context.rules)
-        self.waiting = {message.key: message for message in context.waiting}
+        self.waiting = newest_by_key(context.waiting) if context.waiting else {}
         self.next_due: Millis | None = None
         self.now = context.reading
         self.unread: list[Unread] = []
         self.swept: list[Reply] = []
         self.looked = 0  # steps of scans
         self.is_crowded = False  # its requests name more than there is room for
+        self.changes: Changes | None = Changes() if context.tells_changes else NO_CHANGES
+        self.tally: Tally | None = None
         self._counts = QueueCounts()
 
     @property
@@ -215,8 +228,17 @@ class _Commit:
         """The one clock of the commit; only a node in debug mode lets a request bring its own."""
         return request.debug_time if self.context.debug and request.debug_time is not None else self.now
 
-    def outcome(self, replies: list[Reply]) -> CommitOutcome:
-        return CommitOutcome(replies, self.ws.messages, self.next_due, self.now, unread=self.unread)
+    def outcome(self, replies: list[Reply], put_off: frozenset[int] = nobody) -> CommitOutcome:
+        return CommitOutcome(
+            replies,
+            self.ws.messages,
+            self.next_due,
+            self.now,
+            unread=self.unread,
+            put_off=put_off,
+            changes=self.changes,
+            tally=self.tally,
+        )
 
     def note_due(self, instant: Millis | None) -> None:
         if instant is not None and (self.next_due is None or instant < self.next_due):
@@ -225,21 +247,30 @@ class _Commit:
     def save(self) -> Work[None]:
         if self.ws.is_dirty:
             self.note_due(earliest_due(self.ws))
+            if self.changes is NO_CHANGES:
+                self.changes = None
+            elif self.changes is not None:
+                note_changes(self.ws, self.changes)
+            if self.ws.changed_tasks:
+                self.tally = tally(self.ws, self.tally)
             if self.ws.changed_tasks or self.ws.cleared:
                 self._counts.forget()
             yield Save(self.ws, None if self.context.debug else self.now)
 
     def answer_array(self, requests: Sequence[Request]) -> Work[list[Reply]]:
         replies: list[Reply] = []
-        budget = ArrayBudget(len(requests), self.spent)
+        spent, budget = self.spent, None
         for request in requests:
             reply: Reply | None = None
-            if self.is_full and replies:
+            if self.is_crowded and self.is_full and replies:
                 reply = _too_large if may_be_repeated(request) else _too_heavy
-            elif budget.is_used(self.spent) and class_of(request.data) is not None and not self.context.debug:
-                reply = _too_much  # whoever debugs has no neighbours to wait for him
-            else:
+            elif type(request.data) in plain_kinds:
                 reply = self.try_at_once(request)
+            else:
+                budget = budget or ArrayBudget(len(requests), spent)
+                is_over = budget.is_used(self.spent) and class_of(request.data) is not None
+                if is_over and not self.context.debug:  # whoever debugs has no neighbours to wait for him
+                    reply = _too_much
             if reply is None:
                 reply = yield from self.answer(request, self.instant_of(request))
             replies.append(reply)
@@ -247,10 +278,10 @@ class _Commit:
 
     def try_at_once(self, request: Request) -> Reply | None:
         """The short way for what needs records alone: nearly always the first load has brought them all."""
-        if type(request.data) not in plain_kinds:
+        if class_of(request.data) is not None:
             return None
         try:
-            return apply(request, self.ws, self.instant_of(request))
+            return apply(request, self.ws, self.instant_of(request) if self.context.debug else self.now)
         except Exception:  # it was undone; the long way loads what is missing, or says what is wrong
             return None
 
@@ -272,7 +303,7 @@ class _Commit:
             # What is only shown to one caller is not kept until the commit is over.
             ws = WorkingSet(ws.rules)
             yield from self.save()  # a scan sees only what the store has
-            self.looked += yield from look(scan, request.scope, ws)
+            self.looked += yield from look(scan, scope_of(request.data, request.scope), ws)
         elif scan is not None:
             yield from self.save()
             ws.found = yield Find(scan)
@@ -285,9 +316,13 @@ class _Commit:
             yield from self._counts.count(names, ws)
         for _ in range(reloads_max):
             try:
-                return apply(request, ws, now)
+                reply = apply(request, ws, now)
+                if ws.forgotten or ws.replaced:  # what comes next finds them gone, or as they are now
+                    yield from self.save()
+                return reply
             except Missing as missing:
-                yield from self.save() if missing.footprint.turns else ()  # they are found in the store
+                if missing.footprint.turns:
+                    yield from self.save()  # turns are found in the store
                 yield Load(ws, missing.footprint)
             except Exception:
                 log.exception("a request failed and was undone", extra={"kind": request.kind})

@@ -110,6 +110,7 @@ class MessageRouter:
         self.mailbox_bytes = 0
         self._push: Callable[[Message], None] | None = None
         self.is_paused = False
+        self.drained: set[str] = set()  # members that shall get nothing new to do
         self.dropped_count = 0
         # Told what nobody here can take; answers with what shall wait here all the same.
         self.elsewhere: Callable[[list[Message]], list[Message]] | None = None
@@ -247,8 +248,14 @@ class MessageRouter:
         members = self._mailboxes.get(address.group, [])
         ready = [mailbox for mailbox in members if mailbox.has_room]
         named = [mailbox for mailbox in ready if mailbox.member == address.member]
-        if named or address.unicast:
+        if address.unicast:
             return named[0] if named else None
+        if self.drained:
+            named, ready = (
+                [each for each in some if each.member not in self.drained] for some in (named, ready)
+            )
+        if named:
+            return named[0]
         chosen = min(ready, key=len, default=None)
         if chosen is not None and len(members) > 1:
             members.remove(chosen)

@@ -15,23 +15,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
-from types import TracebackType
 from typing import Final, Self
 
 from holdfast.engine import Rules
 from holdfast.engine.scans import ClaimPlace
+from holdfast.node.bulk import ADDRESS, BulkRunner
+from holdfast.node.changes import Changes
 from holdfast.node.clock import Alarm, Clock, SteadyClock, far_clock, wall_clock
 from holdfast.node.cluster import Cluster
-from holdfast.node.crashes import tell_crashes
+from holdfast.node.crashes import tell_crashes, tell_stuck
 from holdfast.node.foreign_writes import ForeignWriteWatcher, Watched
 from holdfast.node.group import CommitContext, CommitOutcome, Stopwatch, run_group, run_sweep
 from holdfast.node.janitor import Janitor
 from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacity
+from holdfast.node.observed import Observed
 from holdfast.node.patience import Patience
 from holdfast.node.queue import RequestQueue, Submission
 from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
+from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise
@@ -76,32 +79,30 @@ class Node:
         self._lanes = 1 if debug else store.parallel_groups
         self._under_way = 0
         self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
-        self._awake = False
+        self._awake = self._sweeping = self._swept_last = False
         self._patience = Patience(self._wake)
-        self._sweeping = False
-        self._swept_last = False
         self._stopwatch = stopwatch
         self._unreadable = Unreadable()
         self._stopping = False
         bus = None if debug else store.bus
+        self.observed = Observed(store, self.router)
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
         self._foreign_writes = (
             ForeignWriteWatcher(self, store) if isinstance(store, Watched) and not debug else None
         )
+        self.watch_foreign_writes(self.observed.feed.note_unknown)
         self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
+        self._bulk = BulkRunner(self, is_idle=debug or not sweeps)
         self._idle = asyncio.Event()
         self._idle.set()
         self._alarm = Alarm(lambda: self._clock.now(), self.want_sweep, timer_sleep_s_max)
-        self._sweep_wanted = False
-        self._sweeps = sweeps  # False: beside a node that does
+        self._sweep_wanted, self._sweeps = False, sweeps  # not: beside a node that does
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -113,6 +114,7 @@ class Node:
             await self._foreign_writes.start()
         if self._janitor is not None:
             self._janitor.start()
+        self._bulk.start()
         self.want_sweep()  # what fell due while nobody was here
 
     def _new_clock(self, latest: Millis, beat: Callable[[], float]) -> SteadyClock:
@@ -122,16 +124,16 @@ class Node:
 
     async def stop(self) -> None:
         """Take nothing new; finish and answer what was accepted; close the store."""
+        await self._bulk.stop()
         if self._stopping:
             return
-        self._stopping = True
+        self._stopping, self._sweep_wanted = True, False
         self._alarm.stop()
-        self._sweep_wanted = False
-        if self._foreign_writes is not None:
-            await self._foreign_writes.stop()
-        if self._janitor is not None:
-            await self._janitor.stop()
+        for background in (self._foreign_writes, self._janitor):
+            if background is not None:
+                await background.stop()
         await self._idle.wait()
+        await self.observed.stop()
         if self._cluster is not None:
             await self._cluster.stop()
         await self._store.close()
@@ -226,11 +228,11 @@ class Node:
     ) -> RetentionProgress:
         """One page of that, in one short transaction. `dry_run` only counts."""
         reading = self._clock.now()
-        done = await self._store.transact(
-            lambda: collect_page(progress, older_than_ms, reading, dry_run=dry_run)
-        )
+        work = partial(collect_page, progress, older_than_ms, reading, dry_run=dry_run)
+        done = await self._store.transact(work)
         if not dry_run:
             self.stats.forgotten += done.forgotten - progress.forgotten
+            self.observed.feed.note(Changes(more=done.forgotten > progress.forgotten))
         return done
 
     @property
@@ -243,7 +245,12 @@ class Node:
         queued = self._queue.request_count
         if queued + len(submission.requests) > queue_requests_max:
             return Overloaded(f"{queued} requests are waiting, the most is {queue_requests_max}")
-        return self._queue.refuse_bytes(submission, self.router.held_bytes)
+        held, router = self._queue.bytes + submission.bytes, self.router
+        is_roomy = (
+            held <= limits.queue_bytes_max
+            and held + router.waiting_bytes + router.mailbox_bytes <= limits.node_bytes_max
+        )
+        return None if is_roomy or not queued else self._queue.refuse_bytes(submission, router.held_bytes)
 
     # --- commits -------------------------------------------------------------------------------------
 
@@ -259,10 +266,12 @@ class Node:
         """Sweeps and groups take turns: however much is due, whoever waits is next after one sweep."""
         self._awake = False
         while self._under_way < self._lanes:
-            may_sweep = self._sweep_wanted and not self._sweeping and not self._office_asleep
+            may_sweep = (
+                self._sweep_wanted and not self._sweeping and not (self._debug and self.router.is_paused)
+            )
             if may_sweep and not (self._swept_last and self._queue):
                 self._start_sweep()
-            elif self._may_begin() and (group := self._take_group()):
+            elif self._queue.request_count and self._may_begin() and (group := self._take_group()):
                 self._swept_last = False
                 requests = [request for submission in group for request in submission.requests]
                 finish = partial(self._finish_group, group, requests)
@@ -282,10 +291,6 @@ class Node:
     def _may_begin(self) -> bool:
         return self._under_way == self._sweeping or self._patience.is_over(self._queue.request_count)
 
-    @property
-    def _office_asleep(self) -> bool:
-        return self._debug and self.router.is_paused
-
     def _take_group(self) -> list[Submission]:
         if self._lanes == 1:
             return self._queue.take_group()
@@ -304,10 +309,12 @@ class Node:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
         self._under_way += 1
         context = self._context(requests)
-        asked_at = self._clock.read()
+        asked_at, began = self._clock.read(), self._stopwatch()
 
         def done(result: "asyncio.Future[CommitOutcome]") -> None:
             self._under_way -= 1
+            if requests:
+                self.observed.commit_times.append((self._stopwatch() - began, len(requests)))
             if self._store.keeps_time and result.exception() is None:
                 self._clock.follow(result.result().now, asked_at)
             finish(result)
@@ -358,6 +365,7 @@ class Node:
             self.stats.sweeps += 1
             self._unreadable.leave_out(outcome.unread, outcome.now)
             tell_crashes(outcome.crashes)
+            tell_stuck(outcome.stuck)
         else:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             now = self._clock.now()
@@ -369,20 +377,31 @@ class Node:
         now = self._clock.now()
         waiting = self.router.waiting if looks else ()
         left_out = self._unreadable.left_out(now)
-        return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch)
+        feed = self.observed.feed
+        tells = feed.is_wanted and feed.is_read and not feed.is_full
+        return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells)
 
     def _after_commit(self, outcome: CommitOutcome) -> None:
         self._unreadable.note(outcome.unread, outcome.now)
+        if self.observed.feed.is_wanted:
+            self.observed.feed.note(outcome.changes)
+        if outcome.tally is not None:
+            self.observed.rates.note(outcome.tally, outcome.now)
         if outcome.messages:
             try:
                 self.router.deliver(outcome.messages)
+                if any(message.address == ADDRESS for message in outcome.messages):
+                    self._bulk.wake()
             except Exception:  # they are invitations; what is next must not wait for them
                 log.exception("messages could not be delivered")
         if outcome.next_due is not None and self._alarm.is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
             if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it
                 self._cluster.announce_due(outcome.next_due)
-        self._wake()
+        if self._queue.request_count or self._sweep_wanted:
+            self._wake()
+        elif not (self._under_way or self._awake):
+            self._idle.set()
 
     def _follow_debug(self, requests: Sequence[Request]) -> None:
         for request in requests:

@@ -44,12 +44,17 @@ class Submission:
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
-        self.weight = sum([payload_bytes(request.data) for request in requests])
-        self.bytes = sum([frame_bytes(request.data) for request in requests], self.weight)
-        limited = [request.data for request in requests if class_of(request.data) is not None]
-        self.limited = sum([share_of(data) for data in limited])
-        kind = class_of(limited[0]) if limited else None
-        self.flow: Flow | None = None if kind is None else (requests[0].scope, kind)
+        self.weight = self.limited = frames = 0
+        self.flow: Flow | None = None
+        for request in requests:
+            data = request.data
+            self.weight += payload_bytes(data)
+            frames += frame_bytes(data)
+            kind = class_of(data)
+            if kind is not None:
+                self.limited += share_of(data)
+                self.flow = self.flow or (requests[0].scope, kind)
+        self.bytes = self.weight + frames
         self._roots: set[str] | None = None
 
     @property
@@ -88,10 +93,9 @@ class _Group:
             self._limited += submission.limited
             self._flows[submission.flow] = self._flows.get(submission.flow, 0) + submission.limited
 
-    def admits(self, submission: Submission) -> bool:
+    def admits(self, submission: Submission, flow: Flow) -> bool:
         """The first of a flow always, unless the flows are very many."""
-        flow = submission.flow
-        if flow is None or not self._limited:
+        if not self._limited:
             return True
         if self._limited + submission.limited > group_limited_max:
             return False
@@ -114,9 +118,7 @@ class RequestQueue:
         self.bytes += submission.bytes
 
     def refuse_bytes(self, submission: Submission, others: int) -> Refusal | None:
-        """Is there no room for it? `others` is what the node holds besides. What comes alone is taken."""
-        if not self._waiting:
-            return None
+        """Is there no room for it beside what waits? `others` is what the node holds besides."""
         if self.bytes + submission.bytes > limits.queue_bytes_max:
             return Overloaded(f"{self.bytes} bytes of requests wait, the most is {limits.queue_bytes_max}")
         if self.bytes + submission.bytes + others > limits.node_bytes_max:
@@ -147,7 +149,8 @@ class RequestQueue:
         blocked = set(busy)
         while self._waiting and len(left) < look_ahead_max and group.has_room(self._waiting[0]):
             submission = self._waiting.popleft()
-            if (blocked and not submission.roots.isdisjoint(blocked)) or not group.admits(submission):
+            is_over = submission.flow is not None and not group.admits(submission, submission.flow)
+            if is_over or (blocked and not submission.roots.isdisjoint(blocked)):
                 blocked |= submission.roots
                 left.append(submission)
             else:

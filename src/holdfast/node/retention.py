@@ -6,6 +6,8 @@ One pass walks all promises in the order of their ids, a page to a transaction. 
 1. A tree is judged when the walk meets its owner. (Where the owner does not exist: the first of its members.)
 2. A transaction forgets at most `forgotten_max` promises. A tree that is larger goes in several, its roots
    last: if nobody comes to finish it, the next pass finds the root and goes on.
+   One of more than `tree_promises_max`, such as an execution with many messages, is never seen whole: it is
+   judged a page to a transaction, and then goes in the same way. That needs all of it to have one root.
 3. A pass can be interrupted anywhere, and many may run at once: what goes is checked again while it is held.
 """
 
@@ -21,6 +23,7 @@ from holdfast.engine.retention import are_owed, is_over, may_go, order_of_leavin
 from holdfast.engine.scans import Page, PromiseScan, TreeScan
 from holdfast.node.reads import load_readable
 from holdfast.protocol.ids import root_of
+from holdfast.protocol.mending import being_deleted, is_being_deleted
 from holdfast.protocol.records import Millis, Promise
 from holdfast.store.interface import CorruptRecord, Find, Load, Now, Save, Work
 
@@ -35,6 +38,8 @@ class RetentionProgress(Struct, frozen=True, rename="camel"):
 
     after: str | None = ""
     judged: str | None = None  # the owner of a tree that is over and not yet gone
+    judging: str | None = None  # the owner of a large one, of which a part was seen,
+    judged_to: str = ""  # up to this id
     looked: int = 0
     trees: int = 0
     forgotten: int = 0
@@ -85,7 +90,11 @@ class _Pass:
         if owner != promise_id and (self.seen.promise(owner) is not None or owner in self._ownerless):
             return True
         self._ownerless.add(owner)
+        if owner == self.progress.judging:
+            return (yield from self._judge_page(owner))
         members, roots = yield from self._tree_of(owner)
+        if not members and owner == promise_id:
+            return (yield from self._judge_page(owner))
         if not members:
             self._note_too_large()
         elif owner == promise_id or promise_id == min(members):
@@ -124,6 +133,48 @@ class _Pass:
             roots |= new
         return [], roots
 
+    def _judge_page(self, owner: str) -> Work[bool]:
+        """One page of a tree that is too large to be seen whole; or, once all of it was, of its leaving."""
+        if self.progress.judged == owner:
+            return (yield from self._forget_page(owner))
+        after = self.progress.judged_to if self.progress.judging == owner else ""
+        page: list[str] = yield Find(TreeScan((owner,), forgotten_max, after))
+        over = yield from self._are_over(page, {owner})
+        if any(root_of(member) != owner for member in page):
+            self._note_too_large()
+            over = False
+        if not over:
+            self.progress = replace(self.progress, judging=None, judged_to="")
+            return True
+        self.room = 0  # looking takes its time, too: the next page is for the next transaction
+        is_last = len(page) < forgotten_max
+        self.progress = replace(
+            self.progress,
+            judging=owner,
+            judged_to=page[-1] if page else after,
+            judged=owner if is_last else None,
+        )
+        if self._dry_run:
+            self._note_gone(len(page), None if is_last else owner)
+            self.progress = replace(self.progress, judged=None, judging=None if is_last else owner)
+            return is_last
+        return False
+
+    def _forget_page(self, owner: str) -> Work[bool]:
+        if self.room < forgotten_max:
+            return False
+        page: list[str] = yield Find(TreeScan((owner,), forgotten_max + 1, ""))
+        leaving = order_of_leaving(page, owner)[:forgotten_max]
+        is_whole = len(leaving) == len(page)
+        gone = yield from self._forget(leaving, {owner}, None if is_whole else owner)
+        if gone:
+            self._note_gone(len(leaving), None if is_whole else owner)
+        else:
+            is_whole, self.progress = True, replace(self.progress, judged=None)
+        if is_whole:
+            self.progress = replace(self.progress, judging=None, judged_to="")
+        return is_whole
+
     def _forget_tree(self, owner: str, members: list[str], roots: set[str]) -> Work[bool]:
         if self.progress.judged != owner:
             for start in range(0, len(members), forgotten_max):
@@ -136,11 +187,11 @@ class _Pass:
         if self.room < min(len(members), forgotten_max):
             return False  # what fits into one transaction goes in one
         leaving = members[: self.room]
-        gone = yield from self._forget(leaving, roots)
+        is_whole = len(leaving) == len(members)
+        gone = yield from self._forget(leaving, roots, None if is_whole else owner)
         if not gone:
             self.progress = replace(self.progress, judged=None)
             return True
-        is_whole = len(leaving) == len(members)
         self._note_gone(len(leaving), None if is_whole else owner)
         return is_whole
 
@@ -160,10 +211,14 @@ class _Pass:
         promises = [promise for key in members if (promise := seen.promise(key)) is not None]
         return may_go(promises, roots, self._before, self._now)
 
-    def _forget(self, members: Sequence[str], roots: set[str]) -> Work[bool]:
+    def _forget(self, members: Sequence[str], roots: set[str], staying: str | None) -> Work[bool]:
+        """`staying`: the owner of a tree of which more is left. It says so, and is not retried any more."""
         held = WorkingSet(Rules())
-        yield Load(held, Footprint(promises=set(members)))
+        yield Load(held, Footprint(promises={*members, *(() if staying is None else (staying,))}))
         promises = [promise for key in members if (promise := held.promise(key)) is not None]
+        owner = None if staying is None else held.promise(staying)
+        if owner is not None and not is_over(owner, self._before, self._now):
+            return False  # it was retried meanwhile
         lapsed = unsettled(promises)
         if lapsed:
             yield Load(held, Footprint(obligations=lapsed))
@@ -171,5 +226,7 @@ class _Pass:
             return False
         for promise in promises:
             held.forget(promise.id)
+        if owner is not None and owner.state != "pending" and not is_being_deleted(owner):
+            held.put_promise(replace(owner, value=being_deleted(owner.value)))
         yield Save(held, None)
         return True

@@ -183,6 +183,11 @@ def set_context(error: BaseException, context: BaseException | None) -> None:
     _context.__set__(error, context)
 
 
+def causes_of(error: BaseException) -> list[BaseException]:
+    """Its cause, and what was handled when it was raised, whatever the class of the error says of these."""
+    return [each for each in (_cause.__get__(error), _context.__get__(error)) if each is not None]
+
+
 def traceback_of(error: BaseException) -> TracebackType | None:
     return cast("TracebackType | None", _trace.__get__(error))
 

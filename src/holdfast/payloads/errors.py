@@ -92,10 +92,24 @@ class BadDuration(WorkerError, ValueError):
     hint = 'Write seconds as a number, or a text such as "1h30m", "2d", "250ms".'
 
 
+class BadProgress(WorkerError, ValueError):
+    """`hf.progress` was given what is no progress."""
+
+    code = "HF5024"
+    hint = "Give a number from 0 to 1 and a few small fields of plain JSON: progress(0.4, rows=17)."
+
+
 class BadRetry(WorkerError, ValueError):
     """A `Retry` that contradicts itself, is none, or has something that a step cannot have."""
 
     code = "HF5011"
+
+
+class BadEvent(WorkerError, ValueError):
+    """An event, or a wait for one, that cannot be."""
+
+    code = "HF5151"
+    hint = "See docs/reference/events.md."
 
 
 class BadTags(WorkerError, ValueError):

@@ -58,7 +58,7 @@ def finding(error: HoldfastError, file: str | None, line: int | None) -> Finding
     return Finding(error.code, what, str(getattr(error, "hint", "")) or default_help, file, line)
 
 
-default_help: Final = "Change it as the sentence says; docs/tasks.md has all options."
+default_help: Final = "Change it as the sentence says; docs/reference/tasks.md has all options."
 
 
 def _place(function: Any) -> tuple[str, int] | None:

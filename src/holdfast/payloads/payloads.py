@@ -24,6 +24,7 @@ from holdfast.payloads import error_values, expected, jsonable
 from holdfast.payloads.errors import PayloadTooLarge, UndecodablePayload, UnencodablePayload
 from holdfast.payloads.signature import Signature, StoredCall, signature_of
 from holdfast.protocol import limits
+from holdfast.protocol.events import ON_HEADER
 from holdfast.protocol.records import NOTHING, Value
 
 DIGEST_BYTES: Final = 8
@@ -104,6 +105,11 @@ class Payloads:
         return Value(None, self._data(raw))
 
     def decode_call(self, value: Value) -> StoredCall:
+        """What an event has started is called with its attributes."""
+        started_by = (value.headers or {}).get(ON_HEADER)
+        if started_by is not None:
+            raw = self._raw(value.data) if value.data else b"{}"
+            return StoredCall(started_by, (msgspec.Raw(raw),), version=0)
         call = self.decode(value, StoredCall)
         if call is None:
             raise UndecodablePayload("The promise has no parameter, so it names no function to call")
@@ -141,6 +147,9 @@ class Payloads:
     def decode_error(self, value: Value, known: Mapping[str, type[Exception]] | None = None) -> Exception:
         """The error a rejected promise holds: as itself when its class is known here, else a RemoteError."""
         return error_values.restore(self.decode(value), known or {})
+
+    def load(self, raw: bytes | msgspec.Raw, type_: Any = Any) -> Any:
+        return self._load(raw, type_)
 
     def _load(self, raw: bytes | msgspec.Raw, type_: Any = Any) -> Any:
         """What nobody shall read in the store is not for errors either."""

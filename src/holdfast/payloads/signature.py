@@ -17,7 +17,7 @@ from collections import abc
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Never, NoReturn, Self, cast, get_args, get_origin, get_type_hints
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import msgspec
 from msgspec import Raw, Struct
@@ -51,7 +51,7 @@ class Parameter(NamedTuple):
 class Signature:
     """The parameters of a function and the type of its value."""
 
-    __slots__ = ("__weakref__", "function", "gives_none", "keywords", "parameters", "returns")
+    __slots__ = ("function", "gives_none", "keywords", "parameters", "returns", "supplied")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = _name(function)
@@ -61,6 +61,7 @@ class Signature:
         self.gives_none = hint in (None, type(None))  # as it says; `returns` is Any then
         self.parameters: tuple[Parameter, ...] | None = _parameters(function, hints)
         self.keywords = _keywords(function, self.parameters or ())
+        self.supplied: tuple[object, Any] | None = None  # whoever supplies arguments keeps here which
 
     def bind(
         self, call: StoredCall, load: Load, supplied: frozenset[str] = frozenset()
@@ -124,15 +125,24 @@ class Signature:
 def signature_of(function: Callable[..., Any]) -> Signature:
     """Cached for as long as the function lives."""
     try:
-        inner = getattr(function, "__func__", None)
-        # A bound method is made anew at each access, and takes one argument less than its function.
-        key, cache = (function, _functions) if inner is None else (inner, _methods)
-        found = cache.get(key)
-        if found is None:
-            found = cache[key] = Signature(function)
-        return found
+        found = _functions.get(ref(function))
+        return _find_signature(function) if found is None else found
     except TypeError:  # neither hashable nor weakly referable
         return Signature(function)
+
+
+def _find_signature(function: Callable[..., Any]) -> Signature:
+    inner = getattr(function, "__func__", None)
+    # A bound method is made anew at each access, and takes one argument less than its function.
+    key, cache = (function, _functions) if inner is None else (inner, _methods)
+    found = cache.get(ref(key))
+    if found is None:
+        found = cache[ref(key, partial(_drop, cache))] = Signature(function)
+    return found
+
+
+def _drop(cache: dict[ref[Any], Signature], key: ref[Any]) -> None:
+    cache.pop(key, None)
 
 
 def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Parameter, ...] | None:
@@ -221,5 +231,5 @@ def _shown(type_: Any) -> str:
 
 _LAST_ARGUMENT: Final = (abc.Coroutine, abc.Awaitable, abc.Generator, Operation, Future)
 _MEANINGLESS: Final[tuple[Any, ...]] = (object, None, type(None), NoReturn, Never, cast(Any, Self))
-_functions: WeakKeyDictionary[Callable[..., Any], Signature] = WeakKeyDictionary()
-_methods: WeakKeyDictionary[Callable[..., Any], Signature] = WeakKeyDictionary()
+_functions: dict[ref[Any], Signature] = {}
+_methods: dict[ref[Any], Signature] = {}

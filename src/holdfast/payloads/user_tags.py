@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from holdfast.payloads.errors import BadId, BadTags
+from holdfast.protocol.tags import RESERVED_TAGS
 from holdfast.protocol.text import check_entries, check_text
 
-RESERVED: Final = ("resonate:", "holdfast:")
+RESERVED: Final = RESERVED_TAGS
 
 count_max: Final = 48  # the protocol's own need room too
 

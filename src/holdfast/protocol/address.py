@@ -53,6 +53,15 @@ def _parse_poll(text: str, rest: str) -> Poll:
     return Poll(group, member or None, cast == "uni")
 
 
+def target_of(group: str) -> str:
+    """Where the tasks of a group go: to its workers; a group that is an HTTP URL is itself the address."""
+    return group if is_pushed_to(group) else f"poll://any@{group}"
+
+
+def is_pushed_to(group: str) -> bool:
+    return group.startswith(("http://", "https://"))
+
+
 def poll_group(text: str) -> str | None:
     """The group of an address that workers poll; None for a pushed one."""
     address = parse_address(text)

@@ -39,7 +39,7 @@ class MalformedEnvelope(Refusal):
 
 class InvalidField(Refusal):
     code = "HF1001"
-    hint = "docs/protocol.md lists the fields and their limits."
+    hint = "docs/reference/protocol.md lists the fields and their limits."
 
 
 class UnsupportedVersion(Refusal):
@@ -49,7 +49,7 @@ class UnsupportedVersion(Refusal):
 
 class UnknownKind(Refusal):
     code = "HF1003"
-    hint = "docs/protocol.md lists the kinds of requests."
+    hint = "docs/reference/protocol.md lists the kinds of requests."
 
 
 class DebugDisabled(Refusal):
@@ -139,7 +139,9 @@ class NotAJob(Refusal):
 
     code = "HF1206"
     status = 409
-    hint = "docs/protocol.md says which requests are for background tasks and which are for workflows."
+    hint = (
+        "docs/reference/protocol.md says which requests are for background tasks and which are for workflows."
+    )
 
 
 class QueueGated(Refusal):
@@ -232,6 +234,136 @@ class NotItsStream(Refusal):
     code = "HF1407"
     status = 409
     hint = "Append to `in`, or from inside the execution: with task.fence, under its own claim."
+
+
+class StuckExecution(Refusal):
+    """Never refused with: the code of why an execution was halted."""
+
+    code = "HF1408"
+    status = 409
+    hint = "Look at its error and at the log of its workers; when the cause is gone, resume it."
+
+
+class LimitDiffers(Refusal):
+    code = "HF1501"
+    status = 409
+    hint = "Use one number of permits for one name. It changes when nobody holds or wants the lock."
+
+
+class LockFull(Refusal):
+    code = "HF1502"
+    status = 409
+    hint = "Nothing was asked for. Wait until fewer executions want it."
+
+
+class LockDeadlock(Refusal):
+    """Executions hold locks and wait for each other's. The one whose wait would close the ring is told."""
+
+    code = "HF1503"
+    status = 409
+    hint = "Nothing was asked for. Take locks in the same order everywhere, or release one and try again."
+
+
+class NotItsTicket(Refusal):
+    code = "HF1504"
+    status = 409
+    hint = "A lock is released by its holder; from outside, lock.release needs a reason."
+
+
+class NotALock(Refusal):
+    code = "HF1505"
+    status = 409
+    hint = "Somebody else has used the id of this lock for a promise: choose another name."
+
+    def __init__(self, promise_id: str) -> None:
+        super().__init__(f"The promise {promise_id!r} is not the record of a lock")
+
+
+class NoSuchLock(Refusal):
+    code = "HF1506"
+    status = 404
+    hint = "Check the name. A lock exists from its first use on, until it has been idle for long."
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no lock {name!r}")
+
+
+class TooManyShapes(Refusal):
+    code = "HF1601"
+    status = 409
+    hint = "Nothing was awaited. Wait by the same attributes everywhere, and compare the others in your code."
+
+
+class TooManySubscriptions(Refusal):
+    code = "HF1602"
+    status = 409
+    hint = "Nothing was changed. Let one workflow start the others."
+
+
+class AlreadyExists(Refusal):
+    code = "HF1701"
+    status = 409
+    hint = "Nothing was started. Choose another id, or another on_existing."
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"The id {execution_id!r} is taken")
+
+
+class NotFailed(Refusal):
+    code = "HF1702"
+    status = 409
+    hint = "Only what failed, timed out or was cancelled is retried; fork it, or start another one."
+
+
+class HasCaller(Refusal):
+    code = "HF1703"
+    status = 409
+    hint = "Whoever called it has seen how it ended: retry that execution, which retries this one too."
+
+    def __init__(self, execution_id: str, caller: str) -> None:
+        super().__init__(f"The execution {execution_id!r} was called by {caller!r}")
+
+
+class WentOn(Refusal):
+    code = "HF1704"
+    status = 409
+    hint = "A retry would forget that this happened. Fork it, or start it again from the beginning."
+
+    def __init__(self, execution_id: str, operation: str) -> None:
+        super().__init__(f"After {execution_id!r} had failed, its code did more: {operation}")
+
+
+class TooManyRecords(Refusal):
+    code = "HF1705"
+    status = 409
+    hint = "Nothing was changed. Use another id."
+
+
+class BeingDeleted(Refusal):
+    code = "HF1706"
+    status = 409
+    hint = "It ended so long ago that its records are being deleted: start it again under another id."
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"The execution {execution_id!r} is being deleted")
+
+
+class HasContinued(Refusal):
+    code = "HF1708"
+    status = 409
+    hint = "Only its latest records are left, so it cannot be retried or forked. Start another one."
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"The execution {execution_id!r} has continued as new")
+
+
+class NoSuchOperation(Refusal):
+    code = "HF1707"
+    status = 404
+    hint = "Give the name of a step, or the id of an operation, that it has recorded."
+
+    def __init__(self, execution_id: str, before: str) -> None:
+        super().__init__(f"The execution {execution_id!r} has recorded no operation {before[:80]!r}")
 
 
 class Overloaded(Refusal):

@@ -4,12 +4,13 @@ An execution here is a promise with a target, seen together with its task. One v
 background task is one whose promise has the tag `holdfast:job`.
 """
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.protocol import limits
+from holdfast.protocol.reported import ReportedProgress
 from holdfast.protocol.text import check_integer, check_text
 
 ExecutionKind = Literal["execution", "task"]
@@ -41,7 +42,9 @@ ENDED: Final = frozenset({"completed", "failed", "cancelled", "timed_out", "expi
 
 
 class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One promise that a suspended execution waits for, and the line of code that does so."""
+    """One promise that a suspended execution waits for, and the line of code that does so.
+
+    `held_by`: of a lock, the execution that has held it longest; that is looked up, and never told."""
 
     id: str
     what: str = ""  # the operation: `sleep`, `promise`, `call pay`
@@ -49,6 +52,12 @@ class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
     line: int = 0
     function: str = ""
     fiber: str = ""
+    held_by: str = ""
+    held_since: int = 0
+    schema: dict[str, Any] | None = None  # JSON schema of the value, where the code declares a type
+    attempts: int = 0  # of a step that waits for its next one, at `resumes_at`; `error`: of the last
+    error: str = ""
+    resumes_at: int = 0
 
     def __post_init__(self) -> None:
         check_text("waits.id", self.id)
@@ -57,9 +66,16 @@ class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
             ("file", self.file),
             ("function", self.function),
             ("fiber", self.fiber),
+            ("held_by", self.held_by),
+            ("error", self.error),
         ):
             check_text(f"waits.{name}", text, limits.wait_text_bytes_max, empty=True)
-        check_integer("waits.line", self.line, 0)
+        for name, number in (
+            ("line", self.line),
+            ("attempts", self.attempts),
+            ("resumes_at", self.resumes_at),
+        ):
+            check_integer(f"waits.{name}", number, 0)
 
 
 _encode_waits: Final = msgspec.json.Encoder().encode
@@ -73,6 +89,33 @@ def waits_text(waits: list[Wait] | None) -> str | None:
 
 def read_waits(text: str) -> list[Wait]:
     return _decode_waits(text)
+
+
+class LostClaim(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A claim that did not end well: its lease lapsed, or the worker could not run the execution.
+
+    `until`: when the lease ended, or when it was given back. `taken_by`, `taken_at`: who took it up next.
+    """
+
+    worker: str
+    since: int
+    until: int
+    end: Literal["lapsed", "given_back"]
+    taken_by: str | None = None
+    taken_at: int | None = None
+
+
+_encode_lost: Final = msgspec.json.Encoder().encode
+_decode_lost: Final = msgspec.json.Decoder(list[LostClaim]).decode
+
+
+def lost_claims_text(lost: list[LostClaim]) -> str:
+    """As they are kept with a task."""
+    return _encode_lost(lost).decode()
+
+
+def read_lost_claims(text: str) -> list[LostClaim]:
+    return _decode_lost(text)
 
 
 class ExecutionView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -101,6 +144,10 @@ class ExecutionView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=
     error: str | None = None  # told when it was given back or halted
     code: str | None = None  # of what it failed with, or of why it was halted
     waits: list[Wait] | None = None
+    generation: int = 0  # how often it has continued as new
+    crashes: int = 0  # in a row: its worker died or could not run it, without progress
+    lost_claims: list[LostClaim] | None = None  # the last ones, of an execution, in order
+    progress: list[ReportedProgress] | None = None  # of the steps that are under way, or of the task
 
 
 class Place(Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Named bounds of the protocol. Past one of them a request is refused with 400 and a sentence.
 
-Units come last in each name. `docs/protocol.md` lists the same numbers for users.
+Units come last in each name. `docs/reference/protocol.md` lists the same numbers for users.
 """
 
 from typing import Final
@@ -69,13 +69,19 @@ rate_ms_max: Final = 30 * 86_400_000
 rate_slots: Final = 32  # a rate's window is remembered in so many parts
 meter_keys_max: Final = 10_000
 replaced_max: Final = 100  # executions of one key that another one replaces
+mended_records_max: Final = 10_000  # below an execution that is retried, forked or begun anew
+mended_depth_max: Final = 16  # calls that failed one below the other
 fair_weight_max: Final = 1_000
 fair_weights_max: Final = 1_000  # keys of a queue that have a weight of their own
 fair_priorities_max: Final = 100  # of one queue, in which keys take turns
 claim_rounds_max: Final = 32
 job_offers_max: Final = 64  # execute messages for one queue in one commit: each wakes a worker
 
-stream_elements_max: Final = 1_000_000
+stream_elements_max: Final = 1_000_000  # of one stream, besides those that were deleted
+stream_number_max: Final = 2**53 - 1  # of an element
+forget_max: Final = 10_000  # records that one task.restart deletes
+trim_max: Final = 32  # elements of one stream that one task.restart deletes
+read_message_ms: Final = 600_000  # so long a message stays that an earlier generation has read
 streams_max: Final = 64  # of one execution
 stream_key_bytes_max: Final = 256
 unread_messages_max: Final = 10_000  # in the mailbox of one execution
@@ -86,8 +92,33 @@ stream_page_size: Final = 100
 stream_page_bytes_max: Final = 1_048_576  # of elements; one that is larger by itself still goes, alone
 stream_skips_max: Final = 100  # numbers that somebody else has taken, passed over by one request
 
+lock_name_bytes_max: Final = 256
+lock_waiters_max: Final = 1_000  # of one lock: its record, which holds them, is written with each change
+lock_holding_max: Final = 16  # tickets that one strand of code keeps while it waits for another
+permits_max: Final = 10_000  # of one name
+ring_tickets_max: Final = 256  # that are looked at to find out whether executions wait for each other
+
+event_name_bytes_max: Final = 256  # also of ids of events, and of names of attributes
+event_attributes_max: Final = 32
+event_match_max: Final = 8  # attributes by which one wait compares
+event_attribute_bytes_max: Final = 256
+event_shapes_max: Final = 16  # sets of attributes by which events of one name are awaited
+event_subscriptions_max: Final = 16  # workflows that events of one name start
+event_bucket_max: Final = 128  # waits that are woken together
+event_buckets_max: Final = 2  # that one commit wakes for one event
+event_look_back_max: Final = 1_000  # events of its name that a wait looks back at
+
 retry_ms: Final = 30_000
 offer_rest_ms_max: Final = 3_600_000  # between two offers of a task that nobody takes
+crashes_default: Final = 10  # of an execution in a row, without progress: then it is halted
+crashes_max: Final = 1_000_000
+lost_claims_max: Final = 20  # of an execution, that are remembered
+grace_ms: Final = 30_000  # of an execution that is started with a timeout: to clean up after it
+progress_bytes_max: Final = 1_024  # of what one step tells of its progress, as JSON
+progress_steps_max: Final = 16  # of one execution whose last words are kept
+grace_ms_max: Final = 86_400_000
+crash_rest_ms: Final = 1_000  # after the second one; twice as long after each further one
+crash_rest_ms_max: Final = 600_000
 bounce_window_ms: Final = 1_000
 bounce_base_ms: Final = 100
 bounce_ms_max: Final = 60_000

@@ -3,6 +3,7 @@
 `key` is what makes a newer message replace an older one that still waits to be sent.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -43,6 +44,15 @@ class Unblock(Struct, frozen=True):
 
 
 Message = Execute | Unblock
+
+
+def newest_by_key(messages: Iterable[Message]) -> dict[tuple[str, ...], Message]:
+    """What begins anew may go to others than before, so there may be several of a key."""
+    newest: dict[tuple[str, ...], Message] = {}
+    for message in messages:
+        if not message.is_older_than(newest.setdefault(message.key, message)):
+            newest[message.key] = message
+    return newest
 
 
 class MessageEnvelope(Struct, frozen=True):

@@ -5,13 +5,15 @@ the headers of its value say at which place the execution saw it, and how a step
 protocol may have written such a record, so nothing here trusts one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Final, Literal, NamedTuple, Self
 
 from msgspec import Struct
 
 from holdfast.protocol import tags
+from holdfast.protocol.failures import Tried, step_of
+from holdfast.protocol.generations import base_of, generation_of_record
 from holdfast.protocol.ids import below, lies_within
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Millis, Promise, PromiseState
@@ -22,6 +24,8 @@ ARGUMENTS: Final = "holdfast:args"
 OBSERVED: Final = "holdfast:observed"
 AFTER: Final = "holdfast:canceled-after"
 RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
+
+TIMED_OUT: Final = "HF5103"  # the code of what ended by its deadline: of `TimedOut`
 
 OperationState = Literal["running", "completed", "failed", "cancelled", "timed_out"]
 _STATES: Final[dict[PromiseState, OperationState]] = {
@@ -46,7 +50,7 @@ class Ran(NamedTuple):
     worker: str
 
     def __str__(self) -> str:
-        return f"{self.began_at} {self.took_ms} {self.attempts} {self.worker}"
+        return ran_text(*self)
 
     @classmethod
     def of(cls, promise: Promise) -> Self | None:
@@ -58,6 +62,10 @@ class Ran(NamedTuple):
         except ValueError:
             return None
         return ran if isfinite(ran.took_ms) else None
+
+
+def ran_text(began_at: Millis, took_ms: float, attempts: int, worker: str) -> str:
+    return f"{began_at} {took_ms:.3f} {attempts} {worker}"
 
 
 class OperationView(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -73,6 +81,7 @@ class OperationView(Struct, frozen=True, rename="camel", omit_defaults=True):
     worker: str | None = None
     code: str | None = None
     place: int | None = None  # in the order in which the execution saw completions
+    resumes_at: Millis | None = None  # of a step that waits for its next attempt
 
 
 def cancel_id(root: str) -> str:
@@ -80,12 +89,45 @@ def cancel_id(root: str) -> str:
     return f"{below(root)}cancel"
 
 
-def operations_of(root: str, records: Iterable[Promise]) -> list[OperationView]:
-    """The operations of an execution, in the order in which its code asked for them; then the others."""
+def ended_by_deadline(promise: Promise) -> bool:
+    """Of an execution that was asked to cancel: was it its deadline that asked? Its worker said so."""
+    if promise.state != "rejected_canceled" or not promise.value.headers:
+        return False
+    return promise.value.headers.get(CODE_HEADER) == TIMED_OUT
+
+
+def operations_of(root: str, records: Iterable[Promise], generation: int = 0) -> list[OperationView]:
+    """The operations of one generation of an execution, in the order in which its code asked for them; then
+    the others."""
     own = {record.id: record for record in records if _is_own(record, root)}
+    own = {key: it for key, it in own.items() if generation_of_record(key, root) in (None, generation)}
     places = _places(own)
-    found = [_view(record, places) for record in own.values() if not _is_note_to_itself(record, own)]
-    return sorted(found, key=lambda view: _order(view, below(root)))
+    tries = tries_of(own.values())
+    found = [
+        _view(record, places, tries.get(record.id, ()))
+        for record in own.values()
+        if not _is_note_to_itself(record, own)
+    ]
+    return sorted(found, key=lambda view: _order(view, below(base_of(root, generation))))
+
+
+def is_tried(record: Promise) -> bool:
+    """May there be records of attempts beside this one? Of a step that is under way, or was tried again."""
+    is_step = (record.param.headers or {}).get(LABEL, "").startswith("step ")
+    ran = Ran.of(record)
+    return is_step and (ran is None or ran.attempts > 1)
+
+
+def tries_of(records: Iterable[Promise]) -> dict[str, list[Promise]]:
+    """By the id of a step: the records that count its attempts and tell of its failures, in their order."""
+    found: dict[str, list[tuple[int, Promise]]] = {}
+    for record in records:
+        step, tried = step_of(record.id), Tried.of(record)
+        if step is not None and tried is not None:
+            found.setdefault(step, []).append((tried.attempts, record))
+    return {
+        step: [each for _, each in sorted(tries, key=lambda item: item[0])] for step, tries in found.items()
+    }
 
 
 def _is_own(record: Promise, root: str) -> bool:
@@ -103,19 +145,21 @@ def _places(own: Mapping[str, Promise]) -> dict[str, int]:
 
 
 def _is_note_to_itself(record: Promise, own: Mapping[str, Promise]) -> bool:
-    """That it saw some completion first; that it made a call which is here as well; or what a request to
-    cancel it would resolve: none of these is an operation."""
+    """That it saw some completion first; how often it tried a step; that it made a call which is here as
+    well; or what a request to cancel it would resolve: none of these is an operation."""
     if record.id == cancel_id(record.tags.get(tags.PARENT, "")):
         return record.state != "resolved"
     headers = record.value.headers or {}
     return (
-        (OBSERVED in headers and LABEL not in (record.param.headers or {}))
+        step_of(record.id) is not None
+        or (OBSERVED in headers and LABEL not in (record.param.headers or {}))
         or AFTER in headers
+        or record.id.endswith("0~begun")
         or (record.id.endswith("~") and record.id[:-1] in own)
     )
 
 
-def _view(record: Promise, places: Mapping[str, int]) -> OperationView:
+def _view(record: Promise, places: Mapping[str, int], tries: Sequence[Promise]) -> OperationView:
     label = (record.param.headers or {}).get(LABEL, "")
     kind, _, name = label.partition(" ")
     ran = Ran.of(record)
@@ -124,18 +168,28 @@ def _view(record: Promise, places: Mapping[str, int]) -> OperationView:
     if took_ms is None and record.settled_at is not None:
         took_ms = float(record.settled_at - record.created_at)
     failed = record.state not in ("pending", "resolved")
+    last = None
+    if tries and record.state == "pending":
+        last, tried = tries[-1], Tried.of(tries[-1])
+        began_at = began_at if tried is None else tried.began_at
     return OperationView(
         record.id,
         kind or ("sleep" if tags.is_timer(record.tags) else "promise"),
         name or record.tags.get(tags.TASK) or record.tags.get(tags.WORKFLOW) or "",
-        _STATES[record.state],
+        "timed_out" if ended_by_deadline(record) else _STATES[record.state],
         began_at,
         took_ms,
-        0 if ran is None else ran.attempts,
+        max(_count(tries), 0 if ran is None else ran.attempts),
         None if ran is None else ran.worker,
         (record.value.headers or {}).get(CODE_HEADER) if failed else None,
         places.get(record.id),
+        last.timeout_at if last is not None and last.state == "pending" else None,
     )
+
+
+def _count(tries: Sequence[Promise]) -> int:
+    tried = Tried.of(tries[-1]) if tries else None
+    return 0 if tried is None else tried.attempts
 
 
 def _order(view: OperationView, prefix: str) -> tuple[bool, int, Millis, str]:

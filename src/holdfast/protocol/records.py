@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.jobs import Job, JobView, Place
+from holdfast.protocol.reported import ReportedProgress
 
 Millis = int
 Count = Annotated[int, Meta(ge=0)]
@@ -54,7 +55,9 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     `acquired_at` of a pending task is the instant since which it has been on offer; among those of background
     tasks with the same priority, the earliest is claimed first; in a fair queue, that with the lowest `turn`.
 
-    `waits` is JSON: what a suspended one waits for, as its worker told it.
+    `waits` is JSON: what a suspended one waits for, as its worker told it; `progress`: how far its steps have
+    come, as they told it. `crashes`: how often in a row its worker died or could not run it, without
+    progress. `lost` is JSON: the last claims that did not end well (`LostClaim`), of an execution.
 
     Two fields that only a held task needs tell more of one that is not. Of a halted or suspended one
     `acquired_at` is since when; of a halted one `corr_id` is the code of the reason, if one was given ("" if
@@ -81,9 +84,12 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     acquired_at: Millis | None = None
     started_at: Millis | None = None
     bounces: Count = 0
+    crashes: Count = 0
     retries: Count = 0
     error: str | None = None
     waits: str | None = None
+    lost: str | None = None
+    progress: str | None = None
     turn: Count = 0
     place: Place | None = None
     job: Job | None = None
@@ -111,6 +117,7 @@ class TaskView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     error: str | None = None
     job: JobView | None = None
     halted: Halted | None = None
+    progress: list[ReportedProgress] | None = None
 
 
 class TaskRef(Struct, frozen=True, gc=False):

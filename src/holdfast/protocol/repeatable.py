@@ -12,6 +12,10 @@ as the first one was.
 | `task.fence` | yes | its action is idempotent, and the version guards it; but for an append without a key |
 | `stream.append` | with a key | the same key gets the same element; without one the second appends another |
 | `stream.next`, `.read`, `.list` | yes | the promise of an element is created once; reading changes nothing |
+| `task.restart` | yes | the second finds the generation begun that it asks for |
+| `event.send` | with an id | under one id an event is sent once |
+| `event.search`, `.subscribe`, `.unsubscribe` | yes | the second finds done what it asks for |
+| `lock.get`, `.search`, `.release` | yes | a ticket is released once; the second finds it gone |
 | `task.heartbeat`, `task.start`, `task.halt` | yes | the second finds done what it asks for |
 | `schedule.create`, `schedule.backfill` | yes | idempotent by id: of the schedule, of each run |
 | `schedule.update`, `schedule.pause` | yes | the second finds done what it asks for |
@@ -22,12 +26,23 @@ as the first one was.
 | `task.create` | no | the second gets 409 although this process holds the task |
 | `task.claim` | no | the second claims other tasks |
 | `task.continue`, `schedule.delete` | no | the second gets 409 or 404 |
+| `execution.cancel`, `.retry`, `.fork` | yes | the second finds done what it asks for |
+| `execution.start` | with `ikc`, or with `return` | it is answered with what the first one started |
 | `debug.start`, `.stop`, `.reset`, `.tick` | no | they are steps of a test, which wants to know |
 """
 
 from typing import Final
 
-from holdfast.protocol.requests import AppendAction, Request, StreamAppend, TaskFence
+from holdfast.protocol.requests import (
+    AppendAction,
+    ContinueAction,
+    EventSend,
+    ExecutionStart,
+    Request,
+    SendAction,
+    StreamAppend,
+    TaskFence,
+)
 
 repeatable_kinds: Final = frozenset(
     {
@@ -42,6 +57,7 @@ repeatable_kinds: Final = frozenset(
         "task.get",
         "task.acquire",
         "task.fence",
+        "task.restart",
         "task.heartbeat",
         "task.start",
         "task.halt",
@@ -52,6 +68,13 @@ repeatable_kinds: Final = frozenset(
         "stream.next",
         "stream.read",
         "stream.list",
+        "event.send",
+        "event.search",
+        "event.subscribe",
+        "event.unsubscribe",
+        "lock.get",
+        "lock.search",
+        "lock.release",
         "queue.get",
         "queue.set",
         "queue.pause",
@@ -59,6 +82,10 @@ repeatable_kinds: Final = frozenset(
         "execution.get",
         "execution.search",
         "execution.count",
+        "execution.start",
+        "execution.cancel",
+        "execution.retry",
+        "execution.fork",
         "schedule.get",
         "schedule.create",
         "schedule.search",
@@ -72,6 +99,14 @@ repeatable_kinds: Final = frozenset(
 
 def may_be_repeated(request: Request) -> bool:
     data = request.data
-    if isinstance(data, TaskFence) and isinstance(data.action, AppendAction):
+    if isinstance(data, TaskFence) and isinstance(data.action, AppendAction | SendAction):
         data = data.action.data
-    return request.kind in repeatable_kinds and (not isinstance(data, StreamAppend) or data.key is not None)
+    if isinstance(data, StreamAppend):
+        return request.kind in repeatable_kinds and data.key is not None
+    if isinstance(data, EventSend):
+        return request.kind in repeatable_kinds and data.id is not None
+    if isinstance(data, ExecutionStart):
+        return data.on_existing in (None, "return") or data.action.data.ikc is not None
+    if isinstance(data, TaskFence) and isinstance(data.action, ContinueAction):
+        return False
+    return request.kind in repeatable_kinds

@@ -7,8 +7,10 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from holdfast.protocol.events import Event
 from holdfast.protocol.executions import ExecutionStatus, ExecutionView
 from holdfast.protocol.jobs import QueueRecord, QueueView
+from holdfast.protocol.locks import Lock
 from holdfast.protocol.records import Millis, Promise, Schedule, TaskRef, TaskView
 from holdfast.protocol.streams import Streams
 
@@ -145,6 +147,26 @@ class StreamsReply(ReplyData, frozen=True):
     streams: dict[str, int]
     read: int
     over: bool
+
+
+class LockReply(ReplyData, frozen=True):
+    lock: Lock
+
+
+class LocksReply(ReplyData, frozen=True):
+    locks: list[Lock]
+    cursor: str | None = None
+
+
+class EventReply(ReplyData, frozen=True):
+    event: Event
+
+
+class EventsReply(ReplyData, frozen=True):
+    """Newest first. `count`: so many events of this name were sent."""
+
+    events: list[Event]
+    count: int
 
 
 class ExecutionReply(ReplyData, frozen=True):

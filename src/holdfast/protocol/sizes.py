@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from holdfast.protocol.jobs import QueueRecord
 from holdfast.protocol.messages import Message, Unblock
-from holdfast.protocol.records import Promise, Schedule, Value
+from holdfast.protocol.records import NOTHING, Promise, Schedule, Value
 from holdfast.protocol.requests.checks import RequestData
+from holdfast.protocol.requests.events import EventSend
+from holdfast.protocol.requests.executions import ExecutionFork, ExecutionStart
 from holdfast.protocol.requests.promises import PromiseCreate, PromiseSettle
 from holdfast.protocol.requests.schedules import ScheduleCreate, ScheduleUpdate
 from holdfast.protocol.requests.streams import StreamAppend
@@ -20,9 +22,11 @@ from holdfast.protocol.requests.tasks import (
     TaskFence,
     TaskFulfill,
     TaskHeartbeat,
+    TaskRestart,
     TaskSuspend,
 )
 
+_none: Final[dict[str, str]] = {}
 record_bytes: Final = 256  # the names of its fields, its instants, its state
 meter_bytes: Final = 24
 request_bytes: Final = 1_024  # in memory, beside its payloads
@@ -85,6 +89,8 @@ def frame_bytes(data: RequestData) -> int:
     kind = type(data)
     if kind is TaskSuspend:
         return request_bytes + request_entry_bytes * len(data.actions)  # type: ignore[attr-defined]
+    if kind is TaskRestart:
+        return request_bytes + request_entry_bytes * len(data.forget)  # type: ignore[attr-defined]
     if kind is TaskHeartbeat:
         return request_bytes + request_entry_bytes * len(data.tasks)  # type: ignore[attr-defined]
     return request_bytes
@@ -96,17 +102,30 @@ def _value_bytes(value: Value) -> int:
 
 
 def _entry_bytes(entries: dict[str, str]) -> int:
-    size = 0
-    for key, value in entries.items():
-        size += len(key) + len(value)
-    return size
+    return sum(map(len, (*entries, *entries.values())))
 
 
 def _create_bytes(data: PromiseCreate) -> int:
-    size = _value_bytes(data.param)
-    if data.tags:
-        size += _entry_bytes(data.tags)
-    return size if data.settle is None else size + _value_bytes(data.settle.value)
+    param, settle = data.param, data.settle
+    value = NOTHING if settle is None else settle.value
+    entries, headers, others = data.tags, param.headers or _none, value.headers or _none
+    texts = (
+        param.data or "",
+        value.data or "",
+        *entries,
+        *entries.values(),
+        *headers,
+        *headers.values(),
+        *others,
+        *others.values(),
+    )
+    return sum(map(len, texts))
+
+
+def _fence_bytes(data: TaskFence) -> int:
+    """Most are creations: so these take the short way."""
+    inner = data.action.data
+    return _create_bytes(inner) if type(inner) is PromiseCreate else payload_bytes(inner)
 
 
 def _append_bytes(data: StreamAppend) -> int:
@@ -116,12 +135,24 @@ def _append_bytes(data: StreamAppend) -> int:
     return size + _value_bytes(data.answer.param) + _entry_bytes(data.answer.tags)
 
 
+def _event_bytes(data: EventSend) -> int:
+    return _value_bytes(data.value) + _entry_bytes(data.match)
+
+
 def _settlement_bytes(data: PromiseSettle | TaskFail) -> int:
     return _value_bytes(data.value)
 
 
-def _action_bytes(data: TaskCreate | TaskFulfill | TaskFence) -> int:
+def _restart_bytes(data: TaskRestart) -> int:
+    return _value_bytes(data.param)
+
+
+def _action_bytes(data: TaskCreate | TaskFulfill | ExecutionStart) -> int:
     return payload_bytes(data.action.data)
+
+
+def _fork_bytes(data: ExecutionFork) -> int:
+    return 0 if data.param is None else _value_bytes(data.param)
 
 
 _PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {
@@ -130,8 +161,12 @@ _PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {
     TaskFail: _settlement_bytes,
     TaskCreate: _action_bytes,
     TaskFulfill: _action_bytes,
-    TaskFence: _action_bytes,
+    TaskFence: _fence_bytes,
+    TaskRestart: _restart_bytes,
+    ExecutionStart: _action_bytes,
+    ExecutionFork: _fork_bytes,
     ScheduleCreate: schedule_bytes,
     ScheduleUpdate: _update_bytes,
     StreamAppend: _append_bytes,
+    EventSend: _event_bytes,
 }

@@ -11,16 +11,21 @@ was called, `order-17:3`, a full stop stands in place of the colon):
 """
 
 import re
+from hashlib import blake2b
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import below
 
 MAILBOX: Final = "in"  # the one stream that anybody may append to
+KEY_HEADER: Final = "holdfast:key"  # in an element that was awaited: under which key it was appended
 NUMBER_HEADER: Final = "holdfast:number"  # in the record of a key: which element it stands for
 ANSWER_HEADER: Final = tags.ANSWER  # there, and in a question: the id of the answer
+STEP_HEADER: Final = "holdfast:step"  # in what a step emitted: its id
+ATTEMPT_HEADER: Final = "holdfast:attempt"  # `2.1`: under which claim, and which attempt there
+ASIDE: Final = ".aside"  # after the id of a message: the record that it could not be read, and why
 
 _name: Final = re.compile(r"in|(?:out|value)\.[A-Za-z0-9_-]{1,100}")
 
@@ -33,6 +38,8 @@ class Streams(Struct, frozen=True, rename="camel", gc=False):
     `counts` has the last number that was given in each stream; 0 where somebody waits for the first element.
     The rest is about the mailbox `in`: its reader has seen everything up to `read`; `sent_bytes` and
     `read_bytes` are running totals, so what is unread is their difference, however far the reader lags.
+    `trimmed` has the number up to which the elements of a stream were deleted, by an execution that has
+    continued; before the instant `trim_at` there is nothing more to delete.
     `created_at` repeats that of the promise: the record of an execution that was deleted says nothing about
     a later one with the same id.
     """
@@ -44,6 +51,8 @@ class Streams(Struct, frozen=True, rename="camel", gc=False):
     sent_bytes: Total = 0
     read_bytes: Total = 0
     open_answers: Total = 0
+    trimmed: dict[str, Total] = {}
+    trim_at: Total = 0
 
     def count(self, stream: str) -> int:
         return self.counts.get(stream, 0)
@@ -60,9 +69,25 @@ def element_id(execution: str, stream: str, number: int) -> str:
     return f"{below(execution)}{stream}.{number}"
 
 
+def number_of(element: str) -> int:
+    return int(element.rpartition(".")[2])
+
+
 def key_id(execution: str, stream: str, key: str) -> str:
     return f"{below(execution)}{stream}~{key}"
 
 
+def aside_id(element: str) -> str:
+    """The record that a message could not be read, and why."""
+    return f"{element}{ASIDE}"
+
+
 def answer_id(element: str) -> str:
     return f"{element}.answer"
+
+
+def key_of(promise_id: str) -> str:
+    """Under which an operation appends once: its id, or a digest of one that is too long."""
+    if len(promise_id.encode()) <= limits.stream_key_bytes_max:
+        return promise_id
+    return blake2b(promise_id.encode(), digest_size=16).hexdigest()

@@ -9,6 +9,8 @@ from typing import Final
 
 from holdfast.protocol import limits
 
+_none: Final[Mapping[str, str]] = {}
+
 
 def check_text(name: str, value: str, most: int = limits.id_bytes_max, *, empty: bool = False) -> None:
     if not value and not empty:
@@ -61,12 +63,22 @@ def _shown_in_json(found: re.Match[str]) -> str:
     return "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
+def are_harmless(entries: Mapping[str, str], others: Mapping[str, str] = _none) -> bool:
+    """Is there surely nothing wrong with them? Nearly always: looked at as a whole, before the names of what
+    might be wrong are made."""
+    together = "".join((*entries, *entries.values(), *others, *others.values()))
+    return (
+        len(together) <= _harmless_bytes
+        and len(entries) <= limits.entry_count_max
+        and len(others) <= limits.entry_count_max
+        and together.isascii()
+        and "\0" not in together
+    )
+
+
 def check_entries(name: str, entries: Mapping[str, str]) -> None:
     if len(entries) > limits.entry_count_max:
         raise ValueError(f"{name} has {len(entries)} entries, the most is {limits.entry_count_max}")
-    together = "".join((*entries, *entries.values()))
-    if together.isascii() and len(together) <= _harmless_bytes and "\0" not in together:
-        return  # nearly always: looked at as a whole, before the names of what might be wrong are made
     for key, value in entries.items():
         check_text(f"a key of {name}", key, limits.key_bytes_max, empty=True)
         check_text(f"{name}[{key[:40]!r}]", value, limits.entry_bytes_max, empty=True)

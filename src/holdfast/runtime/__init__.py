@@ -1,7 +1,7 @@
 """Fibers, futures and the scheduler: cooperative concurrency that comes out the same on every replay.
 
 Pure: no event loop, no I/O, no clock, no protocol. A driver feeds completions in, one at a time (driver.py);
-everything that follows from one is over before the next is seen. docs/runtime.md is the guide.
+everything that follows from one is over before the next is seen. docs/reference/runtime.md is the guide.
 
 Reading order: future, operation, fiber, advance, scheduler, task; then throws, combinator, scope, teardown,
 waitgraph.

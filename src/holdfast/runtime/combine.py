@@ -120,7 +120,7 @@ def all_settled(*inputs: Waitable[T]) -> Future[list[Ok[T] | Err[Exception]]]: .
 def all_settled(*inputs: Any) -> Future[Any]:
     """What became of each input, in input order: `Ok(value)` or `Err(error)`.
 
-    A failed input never makes it raise. A cancellation does: that is thrown at whoever waits here.
+    A failed input never makes it raise. A cancellation does: that is thrown at the fiber that waits here.
     """
     return AllSettled(_members(inputs)[0], current())
 

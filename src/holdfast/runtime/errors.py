@@ -7,7 +7,7 @@ this body is being taken down, and `except Exception` must not mistake that for 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class Cancelled(Exception):
@@ -15,7 +15,13 @@ class Cancelled(Exception):
 
     Raised at the wait of every live fiber, a fresh instance in each, with what the canceller said as
     `__cause__`. It is an event, not a state: after catching it the next wait is an ordinary wait.
+
+    `reason` is "timeout" if its deadline has come, and "cancelled" if somebody has cancelled it.
     """
+
+    @property
+    def reason(self) -> Literal["cancelled", "timeout"]:
+        return "timeout" if isinstance(self.__cause__, TimedOut) else "cancelled"
 
 
 class FiberInterrupted(Exception):
@@ -76,11 +82,12 @@ class WrongExecution(RuntimeError):
     code = "HF5120"
 
 
-def wrong_execution(what: str) -> WrongExecution:
+def wrong_execution(what: str, instead: str = "") -> WrongExecution:
+    """`instead`: a sentence that says what executions share in place of such a thing."""
     return WrongExecution(
         f"{what[:1].upper()}{what[1:]} belongs to another execution, or to an earlier run of this one. "
         "Make it inside the workflow function that uses it; to pass a value from one execution to "
-        f"another, use a durable promise or a call. [{WrongExecution.code}]"
+        f"another, use a durable promise or a call. {instead}[{WrongExecution.code}]"
     )
 
 

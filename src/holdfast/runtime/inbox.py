@@ -29,13 +29,14 @@ T = TypeVar("T")
 
 
 class Reader(Turn[T]):
-    """A place in the line of an inbox. `read` makes its value of an element."""
+    """A place in the line of an inbox. `read` makes its value of an element; `wanted` is the type of that."""
 
-    __slots__ = ("read",)
+    __slots__ = ("read", "wanted")
 
-    def __init__(self, inbox: Inbox, what: str, read: Callable[[Any], T]) -> None:
+    def __init__(self, inbox: Inbox, what: str, read: Callable[[Any], T], wanted: Any) -> None:
         super().__init__(inbox, inbox, what)
         self.read = read
+        self.wanted = wanted
 
 
 class Inbox(Owned):
@@ -49,24 +50,30 @@ class Inbox(Owned):
         scheduler: Scheduler,
         operation: Callable[[int], object],
         set_aside: Callable[[Any, Exception], None],
+        number: int = 0,
     ) -> None:
         self._owner = scheduler
         self._operation = operation
         self._set_aside = set_aside
-        self._number = 0  # of the last element that has come
+        self._number = number  # of the last element that has come
         self._awaited: Future[Any] | None = None  # the promise of the next one
         self._elements: deque[tuple[int, Any]] = deque()
         self._readers: OrderedDict[Reader[Any], None] = OrderedDict()
 
     @property
     def taken(self) -> int:
-        """How many elements readers have taken, or set aside."""
+        """The number up to which readers have taken elements, or set them aside."""
         return self._number - len(self._elements)
 
-    def get(self, what: str, read: Callable[[Any], T]) -> Future[T]:
+    @property
+    def wanted(self) -> Any:
+        """The type that the first in line is to be given."""
+        return next((reader.wanted for reader in self._readers), Any)
+
+    def get(self, what: str, read: Callable[[Any], T], wanted: Any = Any) -> Future[T]:
         """The next element as `read` makes it, once awaited."""
         self._used()
-        return Reader(self, what, read)
+        return Reader(self, what, read, wanted)
 
     def _title(self) -> str:
         return "the mailbox"

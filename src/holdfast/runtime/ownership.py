@@ -26,6 +26,8 @@ class Owned:
 
     _owner: Scheduler | None
 
+    _instead = ""  # what executions share in its place
+
     def _title(self) -> str:
         """What it is called in a sentence."""
         raise NotImplementedError
@@ -39,10 +41,10 @@ class Owned:
         """From inside a fiber it is looked at only by its own execution."""
         scheduler = slot.scheduler
         if scheduler is not None and self._owner is not scheduler and not self._admit(scheduler):
-            raise wrong_execution(self._title())
+            raise wrong_execution(self._title(), self._instead)
 
     def _used(self) -> None:
         """Only a fiber of its own execution changes it."""
         scheduler = current()
         if self._owner is not scheduler and not self._admit(scheduler):
-            raise wrong_execution(self._title())
+            raise wrong_execution(self._title(), self._instead)

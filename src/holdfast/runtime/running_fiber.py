@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class RunningFiber(Fiber[Any]):
     """One body on its way. User code holds it as a `Fiber`.
 
-    `struck`, `coming`, `own_signal` and `watched` exist once they are needed. Spawning is frequent and those
+    `struck`, `coming` and `watched` exist once they are needed. Spawning is frequent and those
     are not, so they are not paid for by every fiber.
     """
 
@@ -64,7 +64,6 @@ class RunningFiber(Fiber[Any]):
     scheduler: Scheduler
     struck: BaseException  # the last interruption that was raised in it
     coming: Throws  # what was thrown and not yet raised
-    own_signal: Signal  # above those of the steps this fiber started
     watched: bool  # somebody waited for it once and went away
 
     def __init__(
@@ -79,6 +78,7 @@ class RunningFiber(Fiber[Any]):
         self.context = copy_context()
         self.waiting: Future[Any] | None = None  # parked on
         self.resume: Future[Any] | None = None  # woken by; settled
+        self.own_signal: Signal | None = None  # above those of the steps this fiber started
         self.thrown: BaseException | None = None  # to be raised at the next wait
         self.started = False
         self.shields = 0  # how many shield() calls it is inside of
@@ -104,11 +104,14 @@ class RunningFiber(Fiber[Any]):
 
     def signal(self) -> Signal:
         """The signal for steps this fiber starts now: unset, shared until something sets it."""
-        return self._signal_inside(len(self.blocks)) if self.blocks else self._base_signal()
+        signal = self.own_signal
+        if signal is None or signal._reason is not None or self.blocks:
+            return self._signal_inside(len(self.blocks or ()))
+        return signal
 
     def _base_signal(self) -> Signal:
-        signal = getattr(self, "own_signal", None)
-        if signal is None or signal.is_set:
+        signal = self.own_signal
+        if signal is None or signal._reason is not None:
             above = self.scheduler.attempt if self.sheltered else self.scheduler.signal
             signal = self.own_signal = above.child()
         return signal
@@ -252,7 +255,7 @@ class RunningFiber(Fiber[Any]):
         while stack:
             fiber = stack.pop()
             if fiber.body is not None:
-                if hasattr(fiber, "own_signal"):
+                if fiber.own_signal is not None:
                     fiber.own_signal.set(error)
                 fiber.throw(error, gently=gently)
             if fiber.children:

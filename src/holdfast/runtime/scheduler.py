@@ -325,6 +325,6 @@ class Scheduler:
 
 
 def _cancelled(cause: BaseException | None) -> Cancelled:
-    error = Cancelled("the execution was cancelled")
+    error = Cancelled("the execution was cancelled" if cause is None else str(cause))
     error.__cause__ = cause
     return error

@@ -26,6 +26,8 @@ class Semaphore(Owned):
 
     __slots__ = ("_free", "_line", "_permits", "name")
 
+    _instead = "To limit what several executions do at a time, use hf.permits(...) or hf.lock(...). "
+
     def __init__(self, permits: int, name: str = "") -> None:
         if permits < 1:
             raise ValueError(f"A semaphore needs at least one permit, not {permits}.")

@@ -53,7 +53,7 @@ class Revocable:
 
     @property
     def is_called_off(self) -> bool:
-        return (self._above if self._signal is None else self._signal).is_set
+        return (self._above if self._signal is None else self._signal)._reason is not None
 
     @property
     def called_off_because(self) -> BaseException | None:
@@ -84,7 +84,10 @@ class Revocable:
 class Step(Revocable):
     """A function call to be performed once, outside the fibers, and remembered."""
 
-    __slots__ = ("args", "context", "function", "kwargs", "name", "placed")
+    __slots__ = (
+        "args", "around", "claim", "context", "emitter", "function", "id", "kwargs", "name", "placed",
+        "progress",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -99,6 +102,11 @@ class Step(Revocable):
         self.args = args
         self.kwargs = kwargs
         self.placed: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # with what a driver adds
+        self.around: Any = None  # what a driver puts around each attempt
+        self.id: str | None = None  # that a driver gave it
+        self.claim: Any = None  # what it is performed under: see steps/here.py
+        self.emitter: Any = None  # made when it first emits
+        self.progress: Any = None  # that the attempt before has told of
         self.context: Context = copy_context()
         self._above = above
         self._signal = None
@@ -112,12 +120,12 @@ class Step(Revocable):
         """
         return self.context.run(self.perform)
 
-    def perform(self, signal: Signal | None = None) -> Any:
+    def perform(self, attempt: int = 1, signal: Signal | None = None) -> Any:
         """Call the function in the Context that is current, for a driver that makes one for each attempt.
 
         `signal` is the attempt's own, below the step's, when the attempt can be given up alone.
         """
-        _signalled.set(self if signal is None else signal)
+        attempt_here.set((self, attempt, signal))
         args, kwargs = self.placed or (self.args, self.kwargs)
         return self.function(*args, **kwargs)
 
@@ -125,8 +133,9 @@ class Step(Revocable):
         return f"step {self.name}"
 
 
-# Of a step that runs here: itself, because its signal is made when it is asked for; or of one attempt.
-_signalled: ContextVar[Step | Signal] = ContextVar("holdfast step signal")
+# What is performed here: the step, which attempt at it this is, and the signal of that attempt, if it has one
+# of its own. All that a function may ask for is found from there, and made when it is asked for.
+attempt_here: ContextVar[tuple[Step, int, Signal | None]] = ContextVar("holdfast step attempt")
 
 
 class Timer:
@@ -174,10 +183,11 @@ def named(name: str, function: Callable[P, T]) -> Callable[P, T]:
 
 def step_signal() -> Signal:
     """The signal of the step that is running here."""
-    signalled = _signalled.get(None)
-    if signalled is None:
+    found = attempt_here.get(None)
+    if found is None:
         raise NotInFiber("step_signal() is for step functions; no step is running here.")
-    return signalled.signal if isinstance(signalled, Step) else signalled
+    step, _, signal = found
+    return step.signal if signal is None else signal
 
 
 def _name(function: Callable[..., Any]) -> str:

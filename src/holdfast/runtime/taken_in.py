@@ -27,7 +27,7 @@ def take_in(work: Future[Any], fiber: RunningFiber, *, shelter_tasks: bool) -> N
         if isinstance(future, RunningFiber):
             if shelter_tasks:
                 future.sheltered = True
-                if hasattr(future, "own_signal"):
+                if future.own_signal is not None:
                     future.own_signal.move_under(fiber.scheduler.attempt)
                 stack.extend(future.children or ())
         elif isinstance(future, Combinator):

@@ -71,7 +71,9 @@ def place_of(scheduler: Scheduler, promise_id: str) -> Origin | None:
     promise = scheduler._pending.get(promise_id)
     if promise is None:
         return None
-    fiber = scheduler.alarms.get(promise) or next(iter(_waiting_for([promise], {})), None)
+    fiber = scheduler.alarms.get(promise)
+    if fiber is None:  # a fiber is a future, which is no condition
+        fiber = next(iter(_waiting_for([promise], {})), None)
     return diagnosis.place_of(promise, fiber, scheduler.strands)
 
 

@@ -13,7 +13,18 @@ from msgspec.structs import replace
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.requests import (
+    EventAwait,
+    EventSearch,
+    EventSend,
+    EventSubscribe,
+    EventUnsubscribe,
     ExecutionFilter,
+    ExecutionFork,
+    ExecutionStart,
+    LockAcquire,
+    LockGet,
+    LockRelease,
+    LockSearch,
     PromiseCreate,
     PromiseRegisterCallback,
     PromiseRegisterListener,
@@ -39,8 +50,29 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.requests.schedules import SCHEDULE_ID, TIMESTAMP
 from holdfast.protocol.wire import RefusedRequest
 from holdfast.server.errors import Forbidden
-from holdfast.server.grants import Grant
+from holdfast.server.grants import ADMIN, Grant
 
+_SEARCHES: Final = (PromiseSearch, TaskSearch, ScheduleSearch, QueueSearch, LockSearch, ExecutionFilter)
+reading_kinds: Final = frozenset(
+    {
+        "promise.get",
+        "promise.search",
+        "task.get",
+        "task.search",
+        "schedule.get",
+        "schedule.search",
+        "stream.read",
+        "stream.list",
+        "lock.get",
+        "lock.search",
+        "event.search",
+        "queue.get",
+        "queue.search",
+        "execution.get",
+        "execution.search",
+        "execution.count",
+    }
+)
 target_tags: Final = (tags.TARGET, tags.INVOKE)
 
 
@@ -48,9 +80,13 @@ def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request 
     """The request as this caller may make it, or its refusal."""
     if isinstance(grant, Refusal):  # first: whoever may ask nothing learns nothing
         return RefusedRequest(item.kind, item.corr_id, item.version, grant)
-    if isinstance(item, RefusedRequest) or grant.is_admin:
+    if isinstance(item, RefusedRequest) or grant == ADMIN:
         return item
     try:
+        if item.kind not in reading_kinds:
+            grant.require_change(item.kind)
+        if grant.is_admin:
+            return item
         data = _restrict(item.kind, item.data, grant)
     except Refusal as refusal:
         return RefusedRequest(item.kind, item.corr_id, item.version, refusal)
@@ -60,7 +96,7 @@ def restrict(item: Request | RefusedRequest, grant: Grant | Refusal) -> Request 
 def _restrict(kind: str, data: RequestData, grant: Grant) -> RequestData:
     if kind.startswith("debug."):
         raise Forbidden(f"{kind} needs the role admin")
-    if isinstance(data, PromiseSearch | TaskSearch | ScheduleSearch | QueueSearch | ExecutionFilter):
+    if isinstance(data, _SEARCHES):
         grant.require_prefix(data.prefix or "")
         return data
     check = _CHECKS.get(type(data))
@@ -99,6 +135,15 @@ def _check_task_create(data: TaskCreate, grant: Grant) -> None:
     _check_create(data.action.data, grant)
 
 
+def _check_start(data: ExecutionStart, grant: Grant) -> None:
+    _check_create(data.action.data, grant)
+
+
+def _check_fork(data: ExecutionFork, grant: Grant) -> None:
+    grant.require("id", data.id)
+    grant.require("newId", data.new_id)
+
+
 def _check_fulfill(data: TaskFulfill, grant: Grant) -> None:
     grant.require("id", data.id)
     grant.require("id", data.action.data.id)
@@ -115,12 +160,39 @@ def _check_append(data: StreamAppend, grant: Grant) -> None:
 def _check_fence(data: TaskFence, grant: Grant) -> None:
     grant.require("id", data.id)
     inner = data.action.data
-    if isinstance(inner, PromiseCreate):
-        _check_create(inner, grant)
-    elif isinstance(inner, StreamAppend):
-        _check_append(inner, grant)
+    check = _CHECKS.get(type(inner))
+    if check is not None:
+        check(inner, grant)
     else:
-        grant.require("id", inner.id)
+        grant.require("id", inner.id or "")
+
+
+def _check_await(data: EventAwait, grant: Grant) -> None:
+    _check_event(data, grant)
+    grant.require("id", data.id)
+    _check_tags(data.tags, grant)
+
+
+def _check_acquire(data: LockAcquire, grant: Grant) -> None:
+    _check_lock(data, grant)
+    grant.require("id", data.id)
+    _check_tags(data.tags, grant)
+
+
+def _check_lock(data: LockAcquire | LockRelease | LockGet, grant: Grant) -> None:
+    """What is in its queue is what uses it, so whoever may use a lock may see and end that."""
+    grant.require("lock", data.name)
+
+
+def _check_event(data: EventSend | EventAwait | EventSearch | EventUnsubscribe, grant: Grant) -> None:
+    grant.require("event", data.name)
+
+
+def _check_subscribe(data: EventSubscribe, grant: Grant) -> None:
+    """Events start executions later, when nobody knows any more whose they are."""
+    grant.require("event", data.name)
+    grant.require_template("id", data.id, f"{data.id}-")
+    _check_tags(data.promise_tags, grant)
 
 
 def _check_suspend(data: TaskSuspend, grant: Grant) -> None:
@@ -172,6 +244,8 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     PromiseRegisterListener: _check_listener,
     TaskCreate: _check_task_create,
     TaskFulfill: _check_fulfill,
+    ExecutionStart: _check_start,
+    ExecutionFork: _check_fork,
     TaskFence: _check_fence,
     StreamAppend: _check_append,
     TaskSuspend: _check_suspend,
@@ -179,6 +253,14 @@ _CHECKS: Final[dict[type[RequestData], Callable[[Any, Grant], None]]] = {
     TaskClaim: _check_claim,
     ScheduleCreate: _check_schedule,
     ScheduleUpdate: _check_schedule,
+    EventSend: _check_event,
+    EventSearch: _check_event,
+    EventUnsubscribe: _check_event,
+    EventSubscribe: _check_subscribe,
+    EventAwait: _check_await,
+    LockAcquire: _check_acquire,
+    LockGet: _check_lock,
+    LockRelease: _check_lock,
     QueueGet: _check_queue,
     QueueSet: _check_queue,
     QueuePause: _check_queue,

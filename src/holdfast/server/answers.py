@@ -22,7 +22,7 @@ answer_bytes_max: Final = 8 * 1024 * 1024
 answer_bytes_end: Final = 4 * answer_bytes_max
 
 _refusal: Final = AnswerTooLarge("The answers before this one have taken all the room")
-_kinds_left_out: Final = repeatable_kinds - {"task.fence", "stream.append"}
+_kinds_left_out: Final = repeatable_kinds - {"task.fence", "stream.append", "event.send"}
 
 
 def encode_array(

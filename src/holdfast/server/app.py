@@ -22,6 +22,7 @@ from holdfast.server.asgi import (
     Receive,
     Scope,
     Send,
+    header,
     json_type,
     read_body,
     refusal_body,
@@ -32,6 +33,7 @@ from holdfast.server.asgi import (
 )
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
+from holdfast.server.console import Console
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
 from holdfast.server.management.handler import Management
 from holdfast.server.offers import Offers
@@ -59,13 +61,7 @@ class ServerApp:
         self._authenticator = authenticator
         self._visitors = Visitors(settings)
         self._rpc = Rpc(node, settings, self.metrics, authenticator)
-        self._management = Management(
-            node,
-            authenticator,
-            self._rpc.answer,
-            settings.body_bytes_max,
-            lambda refusal: self.metrics.count_refused(refusal.code),
-        )
+        self._management = Management(node, authenticator, self._rpc.answer, settings, self.metrics)
         self._routes: dict[str, dict[str, Handler]] = {
             "": {"POST": self._post},
             "poll": {"GET": self.streams.handle},
@@ -74,6 +70,10 @@ class ServerApp:
             "collect": {"POST": self._collect},
             "v1": dict.fromkeys(("GET", "POST", "PUT", "DELETE"), self._management.handle),
         }
+        if settings.console:
+            console = Console(settings.codec_url)
+            self._routes["console"] = {"GET": console.handle, "HEAD": console.handle}
+            self._routes[""]["GET"] = self._root
         if settings.metrics:
             self._routes["metrics"] = {"GET": self._metrics}
 
@@ -112,6 +112,7 @@ class ServerApp:
     def stop(self) -> None:
         """End every stream, so that its worker connects elsewhere or again."""
         self.streams.stop()
+        self._management.stop()
         self.offers.stop()
 
     def _find(self, path: str, method: str) -> Handler:
@@ -136,6 +137,12 @@ class ServerApp:
         )
         await respond(send, status, answer, [json_type, *headers])
 
+    async def _root(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Browsers are led to the console. The protocol is not asked for by GET."""
+        if b"text/html" not in (header(scope["headers"], b"accept") or b""):
+            raise WrongMethod("This path answers to POST, not to GET")
+        await respond(send, 302, b"", [(b"location", b"console/"), (b"vary", b"accept")])
+
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond_json(send, 200, {"status": "ok"})
 
@@ -156,7 +163,9 @@ class ServerApp:
 
     async def _collect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One short step of forgetting what ended long ago; whoever asks carries the progress along."""
-        self._authenticator.grant(bearer_of(scope["headers"])).require_admin("Forgetting executions")
+        grant = self._authenticator.grant(bearer_of(scope["headers"]))
+        grant.require_admin("Forgetting executions")
+        grant.require_change("Forgetting executions")
         order = decode_order(await read_body(receive, self._body_bytes_max))
         done = await _of_the_store(
             self._node.collect_some(order.progress, order.older_than_ms, dry_run=order.dry_run)
@@ -172,7 +181,10 @@ class ManagementApp(ServerApp):
 
     def __init__(self, node: Node, settings: Settings, authenticator: Authenticator, url: str) -> None:
         super().__init__(node, settings, authenticator, url)
-        self._routes = {name: self._routes[name] for name in ("v1", "health", "ready")}
+        served = {name: self._routes[name] for name in ("v1", "health", "ready")}
+        if settings.console:
+            served |= {"console": self._routes["console"], "": {"GET": self._root}}
+        self._routes = served
 
     async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
         refusal = NoSuchPath("This is the management API of an application, and nothing is answered here")

@@ -4,6 +4,7 @@
 2. A static token is compared by its hash, in a time that says nothing about it.
 3. A JWT is checked with the algorithms that fit the kind of the configured key and no others; it must expire.
    The claim `role: "admin"` grants everything, `prefix: "..."` what that prefix covers; neither: nothing.
+   With `read_only: true` it may look at that, and change nothing.
 """
 
 import hashlib
@@ -23,6 +24,8 @@ from holdfast.server.settings import Settings
 remembered_max: Final = 10_000
 token_bytes_max: Final = 8_192
 array_tokens_max: Final = 4
+READ_ONLY: Final = "read-only"
+NAME: Final = "name="
 
 
 class Authenticator:
@@ -46,6 +49,11 @@ class Authenticator:
         if known is not None and known[1] > time.time():
             return known[0]
         return self._check(token, digest)
+
+    def holds_until(self, token: str | None) -> float | None:
+        """The instant (Unix seconds) at which a token that was accepted expires; None: never."""
+        known = self._remembered.get(hashlib.sha256((token or "").encode("utf-8", "replace")).digest())
+        return None if known is None else known[1]
 
     def grants_or_refusals(
         self, bearer: str | None, items: Sequence[RawEnvelope | RefusedRequest]
@@ -117,14 +125,28 @@ def _static_tokens(settings: Settings) -> list[tuple[bytes, Grant]]:
         lines += listed
     tokens: list[tuple[bytes, Grant]] = []
     for line in lines:
-        parts = line.split()
+        parts, read_only, name = _without_options(line.split())
         if not 1 <= len(parts) <= 2 or len(parts[-1]) < 8:
             raise SettingsError(
-                "A static token is 'TOKEN' or 'PREFIX TOKEN', with a TOKEN of 8 characters or more."
+                "A static token is 'TOKEN' or 'PREFIX TOKEN', with a TOKEN of 8 characters or more; "
+                "behind it there may be 'read-only' and 'name=NAME'."
             )
-        grant = ADMIN if len(parts) == 1 else Grant(parts[0])
-        tokens.append((hashlib.sha256(parts[-1].encode()).digest(), grant))
+        digest = hashlib.sha256(parts[-1].encode()).digest()
+        prefix = "" if len(parts) == 1 else parts[0]
+        tokens.append((digest, Grant(prefix, read_only, name or f"token {digest.hex()[:8]}")))
     return tokens
+
+
+def _without_options(parts: list[str]) -> tuple[list[str], bool, str]:
+    """What may stand behind a token: whether it may only look, and whose it is."""
+    read_only, name = False, ""
+    while len(parts) > 1 and (parts[-1] == READ_ONLY or parts[-1].startswith(NAME)):
+        last, parts = parts[-1], parts[:-1]
+        if last == READ_ONLY:
+            read_only = True
+        else:
+            name = last.removeprefix(NAME)[:80]
+    return parts, read_only, name
 
 
 class _JwtCheck:
@@ -162,16 +184,21 @@ class _JwtCheck:
             expires = float(claims["exp"]) + self._leeway_s
         except (self._jwt.PyJWTError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
             raise Unauthenticated(f"The token was not accepted ({type(error).__name__})") from None
-        return _grant_of(claims), expires
+        return grant_of(claims), expires
 
 
-def _grant_of(claims: dict[str, Any]) -> Grant:
+def grant_of(claims: dict[str, Any]) -> Grant:
+    subject = claims.get("sub")
+    name = subject[:80] if isinstance(subject, str) and subject else "jwt"
+    read_only = claims.get("read_only", False)
+    if not isinstance(read_only, bool):
+        raise Forbidden("The claim read_only of the token is neither true nor false")
     if claims.get("role") == "admin":
-        return ADMIN
+        return Grant("", read_only, name)
     prefix = claims.get("prefix")
     if not isinstance(prefix, str) or not prefix:
         raise Forbidden("The token has neither the role admin nor a prefix")
-    return Grant(prefix)
+    return Grant(prefix, read_only, name)
 
 
 def _algorithms_for(key: object) -> list[str]:

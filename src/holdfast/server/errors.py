@@ -15,7 +15,7 @@ class NoSuchPath(Refusal):
 class WrongMethod(Refusal):
     code = "HF3002"
     status = 405
-    hint = "docs/server.md lists what each path answers to."
+    hint = "docs/reference/server.md lists what each path answers to."
 
 
 class LegacyPath(Refusal):
@@ -144,6 +144,50 @@ class CannotRunAgain(Refusal):
     code = "HF3406"
     status = 409
     hint = "Only background tasks that failed, were cancelled or have expired are run again."
+
+
+class AnswerRefused(Refusal):
+    """The code of the workflow refused the message."""
+
+    code = "HF3407"
+    status = 422
+    hint = "The message was read and refused by the execution; send another one."
+
+
+class NoAnswerInTime(Refusal):
+    """The message stays sent."""
+
+    code = "HF3408"
+    status = 504
+    hint = "Ask again under the same key to wait for the same answer; the message is not sent twice."
+
+
+class NothingPublished(Refusal):
+    code = "HF3409"
+    status = 404
+    hint = "GET /v1/executions/{id}/published lists the names; the execution may not have come there yet."
+
+
+class ReadOnly(Refusal):
+    """Nothing was changed."""
+
+    code = "HF3421"
+    status = 403
+    hint = "This token may only look. Use one that is not read-only."
+
+
+class ArgumentsDoNotFit(Refusal):
+    """Nothing was started."""
+
+    code = "HF3422"
+    status = 400
+    hint = "GET /v1/declarations?name=... shows what it takes; `check: false` starts it all the same."
+
+
+class NoSuchWorker(Refusal):
+    code = "HF3420"
+    status = 404
+    hint = "GET /v1/workers lists those that have told of themselves in the last days."
 
 
 class SettingsError(HoldfastError):

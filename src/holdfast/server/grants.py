@@ -1,4 +1,4 @@
-"""What a caller may access: everything, or what lies under one prefix.
+"""What a caller may access: everything, or what lies under one prefix; and whether it may change that.
 
 A prefix `a` covers the id `a` and every id that continues it after a delimiter (`a:1`, `a.b`, `a-b`, `a/b`),
 not `admin`. The same rule holds for groups of workers and for everything else that a request names.
@@ -11,13 +11,15 @@ from msgspec import Struct
 from holdfast.protocol.address import Poll, parse_address
 from holdfast.protocol.ids import delimiters, edge_of, is_covered
 from holdfast.protocol.jobs import queue_of
-from holdfast.server.errors import Forbidden
+from holdfast.server.errors import Forbidden, ReadOnly
 
 
 class Grant(Struct, frozen=True):
-    """`prefix` empty: everything."""
+    """`prefix` empty: everything. `read_only`: it may look, and change nothing. `name`: for the audit log."""
 
     prefix: str = ""
+    read_only: bool = False
+    name: str = ""
 
     @property
     def is_admin(self) -> bool:
@@ -29,6 +31,10 @@ class Grant(Struct, frozen=True):
     def require(self, what: str, name: str) -> None:
         if not self.covers(name):
             raise Forbidden(f"The {what} {name[:80]!r} is outside what this token covers")
+
+    def require_change(self, what: str) -> None:
+        if self.read_only:
+            raise ReadOnly(f"{what} needs a token that may change things")
 
     def require_admin(self, what: str) -> None:
         if not self.is_admin:

@@ -1,13 +1,17 @@
 """Checks the origin that browsers send, against web pages that call a server on the reader's own machine.
 
-1. A request with an Origin that is not allowed is refused, whatever it asks for.
+1. A request with an Origin that is not allowed is refused, whatever it asks for. The server's own pages (the
+   console) are allowed: their Origin is the Host that was asked, or `public_url`.
 2. On a loopback address only loopback names are accepted as Host, so that a foreign name which resolves
    to this machine (DNS rebinding) leads nowhere.
 3. Of two Host headers, one might be checked and the other believed: such a request is refused.
+   So where nobody needs a token, and the address is not a loopback one, such a page is not our own either,
+   unless it was asked for by an address in numbers or a name in `allowed_hosts`.
 4. There are no cookies, so there are no credentials that a browser would add by itself.
 """
 
 import ipaddress
+from urllib.parse import urlsplit
 
 from holdfast.server.asgi import Headers, header
 from holdfast.server.errors import BadHttp, ForeignHost, ForeignOrigin
@@ -23,12 +27,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _name_of(host: str) -> str:
+    """Without its port."""
+    return host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+
+
+def _is_address(name: str) -> bool:
+    """In numbers: no name that somebody could let lead here."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 class Visitors:
     def __init__(self, settings: Settings) -> None:
         self._origins = {origin.rstrip("/").encode() for origin in settings.allowed_origins}
         self._guards_host = is_loopback(settings.host)
         self._hosts = {host.lower() for host in settings.allowed_hosts}
         self._known_hosts: set[bytes] = set()
+        self._asks_for_tokens = bool(settings.tokens or settings.token_file or settings.jwt_key)
+        public = urlsplit(settings.public_url)
+        self._public = f"{public.scheme}://{public.netloc}".encode() if public.netloc else b""
 
     @property
     def answers_preflight(self) -> bool:
@@ -49,12 +70,25 @@ class Visitors:
         if origin is None:
             return []
         if origin not in self._origins:
+            if self._is_own(origin, host):
+                return []
             raise ForeignOrigin("A page of this origin may not call this server")
         return self._cors(origin, header(headers, b"access-control-request-method") is not None)
 
+    def _is_own(self, origin: bytes, host: bytes | None) -> bool:
+        if self._public and origin == self._public:
+            return True
+        scheme, _, authority = origin.partition(b"://")
+        if host is None or authority.lower() != host.lower() or scheme not in (b"http", b"https"):
+            return False
+        if self._guards_host or self._asks_for_tokens:
+            return True
+        name = _name_of(host.decode("latin-1").lower())
+        return name in self._hosts or _is_address(name)
+
     def _check_host(self, value: bytes) -> None:
         host = value.decode("latin-1").lower()
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = _name_of(host)
         if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
             raise ForeignHost("This server does not answer to that host name")
         if len(self._known_hosts) < 100:
@@ -64,8 +98,11 @@ class Visitors:
         headers = [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
         if preflight:
             headers += [
-                (b"access-control-allow-methods", b"GET, POST"),
-                (b"access-control-allow-headers", b"authorization, content-type"),
+                (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+                (
+                    b"access-control-allow-headers",
+                    b"authorization, content-type, idempotency-key, last-event-id",
+                ),
                 (b"access-control-max-age", b"600"),
             ]
         return headers

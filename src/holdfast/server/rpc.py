@@ -6,6 +6,7 @@
 """
 
 import time
+from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
@@ -52,18 +53,21 @@ class Rpc:
         self._turns = Turns()
         self._rate = RateLimit(settings.rate_limit) if settings.rate_limit else None
 
-    async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
+    async def answer(
+        self, headers: Headers, body: bytes, peer: str = "", grant: Grant | None = None
+    ) -> Answer:
+        """`grant`: what the caller may do, where that was found by something else than a token."""
         if len(body) > self._body_bytes_max:
             return self._too_large()
         started = time.perf_counter()
         await self._turns.take(len(body))
         items = read_envelopes(body)
         if isinstance(items, list):
-            envelopes, wait_s = await self._answer_in_turn(items, headers, peer)
+            envelopes, wait_s = await self._answer_in_turn(items, headers, peer, grant)
             status, answer = 200, encode_array(envelopes)
             more: Headers = [(b"holdfast-now", b"%d" % self._node.now())]
         else:
-            envelopes, wait_s = await self._answer_in_turn([items], headers, peer)
+            envelopes, wait_s = await self._answer_in_turn([items], headers, peer, grant)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
             more = []
         took = time.perf_counter() - started
@@ -75,12 +79,12 @@ class Rpc:
         return 200 if self._always_200 else status, answer, more
 
     async def _answer_in_turn(
-        self, items: list[Item], headers: Headers, peer: str
+        self, items: list[Item], headers: Headers, peer: str, grant: Grant | None
     ) -> tuple[list[Envelope], int]:
         """The answers, or refusals and the seconds after which this caller may ask again."""
         wait_s = self._wait_s(items, headers, peer)
         if not wait_s:
-            return await self._answer(items, headers), 0
+            return await self._answer(items, headers, grant), 0
         refusal = TooFast("This caller asks for more than it may in a second")
         return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items], wait_s
 
@@ -104,7 +108,7 @@ class Rpc:
         for (kind, status), count in alike.items():
             self._metrics.count_requests(kind, status, seconds, count)
 
-    async def _answer(self, items: list[Item], headers: Headers) -> list[Envelope]:
+    async def _answer(self, items: list[Item], headers: Headers, grant: Grant | None) -> list[Envelope]:
         """One array of any size is taken when nothing else is in flight: else a large one never would be."""
         in_flight = self._metrics.in_flight
         if in_flight and in_flight + len(items) > self._requests_max:
@@ -115,16 +119,21 @@ class Rpc:
             if self._authenticator.is_open:
                 envelopes = await answer_all(self._node, open_envelopes(items))
             else:
-                envelopes = await self._answer_guarded(items, headers)
+                envelopes = await self._answer_guarded(items, headers, grant)
         finally:
             self._metrics.in_flight -= len(items)
         if any(envelope.kind in searches for envelope in envelopes):
             return [*map(shorten_page, envelopes)]
         return envelopes
 
-    async def _answer_guarded(self, items: list[Item], headers: Headers) -> list[Envelope]:
-        bearer = bearer_of(headers)
-        grants = self._authenticator.grants_or_refusals(bearer, items)
+    async def _answer_guarded(
+        self, items: list[Item], headers: Headers, known_grant: Grant | None
+    ) -> list[Envelope]:
+        grants: Sequence[Grant | Refusal] = (
+            [known_grant] * len(items)
+            if known_grant is not None
+            else self._authenticator.grants_or_refusals(bearer_of(headers), items)
+        )
         known = [
             RefusedRequest(item.kind, item.corr_id, item.version, grant)
             if isinstance(grant, Refusal)

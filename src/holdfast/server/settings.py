@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(ge=1, description="ms after which a task that nobody took is offered again, then ever later"),
     ] = limits.retry_ms
     retention: Annotated[
-        str, Meta(description="forget executions that ended longer ago than this, like 30d; empty: never")
+        str, Meta(description="delete executions that ended longer ago than this, like 30d; empty: never")
     ] = ""
     always_200: Annotated[
         bool, Meta(description="answer every protocol reply with HTTP 200; its own status is in head.status")
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # Who may come in.
     tokens: Annotated[
         Texts,
-        Meta(description="static tokens: 'TOKEN' may do everything, 'PREFIX TOKEN' only what PREFIX covers"),
+        Meta(description="static tokens: 'TOKEN', or 'PREFIX TOKEN'; behind it 'read-only', 'name=NAME'"),
     ] = ()
     token_file: Annotated[str, Meta(description="file with one static token per line, as in tokens")] = ""
     jwt_key: Annotated[str, Meta(description="file with the PEM public key that signs JWT tokens")] = ""
@@ -68,6 +68,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allowed_origins: Annotated[
         Texts, Meta(description="origins of web pages that may call this server, like https://example.org")
     ] = ()
+    ticket_key: Annotated[
+        str,
+        Meta(
+            description="secret that signs tickets for event streams, the same on all nodes; empty: a new one"
+        ),
+    ] = ""
     tls_cert: Annotated[str, Meta(description="file with the PEM certificate chain; turns TLS on")] = ""
     tls_key: Annotated[str, Meta(description="file with the PEM private key of the certificate")] = ""
     tls_client_ca: Annotated[
@@ -86,6 +92,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     header_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the head of a request")] = 16_384
     connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
     streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000
+    readers_max: Annotated[
+        int, Meta(ge=1, description="event streams and questions that wait at /v1, together; past it: 429")
+    ] = 1_000
     requests_max: Annotated[
         int, Meta(ge=1, description="envelopes that may be in flight, or one array; past it: 429")
     ] = 4_096
@@ -135,6 +144,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Texts, Meta(description="hosts that get push_token; others never see it")
     ] = ()
     # Looking inside.
+    console: Annotated[bool, Meta(description="serve the web console at /console")] = True
+    codec_url: Annotated[
+        str, Meta(description="address that the console asks to decode payloads; your keys stay there")
+    ] = ""
+    audit: Annotated[bool, Meta(description="write down who changes what through /v1")] = True
     metrics: Annotated[bool, Meta(description="serve GET /metrics")] = True
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="least severity that is logged")
@@ -257,6 +271,6 @@ def _check(setting: Setting, value: Any, source: str) -> Any:
     try:
         return msgspec.convert(value, hints[setting.name], strict=not isinstance(value, str | list))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        secret = "token" in setting.name
+        secret = "token" in setting.name or setting.name == "ticket_key"
         shown = "" if secret else f" (it is {str(value)[:80]!r})"
         raise SettingsError(f"{source}: {error}{shown}. It means: {setting.help}.") from None

@@ -4,16 +4,15 @@
 2. A worker that does not read is dropped after a while; what it had not read goes to others. Messages stay in
    its mailbox, where they are counted, until it has read what came before. Those that were taken out and are
    not written yet count among what it has not read (`budgets.py`).
-3. Every stream is ended by the server before 300 s have passed (one published client goes deaf then), each at
-   a moment of its own, so that not all workers come back at once. Coming back loses nothing: what was
-   taken in between waits, and a worker that connects is offered what its group has pending.
+3. A stream is ended by the server after a while (`events.py`). Coming back loses nothing: what was taken in
+   between waits, and a worker that connects is offered what its group has pending.
 4. An event is `data: <json>` and an empty line; between events there may be comments.
 """
 
 import asyncio
 import logging
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from holdfast.node.message_router import Mailbox
@@ -22,27 +21,17 @@ from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.sizes import message_bytes
 from holdfast.protocol.text import check_text
 from holdfast.protocol.wire import encode_message
-from holdfast.server.asgi import Receive, Scope, Send, extension
+from holdfast.server.asgi import Receive, Scope, Send
 from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.errors import BadStreamPath, TooMany
+from holdfast.server.events import EventWriter, frame, keep_alive
 from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
 from holdfast.server.settings import Settings
 
-if TYPE_CHECKING:
-    from holdfast.server.connection import ServerConnection
-
 log = logging.getLogger("holdfast.server")
 
 write_bytes_max: Final = 262_144
-jitter: Final = 0.1
-
-_headers: Final = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
-_keep_alive: Final = b":\n\n"
 
 
 class Streams:
@@ -73,56 +62,50 @@ class Streams:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         group, member = _group_and_member(scope["raw_path"])
-        self._authenticator.grant(bearer_of(scope["headers"])).require_group(group)
+        grant = self._authenticator.grant(bearer_of(scope["headers"]))
+        grant.require_group(group)
+        grant.require_change("Taking the messages of a worker")
         if len(self._open) >= self._settings.streams_max or self._stopping:
             raise TooMany("No further stream can be opened now")
-        connection: ServerConnection = scope["extensions"][extension]
-        await send({"type": "http.response.start", "status": 200, "headers": _headers})
+        writer = EventWriter(scope, send, self._settings, self._metrics, self._chance)
+        await writer.begin()
         mailbox = self._node.connect(group, member, self._settings.stream_buffer_messages)
-        connection.on_lost = mailbox.close
-        if connection.is_lost:
-            mailbox.close()
+        writer.on_lost(mailbox.close)
         self._open[mailbox] = None
         self._metrics.streams += 1
         self._metrics.streams_opened += 1
         try:
             self._offers.worker_connected(group, mailbox.unread)
-            await self._pump(mailbox, connection, send)
+            await self._pump(mailbox, writer)
         finally:
-            connection.on_lost = None
+            writer.connection.on_lost = None
             mailbox.close()
             self._open.pop(mailbox, None)
             self._metrics.streams -= 1
             self._offers.worker_gone(group)
 
-    async def _pump(self, mailbox: Mailbox, connection: "ServerConnection", send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        lasts_s = self._settings.stream_s * self._chance.uniform(1 - jitter, 1 + jitter)
-        end_at = loop.time() + lasts_s
-        while not mailbox.is_closed and (left_s := end_at - loop.time()) > 0:
-            if connection.is_behind and not await self._until_read(connection):
+    async def _pump(self, mailbox: Mailbox, writer: EventWriter) -> None:
+        while not mailbox.is_closed and writer.wait_s > 0:
+            if not await writer.until_read():
                 return
             messages: list[Message] = []
             try:
-                async with asyncio.timeout(min(left_s, self._settings.stream_keep_alive_s)):
+                async with asyncio.timeout(writer.wait_s):
                     messages = await mailbox.receive()
             except TimeoutError:
-                if not await self._write(send, connection, _keep_alive):
+                if not await writer.write(keep_alive):
                     return
             if messages:
-                unsent = await self._write_messages(messages, send, connection)
+                unsent = await self._write_messages(messages, writer)
                 if unsent:
                     mailbox.close()  # first, or they would come back to where nobody reads
                     self._node.router.deliver(unsent)
                     return
                 self._offers.worker_read(mailbox.group)
         mailbox.close()
-        if not connection.is_lost:
-            await send({"type": "http.response.body", "body": b""})
+        await writer.end()
 
-    async def _write_messages(
-        self, messages: list[Message], send: Send, connection: "ServerConnection"
-    ) -> list[Message]:
+    async def _write_messages(self, messages: list[Message], writer: EventWriter) -> list[Message]:
         """Write them in order; return those that were not written."""
         start = 0
         while start < len(messages):
@@ -133,9 +116,9 @@ class Streams:
                 frames.append(frame)
                 size += len(frame)
                 end += 1
-            connection.in_hand_bytes = sum(map(message_bytes, messages[end:]))
-            if not await self._write(send, connection, b"".join(frames)):
-                connection.in_hand_bytes = 0
+            writer.connection.in_hand_bytes = sum(map(message_bytes, messages[end:]))
+            if not await writer.write(b"".join(frames)):
+                writer.connection.in_hand_bytes = 0
                 self._count(messages[start:], "returned")
                 return messages[start:]
             self._count(messages[start:end], "sent")
@@ -144,32 +127,10 @@ class Streams:
 
     def _frame(self, message: Message) -> bytes:
         try:
-            return b"data: %s\n\n" % encode_message(message, self._url)
+            return frame(encode_message(message, self._url))
         except Exception:  # the others must not suffer for one that nobody could ever be told
             log.exception("a message could not be put into words")
             return b""
-
-    async def _until_read(self, connection: "ServerConnection") -> bool:
-        """False when the client is gone or too slow."""
-        try:
-            async with asyncio.timeout(self._settings.stream_write_timeout_s):
-                await connection.until_read()
-        except TimeoutError:
-            self._metrics.count_slow_reader()
-            connection.abort()
-            return False
-        return not connection.is_lost
-
-    async def _write(self, send: Send, connection: "ServerConnection", data: bytes) -> bool:
-        """Write once the client has read enough of what came before; False when it is gone or too slow."""
-        try:
-            async with asyncio.timeout(self._settings.stream_write_timeout_s):
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-        except TimeoutError:
-            self._metrics.count_slow_reader()
-            connection.abort()
-            return False
-        return not connection.is_lost
 
     def _count(self, messages: list[Message], outcome: str) -> None:
         for message in messages:

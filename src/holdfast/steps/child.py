@@ -18,6 +18,7 @@ import asyncio
 import os
 import sys
 from contextvars import copy_context
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from queue import SimpleQueue
@@ -34,14 +35,16 @@ from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.signature import StoredCall, signature_of
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
-from holdfast.steps.attempt import set_attempt
-from holdfast.steps.info import ExecutionInfo, of_step
+from holdfast.steps.carried import set_declared
+from holdfast.steps.here import StepClaim, step_here
+from holdfast.steps.info import ExecutionInfo, StepProgress
 
 FRAME_BYTES_MAX: Final = 1 << 30
 LENGTH_BYTES: Final = 4
 VALUE: Final = b"+"
 ERROR: Final = b"-"
 EMITTED: Final = b"!"  # a value for a stream, before the answer
+PROGRESS: Final = ""  # no name of a stream: it is progress that is told
 MAIN_ALIAS: Final = "__holdfast_main__"
 
 
@@ -83,6 +86,7 @@ class ChildRequest(Struct):
     kwargs: dict[str, Raw]
     attempt: int
     info: ExecutionInfo | None = None
+    carried: dict[str, Any] = {}
 
 
 def main() -> None:
@@ -119,6 +123,14 @@ def emit(stream: str, value: Any) -> None:
     """Have the parent append a value to a stream of the execution. Waits while it is busy with others."""
     assert _parent.answers is not None, "this is no child"
     _write(_parent.answers, EMITTED + dump([stream, type_name(value), value]))
+
+
+def report(fraction: float | None, fields: dict[str, Any]) -> None:
+    """Have the parent tell of the progress of the step. In here it is known at once."""
+    assert _parent.answers is not None, "this is no child"
+    _write(_parent.answers, EMITTED + dump([PROGRESS, "", [fraction, fields]]))
+    if (step := step_here()) is not None:
+        step.progress = StepProgress(fraction, fields, datetime.now(UTC))
 
 
 def _write(stream: BinaryIO, frame: bytes) -> None:
@@ -182,12 +194,11 @@ def _main_module(hello: Hello) -> ModuleType:
 
 
 def _call(step: Step, order: ChildRequest) -> Any:
-    set_attempt(order.attempt)
-    if order.info is not None:
-        of_step.set(order.info)
+    step.claim = None if order.info is None else StepClaim(order.info)
+    set_declared(order.carried)
     if not getattr(step.function, "announces_itself", False):
         begun()
-    value = step.perform()
+    value = step.perform(order.attempt)
     return asyncio.run(cast(Any, value)) if isinstance(value, CoroutineType) else value
 
 

@@ -11,28 +11,34 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import AbstractEventLoop
+from asyncio import (
+    AbstractEventLoop,
+    _get_running_loop,  # pyright: ignore[reportPrivateUsage]  # asyncio exports it, for whoever makes loops
+)
 from collections import deque
 from collections.abc import Callable, Generator
-from contextvars import ContextVar
+from functools import partial
 from hashlib import blake2b
-from threading import Condition, get_ident
+from threading import Condition
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from holdfast.client.caller import Caller
 from holdfast.client.interface import Client
 from holdfast.payloads.errors import NotRecorded, StepCalledOff
 from holdfast.payloads.messages import TYPE, encode_message
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.records import TaskRef
 from holdfast.protocol.replies import FenceReply, Reply
 from holdfast.protocol.requests import AppendAction, StreamAppend, TaskFence
 from holdfast.protocol.sizes import message_value_bytes
+from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER
+from holdfast.steps.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from holdfast.steps.step_run import StepOutcome
 
-STEP_HEADER: Final = "holdfast:step"
-ATTEMPT_HEADER: Final = "holdfast:attempt"  # `2.1`: under which claim, and which attempt there
 
 window_chunks: Final = 1_000
 window_bytes: Final = 4 * 1_048_576
@@ -44,16 +50,28 @@ class Emitter:
     """Appends for one step, or one attempt at a task. `step_id` is what its elements name."""
 
     def __init__(
-        self, client: Client, payloads: Payloads, task_id: str, version: int, execution: str, step_id: str
+        self,
+        client: Client,
+        payloads: Payloads,
+        task_id: str,
+        version: int,
+        execution: str,
+        step_id: str,
+        generation: int | None,
+        loop: AbstractEventLoop,
+        pid: str = "",
     ) -> None:
+        """Made when the first append is asked for, on whatever thread: most steps emit nothing."""
         self._client = client
         self._payloads = payloads
         self._task_id = task_id
         self._version = version
+        self._generation = generation
         self._execution = execution
         self._step_id = step_id
-        self._loop: AbstractEventLoop = asyncio.get_running_loop()
-        self._loop_thread = get_ident()
+        self._loop = loop
+        self._pid = pid
+        self.reporter: ProgressReporter | None = None  # once it has reported progress
         self._changed = Condition()
         self._queued: deque[tuple[StreamAppend, int]] = deque()
         self._chunks = 0  # on their way, the queued ones included
@@ -62,6 +80,15 @@ class Emitter:
         self._error: Exception | None = None
         self._sending: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
+
+    def report(self, fraction: float | None, fields: dict[str, Any]) -> None:
+        """Tell of progress, on any thread."""
+        with self._changed:
+            if self.reporter is None:
+                ref, step = TaskRef(self._task_id, self._version), self._step_id
+                step = "" if step == self._task_id else step
+                self.reporter = ProgressReporter(self._client, self._pid, ref, step, self._loop)
+        self.reporter.put(fraction, fields)
 
     # --- on any thread ---------------------------------------------------------------------------------
 
@@ -83,7 +110,7 @@ class Emitter:
             self._queued.append((StreamAppend(self._execution, stream, value, key), size))
             self._chunks += 1
             self._bytes += size
-        if get_ident() == self._loop_thread:
+        if _get_running_loop() is self._loop:
             self._begin_sending()
             return Emitted(self)
         self._loop.call_soon_threadsafe(self._begin_sending)
@@ -110,17 +137,22 @@ class Emitter:
     def finish(self, outcome: StepOutcome, done: Callable[[StepOutcome], None]) -> None:
         """Call `done` once everything is durable, unless nobody wants the result. What could not be appended
         fails the step."""
+        if self.reporter is not None:
+            done = partial(self.reporter.finish, done=done)
+        self._finish(outcome, done)
+
+    def _finish(self, outcome: StepOutcome, done: Callable[[StepOutcome], None]) -> None:
         if isinstance(outcome.error, StepCalledOff) or (self._sending is None and not self._queued):
             done(self._judged(outcome))
         else:
             self._begin_sending()
             assert self._sending is not None
-            self._sending.add_done_callback(lambda _: self.finish(outcome, done))
+            self._sending.add_done_callback(lambda _: self._finish(outcome, done))
 
     def _judged(self, outcome: StepOutcome) -> StepOutcome:
         if self._error is None or outcome.error is not None:
             return outcome
-        return outcome._replace(value=None, error=self._error)
+        return replace(outcome, value=None, error=self._error)
 
     def _change(self) -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -142,7 +174,10 @@ class Emitter:
         caller = Caller(self._client, check=self._check)
         while self._queued:
             chunks = self._take()
-            appends = [TaskFence(self._task_id, self._version, AppendAction(each)) for each, _ in chunks]
+            appends = [
+                TaskFence(self._task_id, self._version, AppendAction(each), self._generation)
+                for each, _ in chunks
+            ]
             try:
                 replies = await caller.replies(appends)
             except Exception as error:
@@ -204,7 +239,3 @@ class Emitted:
 
     def __iter__(self) -> Generator[Any, Any, None]:
         return self.__await__()
-
-
-# Set in the Context of each step and task that runs in this process.
-emitter_here: ContextVar[Emitter] = ContextVar("holdfast emitter")

@@ -1,4 +1,4 @@
-"""The errors of dependencies: what is provided, and what is asked for."""
+"""The errors of dependencies, middlewares and carried context variables."""
 
 from holdfast.payloads.errors import WorkerError
 
@@ -15,3 +15,19 @@ class NotProvided(WorkerError):
 
     code = "HF5107"
     hint = "Call app.provide(...) for it before the worker starts."
+
+
+class BadMiddleware(WorkerError):
+    """A middleware is not a generator function with one `yield`."""
+
+    code = "HF5170"
+    hint = (
+        "Write a generator function with one `yield` that takes the invocation: docs/reference/middleware.md."
+    )
+
+
+class BadCarried(WorkerError):
+    """A context variable cannot be carried: its name is taken, or its value is no JSON or too large."""
+
+    code = "HF5171"
+    hint = "Carry a few short values (ids, names) under different names: docs/reference/middleware.md."

@@ -1,16 +1,30 @@
 """What code may know about the execution or task it is part of: in a workflow, in its steps, in a task."""
 
-from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.protocol import tags
+from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
+from holdfast.protocol.reported import ReportedProgress
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import step_signal
 
 never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
+
+
+class StepProgress(Struct, frozen=True):
+    """How far a step or a background task said that it has come. `fields`: whatever else it said."""
+
+    fraction: float | None = None
+    fields: dict[str, Any] = {}
+    at: datetime | None = None
+
+
+def read_progress(found: ReportedProgress) -> StepProgress:
+    return StepProgress(found.fraction, found.fields, datetime.fromtimestamp(found.at / 1000, UTC))
 
 
 class ExecutionInfo(Struct, frozen=True):
@@ -20,7 +34,9 @@ class ExecutionInfo(Struct, frozen=True):
     counts the claims so far, which differ from replay to replay: for the log, never for an `if`.
     `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
     has seen. `step`, inside a step, is the same however often that is performed: an idempotency key. Inside a
-    background task `workflow` is the task's name and `id` is its own.
+    background task `workflow` is the task's name and `id` is its own. `generation` counts how often the
+    execution has continued as new. `progress`, inside a step or a task: what `hf.progress` was told
+    last, by this attempt or by the one before.
     """
 
     id: str
@@ -29,6 +45,8 @@ class ExecutionInfo(Struct, frozen=True):
     deadline: datetime | None
     token: int
     step: str | None = None
+    generation: int = 0
+    progress: StepProgress | None = None
 
     @property
     def signal(self) -> Signal:
@@ -36,10 +54,8 @@ class ExecutionInfo(Struct, frozen=True):
         return step_signal()
 
 
-# Set in the Context of each step, when it starts: a step keeps the token it began with.
-of_step: ContextVar[ExecutionInfo] = ContextVar("holdfast execution")
-
-
 def describe(root: Promise, workflow: str, version: int) -> ExecutionInfo:
-    deadline = datetime.fromtimestamp(root.timeout_at / 1000, UTC) if root.timeout_at < never_ms else None
-    return ExecutionInfo(root.id, workflow, version, deadline, version)
+    told_at = root.timeout_at - (tags.grace_of(root.tags) or 0)  # what is left then is for cleaning up
+    deadline = datetime.fromtimestamp(told_at / 1000, UTC) if root.timeout_at < never_ms else None
+    generation = generation_of(root).number
+    return ExecutionInfo(root.id, workflow, version, deadline, version, generation=generation)

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from holdfast.steps.step_run import StepRun
@@ -37,13 +37,14 @@ class LoopTasks:
         self._one_is_at_it = False
         self._spare: _Spare | None = None
 
-    def perform(self, step_run: StepRun, body: Body, context: Context) -> None:
+    def perform(self, step_run: StepRun, body: Body, context: Context) -> bool:
+        """Has it ended already?"""
         spare, caller = self._spare, asyncio.current_task(self._loop)
         if spare is None or not spare.is_idle or caller is None:
             if spare is None or spare.task.done():
                 self._spare = _Spare(self)
             self.submit(step_run, body, context)
-            return
+            return False
         value, awaited, error = None, None, None
         ended = True
         _leave_task(self._loop, caller)
@@ -63,11 +64,14 @@ class LoopTasks:
         else:
             self._spare = None
             spare.keep(step_run, body, awaited, context)
+        return ended
 
-    def close(self) -> None:
-        if self._spare is not None:
-            self._spare.task.cancel()
-            self._spare = None
+    async def close(self) -> None:
+        """Wait for the spare task to end: whoever closes the loop next shall find nothing pending."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.task.cancel()
+            await asyncio.wait([spare.task])
 
     def submit(self, step_run: StepRun, body: Body, context: Context) -> None:
         self._queue.append((step_run, body, context))
@@ -83,7 +87,7 @@ class LoopTasks:
         assert task is not None
         while self._queue and not task.cancelling():
             step_run, body, context = self._queue.popleft()
-            if step_run.body is not body:
+            if not step_run.is_to_begin(body):
                 continue
             try:
                 awaited = context.run(body.send, None)
@@ -129,6 +133,7 @@ class _Spare:
         self._waits = False
         self._begun: tuple[StepRun, Body, Any, Context] | None = None
         self.task = loop_tasks.make_task(self._wait())
+        self._tell_if_dropped(False)
 
     @property
     def is_idle(self) -> bool:
@@ -137,10 +142,16 @@ class _Spare:
     def keep(self, step_run: StepRun, body: Body, awaited: Any, context: Context) -> None:
         """The body began in this task and waits: until it ends, the task is its own."""
         self._begun = step_run, body, awaited, context
+        self._tell_if_dropped(True)
         self.task.set_name(step_run.name)
         step_run.keep(self.task)
         if not self._wanted.done():
             self._wanted.set_result(None)
+
+    def _tell_if_dropped(self, told: bool) -> None:
+        """A loop that is dropped takes a spare task with it, which is nothing to be told of (asyncio does the
+        same to the tasks that it makes for itself)."""
+        cast(Any, self.task)._log_destroy_pending = told
 
     async def _wait(self) -> None:
         self._waits = True

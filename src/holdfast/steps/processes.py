@@ -28,9 +28,9 @@ from holdfast.payloads.errors import StepNotImportable, StepProcessDied, Unencod
 from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.signature import signature_of
 from holdfast.runtime.step import Step
-from holdfast.steps.child import EMITTED, ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, AppLocation, Hello
-from holdfast.steps.emitter import emitter_here
-from holdfast.steps.info import of_step
+from holdfast.steps.carried import carried_here
+from holdfast.steps.child import EMITTED, ERROR, FRAME_BYTES_MAX, LENGTH_BYTES, PROGRESS, AppLocation, Hello
+from holdfast.steps.here import emitter_of, info_of
 
 # Not `-m`: the package imports child.py, and running a module that is imported already makes Python warn.
 BOOT: Final = "from holdfast.steps.child import main; main()"
@@ -49,9 +49,18 @@ class Processes:
         self._idle: list[_Child] = []
         self._reaping: set[asyncio.Task[None]] = set()
 
-    async def perform(self, step: Step, attempt: int, begins: Callable[[], None]) -> Any:
-        """Have a child perform the step, and call `begins` when it does. Cancelling kills that child."""
-        function, args, kwargs = _unfolded(step.function, step.args, step.kwargs)
+    async def perform(
+        self,
+        step: Step,
+        attempt: int,
+        begins: Callable[[], None],
+        given: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
+    ) -> Any:
+        """Have a child perform the step, and call `begins` when it does. Cancelling kills that child.
+
+        `given`: other arguments, for this attempt.
+        """
+        function, args, kwargs = _unfolded(step.function, *(given or (step.args, step.kwargs)))
         module, qualname = _importable(function, step.name)
         order = dump(
             {
@@ -60,7 +69,8 @@ class Processes:
                 "args": args,
                 "kwargs": kwargs,
                 "attempt": attempt,
-                "info": step.context.get(of_step),
+                "info": info_of(step),
+                "carried": carried_here(step.context),
             }
         )
         async with self._slots:
@@ -180,10 +190,13 @@ class _Child:
 
 async def _emit(step: Step, attempt: int, frame: bytes) -> None:
     """A child has emitted a value. Its next frame is read once there is room: so a child waits, too."""
-    emitter = step.context.get(emitter_here)
+    emitter = emitter_of(step)
     if emitter is not None:
         stream, name, value = load(frame)
-        info = step.context.get(of_step)
+        if stream == PROGRESS:
+            emitter.report(*value)
+            return
+        info = info_of(step)
         number = attempt if info is None or info.step is not None else info.attempt
         await emitter.put(stream, value, number, name)
 

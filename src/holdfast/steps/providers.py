@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -37,6 +36,8 @@ _Kind = inspect.Parameter
 # A default for parameters that are filled in, so that type checkers let callers leave them out.
 provided: Final[Any] = object()
 
+_nothing: Final[frozenset[str]] = frozenset()
+
 
 class Depends(Struct, frozen=True):
     """`Annotated[Mailer, Depends("mailer")]`: what is provided under that key (or the type)."""
@@ -49,7 +50,7 @@ class Providers:
 
     def __init__(self) -> None:
         self._sources: dict[Key, Any] = {}
-        self._wanted: WeakKeyDictionary[Signature, Mapping[str, Key]] = WeakKeyDictionary()
+        self._declared = object()  # another one whenever something is declared
 
     def add(self, key: Key, source: Any) -> None:
         if not (isinstance(key, str) and key) and not isinstance(key, type):
@@ -57,7 +58,7 @@ class Providers:
         if key in self._sources and not is_interactive():
             raise BadProvider(f"{shown(key)} is provided twice")
         self._sources[key] = source
-        self._wanted.clear()
+        self._declared = object()
 
     def replaced(self, others: Mapping[Key, Any]) -> "Providers":
         """The same with other sources for these keys: for tests."""
@@ -70,29 +71,36 @@ class Providers:
         return self._sources
 
     def wanted_by(self, function: Callable[..., Any]) -> Mapping[str, Key]:
-        """The parameters of a function that are filled in, and with what."""
-        signature = signature_of(function)
-        found = self._wanted.get(signature)
-        if found is None:
-            wanted = ((parameter, self._key_of(parameter)) for parameter in signature.parameters or ())
-            found = {parameter.name: key for parameter, key in wanted if key is not None}
-            self._wanted[signature] = found
-            for parameter in signature.parameters or ():
-                if parameter.name in found and parameter.kind in _unfillable:
-                    raise BadProvider(f"{signature}: {parameter.name!r} cannot be filled in: it has no name")
-        return found
+        return self.wanted(signature_of(function))
 
-    def check(self, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise if a caller gives what the application supplies."""
-        for name in self.wanted_by(function).keys() & kwargs.keys() if kwargs else ():
-            raise BadArguments(f"{signature_of(function)}: {name!r} is supplied by the application")
+    def wanted(self, signature: Signature) -> Mapping[str, Key]:
+        """The parameters of a function that are filled in, and with what."""
+        known = signature.supplied
+        if known is not None and known[0] is self._declared:
+            found: Mapping[str, Key] = known[1]
+            return found
+        wanted = ((parameter, self._key_of(parameter)) for parameter in signature.parameters or ())
+        found = {parameter.name: key for parameter, key in wanted if key is not None}
+        signature.supplied = self._declared, found
+        for parameter in signature.parameters or ():
+            if parameter.name in found and parameter.kind in _unfillable:
+                raise BadProvider(f"{signature}: {parameter.name!r} cannot be filled in: it has no name")
+        return found
 
     def supplied_to(self, function: Callable[..., Any], mode: str) -> frozenset[str]:
         """The parameters that are not part of a call. Raises where they cannot be filled in: a child process
         has no providers."""
-        wanted = self.wanted_by(function)
+        return self.check(signature_of(function), {}, mode)
+
+    def check(self, signature: Signature, kwargs: Mapping[str, Any], mode: str) -> frozenset[str]:
+        """The same. Raises also if a caller gives what the application supplies."""
+        wanted = self.wanted(signature)
+        if not wanted:
+            return _nothing
+        for name in wanted.keys() & kwargs.keys():
+            raise BadArguments(f"{signature}: {name!r} is supplied by the application")
         for name in wanted if mode == "process" else ():
-            raise BadProvider(f"{signature_of(function)}: {name!r} cannot be filled in in a child process")
+            raise BadProvider(f"{signature}: {name!r} cannot be filled in in a child process")
         return frozenset(wanted)
 
     def _key_of(self, parameter: Parameter) -> Key | None:
@@ -113,6 +121,7 @@ class Provided:
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
+        self.check = providers.check
         self._values: dict[Key, Any] = {}
         self._opening: list[Key] = []
         self._owner: asyncio.Task[None] | None = None
@@ -182,11 +191,6 @@ class Provided:
             except TypeError:
                 pass
         return self.place(function, args, kwargs) or (args, kwargs)
-
-    def check(self, function: Callable[..., Any], kwargs: Mapping[str, Any], mode: str) -> None:
-        """Raise if a step cannot be filled in: a child process has no providers."""
-        self._providers.check(function, kwargs)
-        self._providers.supplied_to(function, mode)
 
     def supplied_to(self, function: Callable[..., Any], mode: str) -> frozenset[str]:
         return self._providers.supplied_to(function, mode)

@@ -70,8 +70,9 @@ class Retry(Struct, frozen=True, kw_only=True):
     tries. A task chooses by codes (`retry_for`), and `retry_crashes=False` keeps it from being tried again
     after its worker died. What the other one has is refused where it is given.
 
-    The waits of a step happen in its worker, which keeps its lease; after a crash the step begins again with
-    its first attempt. The waits and the attempts of a task are stored, and hold no worker.
+    A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
+    instant are stored, and the execution is suspended. After a crash the count goes on from there. The waits
+    and the attempts of a task are always stored.
     """
 
     attempts: int | None = ATTEMPTS_DEFAULT

@@ -27,8 +27,8 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.payloads.errors import StepsClosed
-from holdfast.steps.attempt import current_attempt
 from holdfast.steps.child import AppLocation
+from holdfast.steps.here import current_attempt
 from holdfast.steps.loop_tasks import LoopTasks
 from holdfast.steps.processes import Processes
 from holdfast.steps.step_run import CANCEL_GRACE_S, Mode, RunningStep, StepCall, StepOutcome, StepRun
@@ -72,9 +72,7 @@ class StepRunner:
         """
         if self._closed:
             raise StepsClosed(f"The step {call.step.name} was started on a runner that is closed")
-        step_run = StepRun(self, call, done)
-        self._running[step_run] = None
-        step_run.start()
+        StepRun(self, call, done).start()
 
     def running(self) -> list[RunningStep]:
         """The steps under way, oldest first."""
@@ -101,9 +99,12 @@ class StepRunner:
         for step_run in list(self._running):
             step_run.call.step.call_off(reason)
         await self.drain(CANCEL_GRACE_S * 2)
-        self.loop_tasks.close()
+        await self.loop_tasks.close()
         self.threads.close()
         await self.processes.close()
+
+    def joined(self, step_run: StepRun, /) -> None:
+        self._running[step_run] = None
 
     def left(self, step_run: StepRun, /) -> None:
         self._running.pop(step_run, None)

@@ -6,6 +6,7 @@
 3. An attempt is left before the next begins: a late thread or task of an earlier one is not listened to.
 4. Each attempt runs in a fresh copy of the step's Context, with a signal of its own below the step's when
    it can time out alone.
+5. A step that begins at once is watched, and is one of the running ones, from when it first has to wait.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from holdfast.payloads import error_values
 from holdfast.payloads.errors import StepCalledOff, StepExited, StepTimedOut
 from holdfast.runtime import step as step_module
 from holdfast.runtime.signals import Signal
-from holdfast.runtime.step import Step
-from holdfast.steps import loop_tasks, threads
-from holdfast.steps.attempt import set_attempt
+from holdfast.runtime.step import Step, attempt_here
+from holdfast.steps import loop_tasks, middleware, threads
 from holdfast.steps.loop_tasks import Body
+from holdfast.steps.middleware import Entered, await_inside, call_inside
 from holdfast.steps.retry import NEVER, Retry, next_delay
 from holdfast.steps.threads import Ticket
 
@@ -46,7 +47,9 @@ class StepCall(Struct):
     """A step and how to perform it.
 
     `failed` is called for every attempt that failed while the step was wanted: which, with what, and after
-    how many seconds it is tried again (None: it is not).
+    how many seconds it is tried again (None: it is not). A wait of at least `rest_s` is left to the caller:
+    the step ends with an outcome that `rests_s`, and is started again when that is over, with the attempts
+    that were `made` and the time since the first of them.
     """
 
     step: Step
@@ -54,16 +57,21 @@ class StepCall(Struct):
     time_limit_s: float | None = None
     mode: Mode = "auto"
     at_once: bool = False
-    failed: Callable[[int, Exception, float | None], None] | None = None
+    failed: Callable[[Step, int, Exception, float | None], None] | None = None
+    rest_s: float | None = None
+    made: int = 0
+    elapsed_s: float = 0.0
+    began_s: float | None = None  # by the loop's clock, if the caller has just looked at it
 
 
-class StepOutcome(NamedTuple):
-    """What came of a step: a value, or the error of its last attempt."""
+class StepOutcome(Struct, frozen=True):
+    """What came of a step: a value, or the error of its last attempt. With `rests_s` another one follows."""
 
     value: Any
     error: Exception | None
     attempts: int
     duration_s: float
+    rests_s: float | None = None
 
     def result(self) -> Any:
         if self.error is not None:
@@ -84,14 +92,19 @@ class RunningStep(NamedTuple):
 class StepRun:
     """The life of one step, from start to done."""
 
+    __slots__ = (
+        "_attempt", "_attempt_signal", "_began_at", "_context", "_done", "_over", "_queued", "_runner",
+        "_stop", "_task", "_ticket", "_timer", "_watched", "body", "call", "mode",
+    )  # fmt: skip
+
     def __init__(self, runner: StepRunner, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
         self._runner = runner
         self._done = done
         self.call = call
-        self.mode: Mode = call.mode if call.mode != "auto" else _mode_of(call.step.function)
-        self._attempt = 0
+        self.mode: Mode = _mode_of(call.step.function) if call.mode == "auto" else call.mode
+        self._attempt = call.made
         self._attempt_signal: Signal | None = None
-        self._began_at = runner.loop.time()
+        self._began_at = (call.began_s or runner.loop.time()) - call.elapsed_s
         self._task: asyncio.Task[Any] | None = None
         self.body: Body | None = None  # of an attempt that is, or will be, in a task
         self._ticket: Ticket | None = None
@@ -99,13 +112,17 @@ class StepRun:
         self._stop: Exception | None = None  # why the current attempt was told to stop
         self._over = False
         self._queued = False  # for a child process; a thread's ticket knows by itself
-        call.step.watch(self._signalled)
+        self._watched = False
 
     @property
     def name(self) -> str:
         return self.call.step.name
 
     def start(self) -> None:
+        if self.call.at_once and self.mode == "async" and not self.call.step.is_called_off:
+            self._make_attempt()
+            return
+        self._watch()
         if self.mode == "inline":
             self._runner.loop.call_soon(self._begin, context=self._runner.context)
         else:
@@ -122,16 +139,26 @@ class StepRun:
         running_s = self._runner.loop.time() - self._began_at
         return RunningStep(self.name, self.mode, self._attempt, running_s, state)
 
+    def _watch(self) -> None:
+        """It goes on beyond this turn: it counts as running, and hears when nobody wants it any more."""
+        if not self._watched:
+            self._watched = True
+            self._runner.joined(self)
+            self.call.step.watch(self._signalled)
+
     # -- attempts
 
     def _begin(self) -> None:
         if self._over or self.call.step.is_called_off:
             return  # in the second case _called_off is on its way
+        self._make_attempt()
+
+    def _make_attempt(self) -> None:
         self._timer = None
         self._attempt += 1
         step, limit_s = self.call.step, self.call.time_limit_s
         signal = self._attempt_signal = None if limit_s is None else step.signal.child()
-        context = step.context.copy()
+        context = self._context = step.context.copy()
         match self.mode:
             case "thread":
                 attempt = self._attempt
@@ -142,9 +169,7 @@ class StepRun:
                 self._start_clock()
             case "process":
                 self._queued = True
-                self._begin_task(
-                    self._runner.processes.perform(step, self._attempt, self._left_queue), context
-                )
+                self._begin_task(self._perform_in_child(step, self._attempt), context)
             case "inline":
                 try:
                     value = context.run(_perform, step, self._attempt, signal)
@@ -153,15 +178,33 @@ class StepRun:
                 else:
                     self._returned(value)
             case _:
-                self._start_clock()
+                if limit_s is not None:
+                    self._start_clock()
                 self._begin_task(_perform_async(step, self._attempt, signal), context)
+
+    async def _perform_in_child(self, step: Step, attempt: int) -> Any:
+        """The middlewares stay here: the child may not know them."""
+        perform = self._runner.processes.perform
+        if step.around is None:
+            return await perform(step, attempt, self._left_queue)
+        entered: Entered = step.around(step.args, step.kwargs, attempt)
+        given = entered.invocation.args, entered.invocation.kwargs
+        return await await_inside(entered, perform(step, attempt, self._left_queue, given))
 
     def _begin_task(self, body: Body, context: Context) -> None:
         self.body = body
-        if self.call.at_once and self._attempt == 1 and self.mode == "async":
-            self._runner.loop_tasks.perform(self, body, context)
+        if self.call.at_once and self._attempt == self.call.made + 1 and self.mode == "async":
+            if not self._runner.loop_tasks.perform(self, body, context):
+                self._watch()
         else:
             self._runner.loop_tasks.submit(self, body, context)
+
+    def is_to_begin(self, body: Body, /) -> bool:
+        """Shall a body that has waited in a queue begin now? Nobody may want it any more."""
+        if body is self.body and self.call.step.is_called_off:
+            body.close()
+            self.ended(body, None, called_off(self.call.step))
+        return body is self.body
 
     def keep(self, task: asyncio.Task[None], /) -> None:
         self._task = task
@@ -187,7 +230,7 @@ class StepRun:
     def _returned(self, value: Any) -> None:
         """A plain function gave a value, or the coroutine of an async one it is wrapped around."""
         if isinstance(value, CoroutineType):
-            self._begin_task(cast(Any, value), self.call.step.context.copy())
+            self._begin_task(cast(Any, value), self._context)
         else:
             self._attempt_ended(value, None)
 
@@ -200,17 +243,17 @@ class StepRun:
         stop, self._stop = self._stop, None
         if error is not None and stop is not None:
             error = stop
-        elif isinstance(error, asyncio.CancelledError):
+        elif error is not None and isinstance(error, asyncio.CancelledError):
             error = StepExited(f"The step {self.name} cancelled itself")
         self._attempt_ended(value, error)
 
     def _attempt_ended(self, value: Any, error: BaseException | None) -> None:
         if self._over:
             return
-        self._stop_timer()
         if error is None:
             self._finish(value, None)
             return
+        self._stop_timer()
         _begin_traceback_with_the_step(error)
         if not isinstance(error, Exception):
             exited = StepExited(f"The step {self.name} raised {error_values.repr_of(error)}")
@@ -227,14 +270,17 @@ class StepRun:
         self._tell_failed(error, delay_s)
         if delay_s is None:
             self._finish(None, error)
+        elif self.call.rest_s is not None and delay_s >= self.call.rest_s:
+            self._finish(None, error, delay_s)
         else:
+            self._watch()
             self._call_later(delay_s, self._begin)
 
     def _tell_failed(self, error: Exception, delay_s: float | None) -> None:
         if self.call.failed is None or self.call.step.is_called_off:
             return
         try:
-            self.call.failed(self._attempt, error, delay_s)
+            self.call.failed(self.call.step, self._attempt, error, delay_s)
         except Exception as failure:  # a handler of the log: no reason for a step never to end
             message = f"The failure of step {self.name} could not be logged"
             self._runner.loop.call_exception_handler({"message": message, "exception": failure})
@@ -251,7 +297,7 @@ class StepRun:
     def _called_off(self) -> None:
         if self._over:
             return
-        error = _called_off(self.call.step)
+        error = called_off(self.call.step)
         if self._task is not None:
             self._cancel_task(error)
         else:
@@ -317,16 +363,18 @@ class StepRun:
             self._timer.cancel()
             self._timer = None
 
-    def _finish(self, value: Any, error: Exception | None) -> None:
+    def _finish(self, value: Any, error: Exception | None, rests_s: float | None = None) -> None:
         assert not self._over
         self._over = True
-        self._stop_timer()
-        self.call.step.unwatch()
+        if self._timer is not None:
+            self._stop_timer()
         if self._ticket is not None:
             self._leave_thread()
         loop = self._runner.loop
-        self._runner.left(self)
-        outcome = StepOutcome(value, error, self._attempt, loop.time() - self._began_at)
+        if self._watched:
+            self.call.step.unwatch()
+            self._runner.left(self)
+        outcome = StepOutcome(value, error, self._attempt, loop.time() - self._began_at, rests_s)
         try:
             self._done(outcome)
         except Exception as failure:
@@ -335,19 +383,19 @@ class StepRun:
 
 
 def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
-    set_attempt(attempt)
-    return step.perform(signal)
+    if step.around is None:
+        return step.perform(attempt, signal)
+    attempt_here.set((step, attempt, signal))
+    entered: Entered = step.around(*(step.placed or (step.args, step.kwargs)), attempt)
+    return call_inside(entered, step.function)
 
 
 async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
-    if step.is_called_off:
-        raise _called_off(step)
-    set_attempt(attempt)
-    value = step.perform(signal)
+    value = step.perform(attempt, signal) if step.around is None else _perform(step, attempt, signal)
     return await value if isawaitable(value) else value
 
 
-def _called_off(step: Step) -> StepCalledOff:
+def called_off(step: Step) -> StepCalledOff:
     error = StepCalledOff(f"The step {step.name} was called off")
     error.__cause__ = step.signal.reason
     return error
@@ -362,10 +410,12 @@ def _begin_traceback_with_the_step(error: BaseException) -> None:
 
 
 def _mode_of(function: Callable[..., Any]) -> Mode:
-    if isinstance(function, FunctionType):
+    if type(function) is FunctionType:
         return "async" if function.__code__.co_flags & CO_COROUTINE else "thread"
     call = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called like a function
     return "async" if iscoroutinefunction(function) or iscoroutinefunction(call) else "thread"
 
 
-_OUR_FILES: Final = {module.__file__ for module in (sys.modules[__name__], loop_tasks, threads, step_module)}
+_OUR_FILES: Final = {
+    module.__file__ for module in (sys.modules[__name__], loop_tasks, middleware, threads, step_module)
+}

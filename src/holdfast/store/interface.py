@@ -20,6 +20,7 @@ from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.errors import HoldfastError, Refusal
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.records import Millis
+from holdfast.store.documents import DocumentStep, FindDocuments
 
 search_ms_max: Final = 50  # for one statement of a search
 
@@ -92,7 +93,7 @@ class Backlog(Struct, frozen=True):
     halted: int  # what nobody may claim until it is continued
 
 
-Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog
+Step = Now | Load | LoadAll | Save | Find | FindDue | CountBacklog | DocumentStep
 
 
 def only_looks(step: Step) -> bool:
@@ -103,7 +104,7 @@ def only_looks(step: Step) -> bool:
         return seen == looks
     if isinstance(step, Find):
         return not isinstance(step.scan, ClaimScan) or step.scan.view
-    return isinstance(step, Now)
+    return isinstance(step, Now | FindDocuments)
 
 
 Result = TypeVar("Result")

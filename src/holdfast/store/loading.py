@@ -14,7 +14,9 @@ from msgspec import Struct
 from holdfast.engine import Footprint, WorkingSet
 from holdfast.engine.needed import Line
 from holdfast.protocol import limits, tags
+from holdfast.protocol.generations import branch_of, generation_of
 from holdfast.protocol.jobs import queue_of
+from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Listener
 from holdfast.protocol.sizes import whole_promise_bytes
 from holdfast.protocol.streams import answer_id, element_id
@@ -67,7 +69,9 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
         yield from _load_branches(ws, branches)
     views = set(footprint.views)
     for promise_id in footprint.branches_of:
-        task = ws.tasks[promise_id]
+        promise, task = ws.promises[promise_id], ws.tasks[promise_id]
+        if promise is not None and generation_of(promise).number:
+            views.add(cancel_id(promise_id))
         if task is not None and task.woken_by is not None:
             views.add(task.woken_by)
     yield from _load_records(ws, views, set(), change=False, bytes_max=bytes_max)
@@ -221,7 +225,7 @@ def _branches_of(ws: WorkingSet, ids: set[str]) -> set[str]:
     promises = (
         promise for key in ids if (promise := ws.promises[key]) is not None and tags.JOB not in promise.tags
     )
-    return {branch for promise in promises if (branch := promise.tags.get(tags.BRANCH)) is not None}
+    return {branch for promise in promises if (branch := branch_of(promise)) is not None}
 
 
 def _load_branches(ws: WorkingSet, branches: set[str]) -> Loading:

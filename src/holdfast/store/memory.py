@@ -4,8 +4,9 @@ Nothing survives the process. A transaction that fails leaves no trace, because 
 that can fail and writes only what is complete.
 """
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
@@ -16,6 +17,7 @@ from holdfast.engine.scans import (
     ClaimScan,
     HeldScan,
     LeaseScan,
+    OpenTaskScan,
     Page,
     PromiseScan,
     QueueCountScan,
@@ -29,12 +31,13 @@ from holdfast.engine.scans import (
 )
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
-from holdfast.protocol.ids import is_covered, root_of
+from holdfast.protocol.ids import is_covered, lies_within
 from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_of
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import fitting, promise_bytes, whole_promise_bytes
 from holdfast.protocol.streams import Streams, answer_id
 from holdfast.store import memory_queues
+from holdfast.store.documents import Document, perform_in_memory
 from holdfast.store.interface import (
     Backlog,
     Bus,
@@ -63,6 +66,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._clock: Millis = 0
+        self._documents: dict[tuple[str, str], Document] = {}
         self._one_at_a_time = threading.Lock()
         self._clear()
 
@@ -85,8 +89,14 @@ class MemoryStore:
     async def close(self) -> None:
         pass
 
-    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
-        return self.run(work)
+    def transact(self, work: Callable[[], Work[Result]]) -> Awaitable[Result]:
+        """Nothing is waited for, so it is done at once."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(self.run(work))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def run(self, work: Callable[[], Work[Result]]) -> Result:
         with self._one_at_a_time:
@@ -117,6 +127,8 @@ class MemoryStore:
                 everything.queues.update(self.queues)
                 everything.streams.update(self.streams)
                 return self._load(ws, everything)
+            case _:
+                return perform_in_memory(self._documents, step)
 
     def _load(self, ws: WorkingSet, footprint: Footprint) -> None:
         owing = footprint.obligations | footprint.listened
@@ -188,10 +200,17 @@ class MemoryStore:
     def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
         if ws.cleared:
             self._clear()
+        if ws.forgotten:
+            self._forget(ws.forgotten)
         for promise_id in ws.changed_promises:
             if (promise := ws.promises[promise_id]) is not None:
+                if promise_id in ws.replaced and (before := self.promises.get(promise_id)) is not None:
+                    self.branches.get(before.tags.get(tags.BRANCH, ""), {}).pop(promise_id, None)
                 self.promises[promise_id] = promise
-                (self.watched.add if ws.is_watched(promise_id) else self.watched.discard)(promise_id)
+                if promise.state == "pending" and ws.is_watched(promise_id):
+                    self.watched.add(promise_id)
+                else:
+                    self.watched.discard(promise_id)
                 branch = promise.tags.get(tags.BRANCH)
                 if branch is not None:
                     self.branches.setdefault(branch, {})[promise_id] = None
@@ -209,19 +228,7 @@ class MemoryStore:
                 self.streams[execution_id] = streams
         for (promise_id, address), listener in ws.added_listeners.items():
             self.listeners.setdefault(promise_id, {})[address] = listener
-        for promise_id in ws.forgotten:
-            branch = self.promises.pop(promise_id).tags.get(tags.BRANCH)
-            if branch is not None:
-                self.branches[branch].pop(promise_id, None)
-            self.tasks.pop(promise_id, None)
-            self.streams.pop(promise_id, None)
-            self.lanes.drop(promise_id)
-            self.watched.discard(promise_id)
-        if ws.forgotten:
-            for awaiters in self.callbacks.values():
-                for awaiter in awaiters.keys() & ws.forgotten.keys():
-                    del awaiters[awaiter]
-        for promise_id in (*ws.discharged, *ws.forgotten):
+        for promise_id in ws.discharged:
             self.callbacks.pop(promise_id, None)
             self.listeners.pop(promise_id, None)
         for schedule_id in ws.changed_schedules:
@@ -235,6 +242,23 @@ class MemoryStore:
                 self.queues[name] = queue
         self._clock = clock or self._clock
         ws.saved()
+
+    def _forget(self, forgotten: Mapping[str, None]) -> None:
+        for promise_id in forgotten:
+            if (promise := self.promises.pop(promise_id, None)) is not None:
+                self.branches.get(promise.tags.get(tags.BRANCH, ""), {}).pop(promise_id, None)
+            task = self.tasks.pop(promise_id, None)
+            unique = None if task is None or task.job is None else task.job.unique
+            if unique is not None and self.uniques.get(unique) == promise_id:
+                del self.uniques[unique]
+            self.streams.pop(promise_id, None)
+            self.lanes.drop(promise_id)
+            self.watched.discard(promise_id)
+            self.callbacks.pop(promise_id, None)
+            self.listeners.pop(promise_id, None)
+        for awaiters in self.callbacks.values():
+            for awaiter in awaiters.keys() & forgotten.keys():
+                del awaiters[awaiter]
 
     def _keep_unique(self, before: Task | None, after: Task) -> None:
         """A unique key has one holder, or what other stores refuse would pass here."""
@@ -293,6 +317,12 @@ class MemoryStore:
                 if scan.origin is not None:
                     keys = [key for key in keys if self._belongs(self.promises[key], (scan.origin,))]
                 return keys[page.limit - 2 : page.limit]
+            case TreeScan(roots, limit, str(after)):
+                later = _stretch(self.promises, Page(after, "", limit))
+                return [key for key in later if self._belongs(self.promises[key], roots)][:limit]
+            case OpenTaskScan(prefix, limit):
+                below = (task for task in self.tasks.values() if task.id.startswith(prefix))
+                return sorted(task.id for task in below if task.state != "fulfilled")[:limit]
             case TreeScan(roots, limit):
                 return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):
@@ -318,7 +348,7 @@ class MemoryStore:
                 )
 
     def _belongs(self, promise: Promise, roots: tuple[str, ...]) -> bool:
-        return root_of(promise.id) in roots or promise.tags.get(tags.ORIGIN) in roots
+        return promise.tags.get(tags.ORIGIN) in roots or any(lies_within(promise.id, root) for root in roots)
 
     def _matches(self, task: Task, scan: TaskScan) -> bool:
         return (

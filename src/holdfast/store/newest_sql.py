@@ -12,6 +12,7 @@ import msgspec
 from holdfast.engine.newest import ExecutionScan, ExecutionStretch, ExecutionTally, Filter
 from holdfast.engine.scans import (
     LeaseScan,
+    OpenTaskScan,
     PromiseScan,
     QueueScan,
     ScheduleScan,
@@ -37,6 +38,7 @@ _ORDER: Final = " ORDER BY t.created_at DESC, t.id DESC LIMIT ?"
 
 FoundByQuery = (
     TreeScan
+    | OpenTaskScan
     | StretchScan
     | PromiseScan
     | TaskScan

@@ -112,6 +112,18 @@ class PostgresStore:
             self._idle.append(connection)
         return place_text(found)
 
+    async def size(self) -> int:
+        """Of the whole database, in bytes."""
+        async with self._free:
+            connection = await self._take()
+            try:
+                found = int(await connection.fetchval("SELECT pg_database_size(current_database())"))
+            except BaseException:
+                connection.terminate()
+                raise
+            self._idle.append(connection)
+        return found
+
     async def _until_done(self, work: Callable[[], Work[Result]]) -> Result:
         first: set[str] = set()
         began = time.monotonic()

@@ -77,19 +77,26 @@ class Parts:
         """`held`: the ids that have rows."""
         new: list[rows.Row] = []
         changed: list[rows.Row] = []
+        replaced: list[rows.Row] = []
         for key in ws.changed_promises:
             promise = ws.promises[key]
-            if promise is not None and key in held:
+            if promise is not None and key in ws.replaced and key in held:
+                replaced.append(rows.promise_row(promise, ws.is_watched(key)))
+            elif promise is not None and key in held:
                 changed.append(rows.promise_changes(promise, ws.is_watched(key)))
             elif promise is not None:
                 new.append(rows.promise_row(promise, ws.is_watched(key)))
         tasks = rows.changed_task_rows(ws)
         if ws.forgotten:
-            self.add("drop_promises", list(ws.forgotten))
-            self.add("drop_tasks", list(ws.forgotten))
-            self.add("drop_streams", list(ws.forgotten))
+            for name in ("drop_promises", "drop_tasks", "drop_streams"):
+                self.add(name, list(ws.forgotten))
         self.add_records(NEW_PROMISES, new)
         self.add_records(CHANGED_PROMISES, changed)
+        self.add_rows("replace_promises", replaced)
+        again = [row for key, row in tasks.items() if key in ws.replaced and key in held]
+        self.add_rows("replace_tasks", again)
+        if again:
+            tasks = {key: row for key, row in tasks.items() if key not in ws.replaced or key not in held}
         self.add_records(NEW_TASKS, [row for key, row in tasks.items() if key not in held])
         self.add_records(CHANGED_TASKS, [row for key, row in tasks.items() if key in held])
 
@@ -97,3 +104,15 @@ class Parts:
 def payload_chars(ws: WorkingSet) -> int:
     changed = [promise for key in ws.changed_promises if (promise := ws.promises[key]) is not None]
     return sum([len(promise.param.data or "") + len(promise.value.data or "") for promise in changed])
+
+
+def drop_reborn(ws: WorkingSet, held: set[str]) -> Parts:
+    """What is gone and there again goes before it comes: the parts of one statement have no order."""
+    parts = Parts()
+    reborn = [key for key in ws.forgotten if ws.promises[key] is not None]
+    for name in ("promises", "tasks", "streams", "callbacks", "listeners", "waits") if reborn else ():
+        parts.add(f"drop_{name}", reborn)
+    held.difference_update(reborn)
+    for key in reborn:
+        del ws.forgotten[key]
+    return parts

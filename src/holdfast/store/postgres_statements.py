@@ -63,7 +63,7 @@ _BOOLEAN: Final = frozenset({"watched", "timer", "parked", "gated"})
 _BIGINT: Final = frozenset(
     {
         "timeout_at", "created_at", "settled_at", "version", "priority", "resumes", "due_at", "ttl",
-        "acquired_at", "started_at", "bounces", "retries", "turn", "entered_at", "promise_timeout",
+        "acquired_at", "started_at", "bounces", "crashes", "retries", "turn", "entered_at", "promise_timeout",
         "next_run_at", "last_run_at", "catch_up", "paused_at",
     }
 )  # fmt: skip
@@ -252,6 +252,8 @@ PARTS: Final = {
     "update_promises": _update("promises", rows.PROMISE_CHANGES),
     "insert_tasks": _insert("tasks", rows.TASK_COLUMNS),
     "update_tasks": _update("tasks", TASK_CHANGES),
+    "replace_promises": _update("promises", rows.PROMISE_COLUMNS),
+    "replace_tasks": _update("tasks", rows.TASK_COLUMNS),
     "insert_promises_alike": _insert("promises", rows.PROMISE_COLUMNS, varying=VARYING["insert_promises"]),
     "update_promises_alike": _update("promises", rows.PROMISE_CHANGES, varying=VARYING["update_promises"]),
     "insert_tasks_alike": _insert("tasks", rows.TASK_COLUMNS, varying=VARYING["insert_tasks"]),

@@ -26,6 +26,7 @@ from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan, passes_over
 from holdfast.protocol.records import Millis, Task
 from holdfast.store import postgres_statements as sql, rows
+from holdfast.store.documents import perform_on_postgres
 from holdfast.store.interface import (
     CountBacklog,
     Find,
@@ -43,7 +44,7 @@ from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.postgres_connection import fetch_in_time
 from holdfast.store.postgres_counts import count_backlog, count_queue
 from holdfast.store.postgres_lines import find_ids
-from holdfast.store.postgres_parts import Parts, payload_chars
+from holdfast.store.postgres_parts import Parts, drop_reborn, payload_chars
 from holdfast.store.scan_sql import POSTGRES, behind, within
 
 heavy_save_chars: Final = 1_048_576
@@ -126,6 +127,8 @@ class Transaction:
                 return await count_backlog(self._connection, now, groups_max)
             case LoadAll(ws):
                 return await self._load_all(ws)
+            case _:
+                return await perform_on_postgres(self._connection, step)
 
     async def _read_clock(self) -> Millis:
         now = self._now
@@ -261,12 +264,8 @@ class Transaction:
     # --- save ----------------------------------------------------------------------------------------
 
     async def _save(self, ws: WorkingSet, clock: Millis | None) -> None:
-        changed = (
-            ws.changed_promises.keys()
-            | ws.changed_tasks.keys()
-            | ws.changed_streams.keys()
-            | ws.forgotten.keys()
-        )
+        changed = ws.changed_promises.keys() | ws.changed_tasks.keys() | ws.changed_streams.keys()
+        changed |= ws.forgotten.keys()
         unlocked = (
             changed - self._asked
             | changed & self._listened
@@ -281,6 +280,8 @@ class Transaction:
             self._held_queues.clear()
         if self._is_ours and payload_chars(ws) > heavy_save_chars:
             await self._connection.execute(sql.HAVE_PATIENCE)
+        if (reborn := drop_reborn(ws, self._held)).names:
+            await self._connection.fetch(sql.save_statement(tuple(reborn.names)), *reborn.arguments)
         parts = Parts()
         await self._release_uniques(ws)
         parts.add_promises_and_tasks(ws, self._held)
@@ -295,7 +296,7 @@ class Transaction:
         if parts.names:
             await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
         self._held.update(ws.changed_promises)
-        self._held.difference_update(ws.forgotten)
+        self._held.difference_update(key for key in ws.forgotten if ws.promises[key] is None)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
         self._fresh = {}
         ws.saved()

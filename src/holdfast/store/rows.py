@@ -17,9 +17,10 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
-from holdfast.protocol.executions import read_waits
+from holdfast.protocol.executions import read_lost_claims, read_waits
 from holdfast.protocol.ids import lies_within
 from holdfast.protocol.jobs import Job, Place, QueueRecord
+from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.protocol.records import (
     NOTHING,
     Listener,
@@ -30,6 +31,7 @@ from holdfast.protocol.records import (
     Task,
     Value,
 )
+from holdfast.protocol.reported import read_reported
 from holdfast.protocol.streams import MAILBOX, Streams
 from holdfast.store.interface import CorruptRecord
 
@@ -142,7 +144,18 @@ def read_promise(row: Row) -> Promise:
     ):
         kept = (state, timeout_at, created_at, settled_at, ikc, iku)  # no payload: this goes to the log
         raise CorruptRecord("promise", row[0], f"stored with {kept!r}")
+    if promise.tags and tags.LOCK in promise.tags:
+        _check_lock(promise)
     return promise
+
+
+def _check_lock(promise: Promise) -> None:
+    try:
+        lock = read_lock(promise)
+    except ValueError as error:
+        raise CorruptRecord("lock", promise.id, str(error)) from error
+    if lock_id(lock.name) != promise.id or lock.free < 0:
+        raise CorruptRecord("lock", promise.id, f"stored as {promise.value.data!r}")
 
 
 def task_row(task: Task, listing: Listing) -> Row:
@@ -176,6 +189,10 @@ def read_task(row: Row) -> Task:
             task = replace(task, place=_decode_place(row[_place_at]))
         if task.waits is not None:
             read_waits(task.waits)
+        if task.lost is not None:
+            read_lost_claims(task.lost)
+        if task.progress is not None:
+            read_reported(task.progress)
         parse_address(task.target)
     except ValueError as error:  # of msgspec too
         raise CorruptRecord("task", row[0], str(error)) from error

@@ -22,8 +22,10 @@ from holdfast.engine.scans import ClaimScan, HeldScan, QueueCountScan, passes_ov
 from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
 from holdfast.store import lines, rows, sqlite_statements as sql
+from holdfast.store.documents import perform_on_sqlite
 from holdfast.store.interface import (
     Backlog,
+    CannotOpen,
     CountBacklog,
     Find,
     FindDue,
@@ -53,7 +55,7 @@ from holdfast.store.loading import (
     value_at,
     weighed_from,
 )
-from holdfast.store.migrations import look, migrate
+from holdfast.store.migrations import look, migrate, migrations
 from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.scan_sql import SQLITE, behind, within
 from holdfast.store.sqlite_log import SqliteLog
@@ -70,6 +72,7 @@ cache_bytes: Final = 64 * 1024 * 1024
 # to sync a file that grows takes a disk two or three times as long. (In pages of 4 kB.)
 checkpoint_pages: Final = 8_000
 busy_ms: Final = 5_000
+busy_pause_s: Final = 0.01  # between two tries, where SQLite itself does not wait
 instructions_per_look: Final = 10_000  # of SQLite's machine, between two looks at the time: less than 1 ms
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -77,6 +80,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, cached_statements=512, check_same_thread=False)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 class SqliteFile:
@@ -108,14 +115,7 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise self._not_a_store(error) from error
         try:
-            connection.execute(f"PRAGMA busy_timeout={busy_ms}")
-            look(connection, "sqlite", beside=self._beside)  # before anything is changed: this lasts
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
-            connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
-            connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
-            migrate(connection, "sqlite", beside=self._beside)
+            self._prepare(connection)
         except sqlite3.DatabaseError as error:
             connection.close()
             raise self._not_a_store(error) from error
@@ -129,7 +129,34 @@ class SqliteFile:
                 self._log = self._open_log(self._path)
         return int(now)
 
-    def _not_a_store(self, error: sqlite3.Error) -> NotAStore:
+    def _prepare(self, connection: Any) -> None:
+        connection.execute(f"PRAGMA busy_timeout={busy_ms}")
+        # Whoever changes the journal of a file that others open or close at this moment is told at once that
+        # it is locked: `busy_timeout` does not count there.
+        until = time.monotonic() + busy_ms / 1000
+        while True:
+            try:
+                # Before anything is changed: the change of the journal lasts.
+                version = look(connection, "sqlite", beside=self._beside)
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > until:
+                    raise
+                time.sleep(busy_pause_s)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
+        connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
+        if version < migrations("sqlite")[-1][0]:  # else no lock is needed: somebody may be writing for long
+            migrate(connection, "sqlite", beside=self._beside)
+
+    def _not_a_store(self, error: sqlite3.Error) -> StoreError:
+        if _is_busy(error):
+            return CannotOpen(
+                f"{self._path} was locked by another program for {busy_ms / 1000:g} s: {error}. "
+                f"End what writes to it, or open it again later. [{CannotOpen.code}]"
+            )
         return NotAStore(
             f"{self._path} cannot be used as a Holdfast database: {error}. Check the path. [{NotAStore.code}]"
         )
@@ -209,8 +236,9 @@ class SqliteTransaction:
             return self._find_due(step.now, step.limit)
         if isinstance(step, CountBacklog):
             return self._count_backlog(step.now, step.groups_max)
-        assert isinstance(step, LoadAll)
-        return self._load_all(step.ws)
+        if isinstance(step, LoadAll):
+            return self._load_all(step.ws)
+        return perform_on_sqlite(self.connection, step)  # type: ignore[arg-type]  # all others are above
 
     def _query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         found: list[Any] = self.connection.execute(statement, parameters).fetchall()
@@ -268,13 +296,21 @@ class SqliteTransaction:
         if ws.cleared:
             for table in ("promises", "tasks", "callbacks", "listeners", "schedules", "queues", "streams"):
                 self.connection.execute(f"DELETE FROM {table}")
-        promises = [
-            rows.promise_row(promise, ws.is_watched(key))
+        if ws.forgotten:  # first: what is gone may be there again
+            for statement in sql.FORGET:
+                self._by_ids(statement, ws.forgotten)
+        promises = {
+            key: rows.promise_row(promise, ws.is_watched(key))
             for key in ws.changed_promises
             if (promise := ws.promises[key]) is not None
-        ]
-        self._write(sql.UPSERT_PROMISES, promises)
-        self._write(sql.UPSERT_TASKS, [*rows.changed_task_rows(ws).values()])
+        }
+        tasks = rows.changed_task_rows(ws)
+        if ws.replaced:
+            again = [row for key in ws.replaced if (row := promises.pop(key, None))]
+            self._write(sql.REPLACE_PROMISES, again)
+            self._write(sql.REPLACE_TASKS, [row for key in ws.replaced if (row := tasks.pop(key, None))])
+        self._write(sql.UPSERT_PROMISES, [*promises.values()])
+        self._write(sql.UPSERT_TASKS, [*tasks.values()])
         self._write(sql.INSERT_CALLBACKS, list(ws.added_callbacks))
         self._write(
             sql.INSERT_LISTENERS,
@@ -288,9 +324,6 @@ class SqliteTransaction:
         if ws.discharged:
             self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
-        if ws.forgotten:
-            for statement in sql.FORGET:
-                self._by_ids(statement, ws.forgotten)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]
             self._write(

@@ -19,6 +19,7 @@ from holdfast.store.migrations import migrations
 from holdfast.store.sqlite import SqliteTransaction
 
 _latest: Final = migrations("sqlite")[-1][0]
+_LOCK: Final = "UPDATE clock SET now = now"
 
 
 def run_as_guest(
@@ -30,14 +31,16 @@ def run_as_guest(
 
     `check_place` is told which file would be written to, and may raise.
     """
+    plain = _Plain(connection)
+    if connection.in_transaction:
+        _lock(plain)
     _check(connection)
     if check_place is not None:
         check_place(place_of(file_of_connection(connection)))
     text_factory, connection.text_factory = connection.text_factory, str
-    plain = _Plain(connection)
     try:
         # A write, so that Python's sqlite3 begins a transaction if it is to do that by itself.
-        plain.execute("UPDATE clock SET now = now")
+        plain.execute(_LOCK)
         plain.execute("SAVEPOINT holdfast")
         try:
             [[floor]] = plain.execute("SELECT now FROM clock").fetchall()
@@ -52,6 +55,16 @@ def run_as_guest(
         return result
     finally:
         connection.text_factory = text_factory
+
+
+def _lock(plain: "_Plain") -> None:
+    """Before anything is read: a transaction that has read cannot write once others have written."""
+    try:
+        plain.execute(_LOCK)
+    except sqlite3.OperationalError as error:
+        if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY:
+            raise
+        # It holds no tables of ours, of which `_check` tells.
 
 
 def place_of(file: Path | None) -> str:

@@ -88,6 +88,7 @@ UPSERT_PROMISES: Final = _upsert(
     ("id", "param", "tags", "timeout_at", "created_at", "ikc", "branch", "origin"),
     ("id", "param", "tags", "branch"),
     ("id", "param", "value", "tags", "timeout_at", "created_at", "settled_at", "branch", "origin"),
+    ("id", "value", "tags", "timeout_at", "ikc", "iku", "origin"),  # elements of streams, and their keys
 )
 UPSERT_TASKS: Final = _upsert(
     "tasks",
@@ -108,6 +109,8 @@ UPSERT_TASKS: Final = _upsert(
     ("id", "job"),
     ("id", "version", "timeout_at", "created_at", "acquired_at", "started_at", "waits", "job", "job_unique"),
 )
+REPLACE_PROMISES: Final = _upsert("promises", rows.PROMISE_COLUMNS, ("id",))
+REPLACE_TASKS: Final = _upsert("tasks", rows.TASK_COLUMNS, ("id",))
 UPSERT_QUEUES: Final = _upsert("queues", rows.QUEUE_COLUMNS, ("name",))
 UPSERT_STREAMS: Final = _upsert("streams", rows.STREAM_COLUMNS, ("id",))
 UPSERT_SCHEDULES: Final = _upsert("schedules", rows.SCHEDULE_COLUMNS, ("id",))

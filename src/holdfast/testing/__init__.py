@@ -1,8 +1,10 @@
 """Test tools: virtual time, workers killed at every point, whole installations simulated from a seed.
 
-With pytest, the fixtures of `plugin` are there as soon as Holdfast is installed.
+With pytest, the fixtures of `plugin` are there as soon as Holdfast is installed. Strategies for Hypothesis
+are in `strategies`.
 """
 
+from holdfast.testing.case import WorldTestCase
 from holdfast.testing.crashes import CrashFailure, Proof, crash_everywhere
 from holdfast.testing.ledger import Ledger, StaleToken
 from holdfast.testing.loop import JumpingLoop, Stuck
@@ -25,6 +27,7 @@ __all__ = [
     "Stuck",
     "Untrue",
     "World",
+    "WorldTestCase",
     "crash_everywhere",
     "simulate",
 ]

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Task
 from holdfast.runtime import Step
-from holdfast.steps.info import ExecutionInfo, of_step
+from holdfast.steps.here import info_of
+from holdfast.steps.info import ExecutionInfo
 from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.disk import view_of
@@ -40,7 +41,8 @@ class Beginnings:
 
     def note(self, process: Process, step: Step) -> None:
         """Something is about to be performed."""
-        simulation, info = self._simulation, step.context[of_step]
+        simulation, info = self._simulation, info_of(step)
+        assert info is not None
         what = info.step or f"{info.id} at version {info.token}"
         simulation.log.note(process.name, f"performs {what}")
         if (process.name, info.id, info.token) in simulation.witness.lost:

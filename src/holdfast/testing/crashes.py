@@ -16,8 +16,9 @@ from msgspec import Struct
 from holdfast.app import App
 from holdfast.protocol import tags
 from holdfast.protocol.records import Promise
-from holdfast.steps.emitter import STEP_HEADER
+from holdfast.protocol.streams import STEP_HEADER
 from holdfast.steps.providers import Key
+from holdfast.testing.fakes import Fakes
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.mortal import CrashPoint
 from holdfast.testing.replay import Untrue, check_replay
@@ -50,7 +51,7 @@ class CrashRun(Struct):
 
 
 class Proof(Struct, frozen=True):
-    """How much was tried: so many crashes, around these writes; `result` is what all runs ended with."""
+    """How much was tried: how many crashes, around these writes; `result` is what all runs ended with."""
 
     result: Any
     crashes: int
@@ -68,17 +69,18 @@ def crash_everywhere(
     reset: Callable[[], None] | None = None,
     check: Callable[[Any], object] | None = None,
     provide: Mapping[Key, Any] | None = None,
+    replace: Fakes | None = None,
     at: str | None = None,
     points_max: int = points_max_default,
     seed: int = 0,
     **kwargs: Any,
 ) -> Proof:
-    """CrashRun a workflow once, then again with its worker killed before and after every durable write.
+    """Run a workflow once, then again with its worker killed before and after every durable write.
 
     `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
     the effects of its steps; each must be there once. `reset` is called before each run. `provide` replaces
-    what the app provides. A workflow whose
-    result honestly depends on when things happen has a `check` of its results instead of all being equal.
+    what the app provides, `replace` steps and tasks by fakes. A workflow whose result honestly depends on
+    when things happen has a `check` of its results instead of all being equal.
 
     A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
 
@@ -99,6 +101,7 @@ def crash_everywhere(
             outside=outside,
             ledger=ledger,
             provide=provide,
+            replace=replace,
             points=points,
         )
 
@@ -141,10 +144,11 @@ def run_once(
     outside: Callable[[], Coroutine[Any, Any, Any]] | None = None,
     ledger: Ledger | None = None,
     provide: Mapping[Key, Any] | None = None,
+    replace: Fakes | None = None,
     points: Sequence[CrashPoint] = (),
 ) -> CrashRun:
     """One run, killed at these points. Raises `Untrue` if what it recorded is not what it did."""
-    with World(app, crashes=points, provide=provide) as world:
+    with World(app, crashes=points, provide=provide, replace=replace) as world:
         handle = app.start(cast(Any, workflow), *args, id=execution, **(kwargs or {}))
         others = world.loop.create_task(outside()) if outside is not None else None
         outcome: Any

@@ -96,7 +96,7 @@ def _copy(ws: WorkingSet) -> MemoryStore:
             ws.added_callbacks.update({(key, awaiter): None for awaiter in ws.callbacks.get(key, {})})
             listeners = ws.listeners.get(key, {})
             ws.added_listeners.update({(key, address): listener for address, listener in listeners.items()})
-    ws.changed_tasks.update(dict.fromkeys(key for key, task in sorted(ws.tasks.items()) if task is not None))
+    ws.changed_tasks.update({key: False for key, task in sorted(ws.tasks.items()) if task is not None})
     ws.changed_schedules.update(dict.fromkeys(sorted(ws.schedules)))
     ws.changed_queues.update(dict.fromkeys(sorted(ws.queues)))
     copy = MemoryStore()

@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from holdfast.client.interface import Client, MessageStream
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import AppendAction, CreateAction, NextAction, Request, TaskFence
+from holdfast.protocol.requests import (
+    AppendAction,
+    CreateAction,
+    NextAction,
+    Request,
+    SettleAction,
+    TaskFence,
+)
 from holdfast.workflow.journal import LABEL
 
 # What changes an execution or its task. A claim is one: whoever dies right after it leaves a lease behind.
@@ -23,6 +30,7 @@ WRITES: Final = {
     "task.fence",
     "task.suspend",
     "task.fulfill",
+    "task.restart",
     "task.fail",
     "task.release",
     "task.halt",
@@ -117,5 +125,6 @@ def _word(request: Request) -> str:
             return f"append to {action.data.stream} of {action.data.id}"
         if isinstance(action, NextAction):
             return f"await {action.data.stream}.{action.data.number} of {action.data.id}"
-        return f"settle {action.data.id}"
+        verb = "settle" if isinstance(action, SettleAction) else "steer"
+        return f"{verb} {action.data.id}"
     return f"{request.kind} {getattr(data, 'id', '')}".strip()

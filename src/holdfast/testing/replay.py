@@ -16,11 +16,20 @@ from msgspec.structs import replace
 from holdfast.client.interface import MessageStream
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.errors import NoSuchExecution
+from holdfast.protocol.generations import (
+    arguments_of,
+    base_of,
+    begun_id,
+    generation_of,
+    lies_in_generation,
+)
+from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Promise, TaskView, Value
 from holdfast.protocol.replies import (
     AcquireReply,
     FenceReply,
     Invoked,
+    PreloadReply,
     PromiseReply,
     Reply,
     StreamAppendReply,
@@ -42,22 +51,26 @@ from holdfast.protocol.requests import (
     StreamNext,
     TaskFence,
     TaskFulfill,
+    TaskRestart,
     TaskSuspend,
 )
 from holdfast.protocol.streams import NUMBER_HEADER, element_id, key_id
 from holdfast.protocol.wire import to_reply
 from holdfast.runtime import Step
-from holdfast.steps.info import of_step
+from holdfast.steps.here import info_of
+from holdfast.steps.observer import SILENT
 from holdfast.steps.runner import StepRunner
 from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.mortal import describe
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.execution import Execution
+from holdfast.workflow.generations import BoundCall
 from holdfast.workflow.operations import DurableOperation
 from holdfast.workflow.registry import Registry
 
 PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
+_nothing_came: Final = ("pending", "rejected_canceled")
 
 
 class Untrue(AssertionError):
@@ -74,7 +87,8 @@ class Performed(Struct, frozen=True):
 
     @staticmethod
     def of(step: Step, payloads: Payloads) -> "Performed":
-        info = step.context[of_step]
+        info = info_of(step)
+        assert info is not None
         digest = payloads.digest(step.args, step.kwargs)
         return Performed(info.id, info.step or "", f"step {step.name}", digest)
 
@@ -121,10 +135,16 @@ class ReadOnlyClient:
                 return Reply(404, "somebody else was asked to cancel itself, and has been")
             case StreamList():
                 return Reply(200, StreamsReply({}, 0, over=True))
-            case TaskSuspend():
+            case TaskSuspend(actions=actions) if self._has_settled(action.data.awaited for action in actions):
+                return Reply(300, PreloadReply([]))
+            case TaskSuspend() | TaskRestart():
                 return Reply(409, "nothing more will come")
             case _:
                 raise AssertionError(f"a replay asked for {describe([request])}")
+
+    def _has_settled(self, promise_ids: Iterable[str]) -> bool:
+        found = (self._store.promises.get(promise_id) for promise_id in promise_ids)
+        return any(promise is not None and promise.state != "pending" for promise in found)
 
     def _next(self, asked: StreamNext) -> StreamReply:
         """The messages from a number on; none that came after the end."""
@@ -193,7 +213,8 @@ async def check_replay(
             f"Replaying {root.id} ends with {client.outcome}; it ended with {root.state} {root.value}"
         )
     for step in performed:
-        if step.execution == root.id and asked.get(step.id) != (step.label, step.digest):
+        is_last = lies_in_generation(step.id, root.id, generation_of(root).number)
+        if step.execution == root.id and is_last and asked.get(step.id) != (step.label, step.digest):
             now = asked.get(step.id, ("nothing", None))
             raise Untrue(
                 f"{step.label!r} was performed as {step.id}, where the record now leads to {now[0]!r}"
@@ -215,16 +236,21 @@ async def check_led(
 def retrace(
     root: Promise, store: MemoryStore, registry: Registry, worker_context: WorkerContext
 ) -> tuple[_Watched, ReadOnlyClient]:
-    records = [store.promises[key] for key in store.branches.get(root.id, {}) if key != root.id]
+    number = generation_of(root).number
+    if number and root.state != "pending":
+        root = replace(root, state="pending", value=store.promises[begun_id(root.id, number)].value)
+    branch = base_of(root.id, number)
+    records = [store.promises[key] for key in store.branches.get(branch, {}) if key != root.id]
+    if number and (cancel := store.promises.get(cancel_id(root.id))) is not None:
+        records.append(cancel)
     client = ReadOnlyClient(store)
-    worker_context = replace(worker_context, client=client, runner=_Idle())
-    call = worker_context.payloads.decode_call(root.param)
+    worker_context = replace(worker_context, client=client, runner=_Idle(), observers=SILENT)
+    call = worker_context.payloads.decode_call(arguments_of(root))
     workflow = registry.find(call.function, call.version)
-    supplied = worker_context.provided.names(workflow.function)
-    args, kwargs = worker_context.payloads.bind_arguments(workflow.function, call, supplied)
-    kwargs |= worker_context.provided.fill(workflow.function)
+    args, kwargs = workflow.arguments(call, worker_context.payloads, worker_context.provided)
     claim = AcquireReply(TaskView(root.id, "acquired", 1, 0), root, records, "invoke", Invoked(root))
-    execution = _Watched(claim, workflow.body, args, kwargs, workflow.name, worker_context)
+    bound = BoundCall(workflow.name, workflow.body, args, kwargs, workflow)
+    execution = _Watched(claim, bound, worker_context, lambda _: bound)
     execution.asked = {}
     return execution, client
 

@@ -38,6 +38,7 @@ from holdfast.engine import Rules
 from holdfast.host.session import Seams, Session
 from holdfast.node import Node
 from holdfast.node.clock import far_clock
+from holdfast.protocol.bulk import ADDRESS as BULK
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import RequestData
@@ -216,7 +217,7 @@ class Simulation:
         store = view_of(store, self._latest_now)
         for key, task in store.tasks.items():
             root = store.promises[key]
-            if task.job is not None:  # run once an attempt, never replayed
+            if task.job is not None or task.target == BULK:  # run once an attempt, or by the node: no replay
                 continue
             if root.state == "resolved" or (
                 root.state == "rejected" and not _is_deadlock(root, worker_context)

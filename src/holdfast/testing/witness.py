@@ -7,6 +7,10 @@
 4. A process that was told that its claim is lost begins nothing more for it, and asks for no more writes.
 5. No request fails because of a defect.
 6. What was seen is there in the end: nothing that was acknowledged is lost.
+
+Two things end otherwise by design. An execution that somebody retries is pending again, with what failed
+below it: whoever asks for that says so before (`expect_retries`). And what a generation of an execution has
+recorded may be deleted with it: the restart names it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from holdfast.client.interface import Client, MessageStream
+from holdfast.protocol.ids import lies_within
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import (
     AcquireReply,
@@ -30,6 +35,7 @@ from holdfast.protocol.requests import (
     TaskFence,
     TaskFulfill,
     TaskRelease,
+    TaskRestart,
     TaskStart,
     TaskSuspend,
 )
@@ -56,6 +62,22 @@ class Witness:
         self.lost: dict[tuple[str, str, int], None] = {}  # claims that their holder knows to be lost
         self.given_back: dict[tuple[str, int], None] = {}  # claims that their holder wanted to give back
         self.clock = 0
+        self._retried: list[str] = []
+        self._dropped: dict[str, None] = {}  # records of past generations
+        self._continued: dict[str, None] = {}
+
+    def expect_retries(self, execution_id: str) -> None:
+        """This execution may begin again after it has ended, and so may what it called."""
+        self._retried.append(execution_id)
+
+    def _may_change(self, promise_id: str) -> bool:
+        return any(promise_id == root or lies_within(promise_id, root) for root in self._retried)
+
+    def _may_go(self, promise_id: str) -> bool:
+        """Messages that a generation has read, and values that were replaced, are deleted by and by."""
+        if promise_id in self._dropped or self._may_change(promise_id):
+            return True
+        return any(promise_id.startswith((f"{root}:in", f"{root}:value.")) for root in self._continued)
 
     def overhear(self, requests: Sequence[Request], who: str) -> None:
         """What is asked, before anybody knows what will be answered."""
@@ -63,6 +85,9 @@ class Witness:
             data = request.data
             if isinstance(data, TaskRelease):
                 self.given_back[data.id, data.version] = None
+            elif isinstance(data, TaskRestart):
+                self._dropped.update(dict.fromkeys(data.forget))
+                self._continued[data.id] = None
             elif isinstance(data, TaskFence | TaskSuspend) and (who, data.id, data.version) in self.lost:
                 self.contradictions.append(f"{who} writes to {data.id} although its claim was lost")
 
@@ -108,6 +133,8 @@ class Witness:
 
     def _see(self, promise: Promise, asked_at: int, who: str) -> None:
         self._seen[promise.id] = None
+        if self._retried and self._may_change(promise.id):
+            return
         known = self._settled.get(promise.id)
         if promise.state == "pending":
             if known is not None and known[0] <= asked_at:
@@ -123,7 +150,8 @@ class Witness:
 
     def compare(self, store: MemoryStore) -> list[str]:
         """What was told and is not so."""
-        lost = [f"{key} was acknowledged and is gone" for key in self._seen if key not in store.promises]
+        gone = [key for key in self._seen if key not in store.promises]
+        lost = [f"{key} was acknowledged and is gone" for key in gone if not self._may_go(key)]
         wrong = [
             f"{key} was told to be {told} and is {_settled(found)}"
             for key, (_, told) in self._settled.items()

@@ -40,6 +40,7 @@ from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits
 from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
+from holdfast.protocol.generations import base_of, generation_of
 from holdfast.protocol.jobs import CODE_HEADER, WORKER_CRASHED, WORKER_HEADER
 from holdfast.protocol.records import Promise, Task, Value
 from holdfast.protocol.replies import StreamAppendReply
@@ -49,6 +50,7 @@ from holdfast.steps.providers import Key
 from holdfast.steps.runner import StepRunner
 from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.store.memory import MemoryStore
+from holdfast.testing.fakes import Fakes, Replaced
 from holdfast.testing.loop import JumpingLoop, check_no_other_loop
 from holdfast.testing.mortal import CrashPoint, Fuse, MortalClient
 from holdfast.testing.replay import Performed
@@ -63,10 +65,21 @@ EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class World:
+    """`provide`: instead of what the app provides. `replace`: fakes for steps and tasks, by their function.
+
+    >>> with World(app, replace={charge: lambda card, cents: Receipt("fake")}) as world: ...
+    """
+
     def __init__(
-        self, app: App, *, crashes: Sequence[CrashPoint] = (), provide: Mapping[Key, Any] | None = None
+        self,
+        app: App,
+        *,
+        crashes: Sequence[CrashPoint] = (),
+        provide: Mapping[Key, Any] | None = None,
+        replace: Fakes | None = None,
     ) -> None:
         self.app = app
+        self._replaced = Replaced(replace)
         self.provide = dict(provide or {})  # instead of what the app provides, from the next worker on
         self.loop = JumpingLoop(round(EPOCH.timestamp() * 1000))
         self.store = MemoryStore()
@@ -109,7 +122,8 @@ class World:
 
     def journal(self, execution: str) -> list[Promise]:
         """What an execution has recorded, oldest id first."""
-        found = self.store.branches.get(execution, {})
+        number = generation_of(self.store.promises[execution]).number
+        found = self.store.branches.get(base_of(execution, number), {})
         return [self.store.promises[key] for key in found if key != execution]
 
     # --- talking to an execution -----------------------------------------------------------------------
@@ -180,7 +194,8 @@ class World:
 
     def _has_ended(self, execution: str) -> bool:
         state = self.store.promises[execution].state
-        saw_it = cancellation_id(execution) in self.store.promises
+        number = generation_of(self.store.promises[execution]).number
+        saw_it = cancellation_id(base_of(execution, number)) in self.store.promises
         return state in ("resolved", "rejected") or (state == "rejected_canceled" and saw_it)
 
     def settle_down(self) -> None:
@@ -278,7 +293,7 @@ class World:
         return Seams(
             client=client,
             now=self.loop.millis,
-            runner=lambda: VirtualRunner(self.performed),
+            runner=lambda: VirtualRunner(self.performed, replaced=self._replaced),
             choose=choose,
             fresh=self._fresh,
             listen_again_s=float("inf"),
@@ -348,12 +363,19 @@ class _Ear(logging.Handler):
 class VirtualRunner(StepRunner):
     """Performs sync steps at once, on the loop: a thread would live in real time."""
 
-    def __init__(self, performed: list[Performed], random: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        performed: list[Performed],
+        random: Callable[[], float] = random.random,
+        replaced: Replaced | None = None,
+    ) -> None:
         super().__init__(random=random)
         self._performed = performed
+        self._replaced = replaced or Replaced()
 
     def start(self, call: StepCall, done: Callable[[StepOutcome], None]) -> None:
         self._performed.append(Performed.of(call.step, Payloads()))
+        self._replaced.put_into(call.step)
         if not iscoroutinefunction(call.step.function):
             call.mode = "inline"
         super().start(call, done)

@@ -2,7 +2,8 @@
 
 A request to cancel is a promise beside the execution, `root:cancel`, that is resolved. It is part of the
 execution's branch, so whoever claims the execution is given it; and the execution is registered with it, so
-that one which is suspended is woken, and one which is held hears of it (`check_woken` in docs/protocol.md).
+that one which is suspended is woken, and one which is held hears of it (`check_woken` in the
+protocol).
 
 1. Asking twice is asking once. Asking an execution that has ended changes nothing.
 2. The execution itself decides when it sees the request, and records that (journal.py).
@@ -11,6 +12,7 @@ that one which is suspended is woken, and one which is held hears of it (`check_
 from holdfast.protocol import tags
 from holdfast.protocol.cancelling import (
     ask_to_cancel as ask_to_cancel,
+    asked_by_deadline as asked_by_deadline,
     cancel_creation,
     cancel_requests as cancel_requests,
     origin_of as origin_of,
@@ -27,20 +29,27 @@ def cancel_promise(root: Promise) -> PromiseCreate:
     return cancel_creation(root.id, origin_of(root), root.timeout_at)
 
 
+def out_of_time(root: Promise) -> str:
+    """What the code of an execution is told at its deadline."""
+    grace_s = (tags.grace_of(root.tags) or 0) / 1000
+    return f"the execution did not end in time: it is ended {grace_s:g} s after its deadline"
+
+
 class UnwantedCalls(list[str]):
     """The ids of calls of one execution whose result nobody wants any more: they are to be cancelled too."""
 
     def __init__(self, root: Promise, journal: Journal) -> None:
         super().__init__()
-        self._origin = origin_of(root)
         self._journal = journal
 
     def watch(self, promise_id: str, call: Call) -> None:
-        call.watch(lambda: self._add(promise_id, call))
+        call.watch(lambda: self._add(call.awaits or promise_id, call))
 
     def _add(self, promise_id: str, call: Call) -> None:
         """A replay asks again, which is idempotent."""
-        if self._journal.is_pending(promise_id) and not isinstance(call.called_off_because, ExecutionClosed):
+        if isinstance(call.called_off_because, ExecutionClosed) or not call.is_ours:
+            return
+        if self._journal.is_pending(promise_id):
             self.append(promise_id)
 
     def take(self) -> list[RequestData]:
@@ -50,6 +59,6 @@ class UnwantedCalls(list[str]):
             if record is not None and tags.JOB in record.tags:
                 requests.append(TaskCancel(record.id))
             elif record is not None:
-                requests += ask_to_cancel(record.id, self._origin)
+                requests += ask_to_cancel(record.id, origin_of(record))
         self.clear()
         return requests

@@ -10,6 +10,8 @@ from holdfast.client.interface import Client
 from holdfast.client.listening import Settlements
 from holdfast.payloads.payloads import Payloads
 from holdfast.runtime import Report
+from holdfast.steps.hooks import Hooks
+from holdfast.steps.observer import SILENT, Observers
 from holdfast.steps.providers import Provided, Providers
 from holdfast.steps.runner import StepRunner
 from holdfast.workflow.operations import Note
@@ -36,4 +38,7 @@ class WorkerContext(Struct, frozen=True):
     listen_again_s: float | None = 30.0  # a lost message costs at most this
     pid: str = ""  # as the node and the log know this process
     transactions: Transactions | None = None  # performs transactional steps
+    hooks: Hooks = msgspec.field(default_factory=Hooks)
+    observers: Observers = SILENT  # those of `hooks`, unless nothing is to be told
+    keep_generations: int = 0  # the records of so many past ones stay, where the workflow says nothing
     choose: Callable[[str, Note], Any] = choose_now  # what a note is to remember; tests choose by id

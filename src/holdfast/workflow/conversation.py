@@ -8,28 +8,28 @@ waiting for what somebody else has started.
    deleted.
 """
 
-from hashlib import blake2b
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.payloads.errors import NotRecorded
-from holdfast.protocol import limits
 from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply, StreamReply
 from holdfast.protocol.requests import (
     AppendAction,
+    CreateAction,
     NextAction,
     PromiseGet,
     Settle,
+    SettleAction,
     StreamAnswer,
     StreamAppend,
     StreamNext,
 )
-from holdfast.protocol.streams import MAILBOX, element_id
-from holdfast.runtime.errors import TimedOut
-from holdfast.workflow.errors import ClaimGone, ExecutionCancelled
-from holdfast.workflow.operations import Asked, DurableOperation
+from holdfast.protocol.streams import MAILBOX, element_id, key_of as key_of
+from holdfast.workflow.errors import ClaimGone
+from holdfast.workflow.operations import Action, Asked, DurableOperation, outcome_of
 
 if TYPE_CHECKING:
     from holdfast.workflow.progress import Progress
@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
 
 class NextMessage(DurableOperation):
-    """The n-th message to this execution: the element itself, not decoded."""
+    """The n-th message to this execution: the element itself, not decoded. `wanted`: what will be made of it,
+    by whoever waits for it then."""
 
     is_read_once = True
 
-    def __init__(self, root: str, number: int) -> None:
+    def __init__(self, root: str, wanted: Callable[[], Any], number: int) -> None:
         self.root = root
+        self.wanted = wanted
         self.number = number
         self.label = f"message {number}"
         self.fixed_id = element_id(root, MAILBOX, number)
@@ -62,6 +64,9 @@ class NextMessage(DurableOperation):
 
     def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
         return record
+
+    def expected(self) -> Any:
+        return self.wanted()
 
 
 class Tell(DurableOperation):
@@ -145,20 +150,24 @@ class Attach(DurableOperation):
             progress.complete(promise_id, _refusal(self.awaits, reply))
 
     def copy(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Settle:
-        assert record is not None
-        if record.state in ("resolved", "rejected"):
-            return Settle("resolved" if record.state == "resolved" else "rejected", record.value)
-        error: Exception = TimedOut(f"{record.id} ({self.label}) timed out. [{TimedOut.code}]")
-        if record.state == "rejected_canceled":
-            error = ExecutionCancelled(f"{record.id} ({self.label}) was cancelled")
-        return Settle("rejected", recorder.failure(error))
+        return outcome_of(promise_id, self, record, recorder)
 
 
-def key_of(promise_id: str) -> str:
-    """Under which an operation appends once: its id, or a digest of one that is too long."""
-    if len(promise_id.encode()) <= limits.stream_key_bytes_max:
-        return promise_id
-    return blake2b(promise_id.encode(), digest_size=16).hexdigest()
+def all_read(root: str, number: int) -> Asked:
+    """What tells the node, at the end, that the messages up to this one were read."""
+    following = StreamNext(root, MAILBOX, number + 1, peek=True)
+    return Asked(element_id(root, MAILBOX, following.number), NextAction(following))
+
+
+def is_sure(action: Action) -> bool:
+    """Is it something that the node does not refuse: a record, an answer, the promise of a next message?"""
+    match action:
+        case CreateAction(creation):
+            return creation.settle is not None
+        case Asked(request=NextAction()) | SettleAction():
+            return True
+        case _:
+            return False
 
 
 def _refusal(other: str, reply: Reply) -> Exception:

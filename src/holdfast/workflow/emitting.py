@@ -15,9 +15,8 @@ from holdfast.protocol.requests import AppendAction, StreamAppend
 from holdfast.protocol.streams import check_stream
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps import child
-from holdfast.steps.attempt import current_attempt
-from holdfast.steps.emitter import Emitted, emitter_here
-from holdfast.steps.info import of_step
+from holdfast.steps.emitter import Emitted
+from holdfast.steps.here import emitter_of, info_here, step_here
 from holdfast.workflow.conversation import key_of
 from holdfast.workflow.errors import BadName, NotRunning
 from holdfast.workflow.messages import execution
@@ -59,10 +58,10 @@ def _append(verb: str, kind: str, name: str, value: Any) -> Emission:
         raise BadName(f"{name!r} is not a name for a stream: {error}") from None
     if slot.scheduler is not None:
         return _append_in_workflow(verb, stream, value)
-    emitter = emitter_here.get(None)
-    if emitter is not None:
-        info = of_step.get()
-        return emitter.put(stream, value, current_attempt() if info.step is not None else info.attempt)
+    step, info = step_here(), info_here()
+    emitter = None if step is None else emitter_of(step)
+    if emitter is not None and info is not None:
+        return emitter.put(stream, value, info.attempt)
     if child.is_child():
         child.emit(stream, value)
         return Emitted(None)

@@ -50,6 +50,13 @@ class BadStartOption(WorkerError, ValueError):
     code = "HF5016"
 
 
+class BadLock(WorkerError, ValueError):
+    """A lock that cannot be asked for so, or an object that does not hold one."""
+
+    code = "HF5150"
+    hint = "See docs/reference/locks.md."
+
+
 class ClaimGone(Exception):
     """This process no longer drives the execution. Never seen by user code."""
 
@@ -146,3 +153,28 @@ class NotRunning(WorkerError, RuntimeError):
 
     code = "HF5116"
     hint = "Call it where a workflow, a step or a background task runs."
+
+
+class BadEntity(WorkerError, TypeError):
+    """A class cannot be an entity as it is written."""
+
+    code = "HF5140"
+    hint = (
+        "State is annotated fields with defaults; calls are `async def` methods: docs/reference/entities.md."
+    )
+
+
+class EntityMisused(WorkerError, RuntimeError):
+    """An entity was used where, or as, it cannot be."""
+
+    code = "HF5141"
+    hint = (
+        'In a workflow: await Account("ada").deposit(5). From outside: app.entity(Account, "ada").deposit(5).'
+    )
+
+
+class EntityStateUnread(WorkerError):
+    """What is stored of an entity is not what its class has today."""
+
+    code = "HF5142"
+    hint = "Raise the version of the entity, and give its class an `upgrade` that reads the older shape."

@@ -18,12 +18,21 @@ here, suspend.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from math import inf
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from msgspec.structs import replace
+
+from holdfast.protocol import limits
+from holdfast.protocol.generations import Generation, begun_with, generation_of
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply, StreamsReply
+from holdfast.protocol.replies import (
+    AcquireReply,
+    PreloadReply,
+    PromiseReply,
+    Reply,
+    StreamsReply,
+)
 from holdfast.protocol.requests import (
     PromiseGet,
     PromiseRegisterCallback,
@@ -33,115 +42,82 @@ from holdfast.protocol.requests import (
     SettleAction,
     StreamList,
     TaskFulfill,
+    TaskRestart,
     TaskSuspend,
 )
-from holdfast.protocol.streams import ANSWER_HEADER, MAILBOX
-from holdfast.runtime import ExecutionClosed, Future, Report, Scheduler
-from holdfast.runtime.inbox import Inbox, is_taken
-from holdfast.steps.info import ExecutionInfo, describe
+from holdfast.protocol.streams import MAILBOX
+from holdfast.runtime import ExecutionClosed, Future, Scheduler
+from holdfast.runtime.inbox import Inbox
+from holdfast.steps import observer
+from holdfast.steps.here import StepClaim
+from holdfast.workflow.around_body import around_body
 from holdfast.workflow.context import WorkerContext
-from holdfast.workflow.conversation import NextMessage
+from holdfast.workflow.conversation import all_read, is_sure
 from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
-from holdfast.workflow.logs import said, tell
+from holdfast.workflow.fiber_world import FiberWorld
+from holdfast.workflow.generations import BoundCall, ContinueAsNew, begun_now, find_continuation
+from holdfast.workflow.logs import tell
 from holdfast.workflow.no_loop import without_loop
-from holdfast.workflow.operations import StepOperation
-from holdfast.workflow.progress import Progress
-from holdfast.workflow.reading import read_rest
-from holdfast.workflow.running_steps import RunningSteps
+from holdfast.workflow.operations import Asked, StepOperation
+from holdfast.workflow.progress_end import EndingProgress
+from holdfast.workflow.reading import find_records, read_rest
+from holdfast.workflow.running_steps import RunningSteps, around_step
 from holdfast.workflow.transacting import TransactionalStep
+
+linger_executions_max: Final = 4  # with more at work here nobody lingers
+linger_s_max: Final = 0.25
+linger_writes: Final = 4  # an execution lingers as long as so many writes take
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 
-class Execution:
+class Execution(FiberWorld):
     def __init__(
         self,
         claim: AcquireReply,
-        work: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str,
+        bound: BoundCall,
         worker_context: WorkerContext,
+        bind: Callable[[Promise], BoundCall] | None = None,
     ) -> None:
+        """`bind`: what is to be run for a promise, when the execution goes on as another generation."""
         self.id = claim.promise.id
         self.promise = claim.promise
-        self.name = name
+        self.name = bound.name
         self.worker_context = worker_context
-        self.scheduler = Scheduler(self)
+        self._bind = bind
         self.lease_ends_s = inf  # by the loop's clock; whoever holds the claim keeps it up to date
         self.failure: Exception | None = None  # with which it has ended
         self.lost_because = ""
         self.is_loss_told = False
         self._loop = asyncio.get_running_loop()
-        self._work = (work, args, kwargs)
-        self._progress = Progress(self.promise, claim.preload, worker_context, self.scheduler, work)
+        self._prepare(bound, claim.preload)
         self._writer = FencedWriter(
-            worker_context.client, self.id, claim.task.version, self._progress.learn, self._progress.replied
+            worker_context.client,
+            self.id,
+            claim.task.version,
+            self._progress.learn,
+            self._progress.replied,
         )
-        self._steps = RunningSteps(worker_context, self._wake)
+        self._writer.generation = generation_of(self.promise).number or None
         self._unread: AcquireReply | None = claim  # until it has begun
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
+        self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
+        self._steps.learn_reported(claim.task)
+
+    def _prepare(self, bound: BoundCall, records: Sequence[Promise]) -> None:
+        """What belongs to one generation."""
+        self.bound = bound
+        self.scheduler = Scheduler(self)
+        self._progress = EndingProgress(
+            self.promise, records, self.worker_context, self.scheduler, bound.work, bound.name
+        )
+        self._steps = RunningSteps(self.worker_context, self._progress.asked, self._wake)
         self._awaiting: Sequence[str] = ()  # what it was suspended on
         self._is_doubtful = False  # something may have settled that no message told us of
-        self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
-        self._info: ExecutionInfo | None = None
+        self._claim: StepClaim | None = None
         self._inbox: Inbox | None = None
         self._received: list[tuple[Future[Any], Callable[[], object]]] = []
-
-    # --- the world, as the fibers see it ---------------------------------------------------------------
-
-    def issue(self, operation: object, /) -> str:
-        return self._progress.issue(operation)
-
-    def report(self, report: Report, /) -> None:
-        self.worker_context.report(self.id, report)
-
-    def elapsed_s(self) -> float:
-        return self._progress.elapsed_s()
-
-    @property
-    def inbox(self) -> Inbox:
-        """The messages to this execution."""
-        if self._inbox is None:
-            self._inbox = Inbox(self.scheduler, partial(NextMessage, self.id), self._set_aside)
-            self._progress.after_drain = self._answer_received
-        return self._inbox
-
-    def received(self, reader: Future[Any], answer: Callable[[], object]) -> None:
-        """A question was taken by a reader that does not answer: `answer` does, after the drain, unless the
-        reader has lost it again."""
-        self._received.append((reader, answer))
-
-    def _answer_received(self) -> None:
-        received, self._received = self._received, []
-        for reader, answer in received:
-            if is_taken(reader):
-                answer()
-
-    def _set_aside(self, element: Promise, error: Exception) -> None:
-        answer = (element.value.headers or {}).get(ANSWER_HEADER)
-        if self._progress.set_aside(element, error, answer):
-            message = f"{element.id} was set aside: {said(error)}"
-            tell(logging.WARNING, "set aside", message, promise=element.id, **self._fields)
-
-    @property
-    def _fields(self) -> dict[str, Any]:
-        return {"execution": self.id, "workflow": self.name}
-
-    def is_patched(self, name: str) -> bool | None:
-        return self._progress.is_patched(name)
-
-    @property
-    def is_replaying(self) -> bool:
-        return self._progress.is_replaying
-
-    @property
-    def info(self) -> ExecutionInfo:
-        """Who drives it: made once for each claim."""
-        if self._info is None or self._info.token != self.version:
-            self._info = describe(self.promise, self.name, self.version)
-        return self._info
 
     # --- the claim -------------------------------------------------------------------------------------
 
@@ -156,6 +132,12 @@ class Execution:
         return self._progress.fault
 
     @property
+    def is_kept_warm(self) -> bool:
+        """Shall its fibers stay while it is suspended? What has done nothing yet is soon made again."""
+        workflow = self.bound.workflow
+        return workflow is None or workflow.is_kept_warm or self._progress.has_records
+
+    @property
     def is_lost(self) -> bool:
         return self._writer.is_lost
 
@@ -164,7 +146,9 @@ class Execution:
         if claim.task.version != self.version + 1 or self._writer.is_lost:
             return False
         self._writer.version = claim.task.version
+        self._claim = None
         self.promise = claim.promise
+        self._steps.learn_reported(claim.task)
         self._stop_listening()
         self._is_doubtful |= claim.cursor is not None  # what it waits for may be in the rest
         awaited = claim.data.awaited
@@ -189,45 +173,55 @@ class Execution:
         without_loop(self.scheduler.close)
         self._steps.close()
 
-    def _check_claim(self) -> None:
-        """Is it still ours, as far as can be known here? One that was asleep finds out by its own clock."""
-        if self._writer.is_lost or self._loop.time() >= self.lease_ends_s:
-            raise ClaimGone(self.id)
-
     # --- driving ---------------------------------------------------------------------------------------
 
     async def drive(self) -> Ending:
         """Go on until there is nothing more to do here."""
-        progress, steps = self._progress, self._steps
+        progress, steps, writer, time = self._progress, self._steps, self._writer, self._loop.time
         try:
             await self._start_or_catch_up()
             while True:
-                self._check_claim()
+                if (
+                    writer.is_lost or time() >= self.lease_ends_s
+                ):  # one that was asleep finds out by its clock
+                    raise ClaimGone(self.id)
                 if self._is_doubtful:
                     self._is_doubtful = False
                     await self._look([progress.cancel_id, *progress.awaited(self.scheduler.waiting())])
-                for refused in self._writer.take_refused():
-                    progress.refuse(*refused)
+                if writer.refused:
+                    for refused in writer.take_refused():
+                        progress.refuse(*refused)
                 without_loop(progress.advance)
                 if progress.fault is not None:
                     return "halted"
                 if self.scheduler.done:
-                    return await self._fulfil()
-                if progress.take_note():
+                    if (again := find_continuation(self.scheduler)) is None:
+                        return await self._fulfil()
+                    await self._restart(again)
+                    progress, steps = self._progress, self._steps
                     continue
-                if progress.has_fresh and await self._begin():
+                asked = progress.asked
+                if asked.notes and progress.take_note():
                     continue
-                if progress.cancel_called():
+                if asked.fresh:
+                    begun = await self._begin()
+                    if begun == "suspended":
+                        return "suspended"
+                    if begun:
+                        continue
+                if progress.unwanted and progress.cancel_called():
                     await self._write()
                     continue
+                if progress.steps.timers:
+                    steps.finished += progress.steps.take_called_off()
                 if steps.running and not self._has_news():
                     await self._wait()
                 if steps.finished:
-                    progress.record_steps(steps.take_finished())
+                    progress.record_steps(steps.take_finished(), steps.failures)
                     await self._write()
                 elif steps.late:
                     await self._announce()
-                elif not (steps.running or progress.has_arrived) and await self._suspend():
+                elif not (steps.running or asked.arrived or asked.fresh) and await self._suspend():
                     return "suspended"
         except ClaimGone as gone:
             self._writer.is_lost = True
@@ -241,33 +235,104 @@ class Execution:
         claim, self._unread = self._unread, None
         self._progress.read(await read_rest(self._writer, claim))
         await self._look(self._progress.elsewhere())
-        work, args, kwargs = self._work
-        without_loop(self.scheduler.start, work, *args, **kwargs)
+        self._run()
 
-    async def _begin(self) -> bool:
-        """Begin what the fibers asked for. Is there anything new to see?"""
+    def _run(self) -> None:
+        bound, hooks, param = self.bound, self.worker_context.hooks, self.promise.param
+        work = (
+            around_body(bound.work, self, hooks.middlewares)
+            if hooks.middlewares.around["workflow"]
+            else bound.work
+        )
+        context = hooks.carried.context(param, self.worker_context.payloads)
+        context.run(without_loop, self.scheduler.start, work, *bound.args, **bound.kwargs)
+
+    async def _restart(self, again: ContinueAsNew) -> None:
+        """This generation is over. The node hears of it with the first write of the next one."""
+        await self._writer.catch_up()
+        assert self._bind is not None
+        before, keep = generation_of(self.promise), self.bound.keep_generations
+        actions, forgotten = self._progress.end_generation(keeps_records=bool(keep))
+        read = before.read if self._inbox is None else self._inbox.taken
+        param = begun_now(again.param, self.worker_context.now())
+        if keep and (gone := before.number - keep) >= 0:
+            forgotten += await find_records(self._writer, self.id, gone)
+        restart = TaskRestart(
+            self.id, self.version, before.number, param, read, forgotten[: limits.forget_max]
+        )
+        self._stop_listening()
+        without_loop(self.scheduler.close)
+        self._steps.close()
+        value = begun_with(param, Generation(before.number + 1, read))
+        self.promise = replace(self.promise, value=value)
+        self._writer.restart(actions, restart)
+        self._prepare(self._bind(self.promise), ())
+        self._writer.learn, self._writer.replied = self._progress.learn, self._progress.replied
+        self._run()
+
+    async def _begin(self) -> bool | Literal["suspended"]:
+        """Begin what the fibers asked for. Is there anything new to see? If they wait only for the next
+        message, asking for it and suspending are one commit."""
         steps, learnt = self._progress.begin()
-        if self._progress.has_unwritten:
+        if not (steps or self._steps.running) and self._is_to_wait_for_a_message():
+            if self._may_linger and self._progress.waits_for_message:
+                await self._linger()
+                return True
+            return "suspended" if await self._suspend() else True
+        if self._progress.unwritten or self._writer.leading:
             await self._write()
-            self._check_claim()  # the answer may have come late
+            if (
+                self._writer.is_lost or self._loop.time() >= self.lease_ends_s
+            ):  # the answer may have come late
+                raise ClaimGone(self.id)
             learnt = True
-        # One by one they need not wait for the next turn; many are performed sooner if they go together.
-        alone = len(steps) == 1 and self.worker_context.runner.executions == 1
+        alone = len(steps) == 1  # it need not wait for the next turn; several of one execution go together
         for promise_id, step in steps:
             if step.database is not None:
                 self._put_into_transaction(promise_id, step)
-            self._steps.start(promise_id, step, self.info, self._progress.is_open, at_once=alone)
+            tried = self._progress.steps.tried(promise_id)
+            self._steps.start(promise_id, step, self.claim, tried, at_once=alone)
         return learnt
+
+    def _is_to_wait_for_a_message(self) -> bool:
+        """Is the next message all that is to be waited for, with nothing unwritten that could be refused?"""
+        progress = self._progress
+        awaited = [action.promise_id for action in progress.unwritten if isinstance(action, Asked)]
+        return (
+            not (progress.asked.arrived or progress.asked.fresh or self.scheduler.done)
+            and all(map(is_sure, progress.unwritten))
+            and bool(awaited)
+            and {*awaited} <= {*self.scheduler.waiting()}
+        )
 
     def _put_into_transaction(self, promise_id: str, step: StepOperation) -> None:
         """What is performed is its function with a transaction around it."""
         context, recorder = self.worker_context, self._progress.recorder
         assert context.transactions is not None
         known = TransactionalStep(promise_id, step, self.promise, self.version, recorder, context.provided)
+        if context.hooks.middlewares.around["step"]:
+            known.around = around_step(step, promise_id, self.info, context)
         step.function, step.placed = context.transactions.wrap(known), ((), {})
 
+    @property
+    def _may_linger(self) -> bool:
+        """Shall it wait a moment for the next message? Not if others want to run: it has a slot meanwhile."""
+        workflow = self.bound.workflow
+        few = self.worker_context.runner.executions <= linger_executions_max
+        return few and workflow is not None and not workflow.is_kept_warm
+
+    async def _linger(self) -> None:
+        [awaited] = self._progress.awaited(self.scheduler.waiting())
+        began_s = self._loop.time()
+        self._listening[awaited] = self.worker_context.inbox.hear(awaited, self._notice)
+        self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
+        if not self._has_news():
+            self._waiter = self._loop.create_future()
+            rest_s = min(linger_s_max, linger_writes * (self._loop.time() - began_s))
+            await asyncio.wait([self._waiter], timeout=rest_s)
+
     async def _announce(self) -> None:
-        self._progress.announce(self._steps.take_late())
+        self._progress.announce(self._steps.take_late(), self._steps.failures)
         await self._write()
         if self._progress.is_cancel_awaited and self._progress.cancel_id not in self._listening:
             await self._listen([self._progress.cancel_id])
@@ -283,11 +348,13 @@ class Execution:
             for promise_id in awaited
         ]
         waits = self._progress.describe_waits(waiting)
-        [reply] = await self._write(TaskSuspend(self.id, self.version, actions, True, waits))
+        [reply] = await self._write(
+            TaskSuspend(self.id, self.version, actions, True, waits, self._writer.generation)
+        )
         if reply.status == 200:
             self._awaiting = awaited
             return True
-        if self._writer.refused:
+        if self._writer.refused or self._progress.unwritten:  # what was to be awaited could not be created
             return False
         if reply.status != 300:
             raise ClaimGone(f"{self.id}: {reply.data}")
@@ -300,18 +367,28 @@ class Execution:
 
     async def _fulfil(self) -> Ending:
         settle, failure = self._progress.end()
-        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle))
+        fulfil = TaskFulfill(self.id, self.version, SettleAction(settle), self._writer.generation)
+        if self._inbox is not None and self._inbox.taken:
+            self._progress.unwritten.append(all_read(self.id, self._inbox.taken))
         asked = [] if self._inbox is None else [StreamList(self.id)]
         reply, *streams = await self._write(fulfil, *asked)
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
         self.failure = failure
+        self._tell_ended(settle.state, failure)
         for promise_id, why in [*self._writer.refused, *self._progress.unheard]:
             message = f"{promise_id} was begun last and was refused: {why}"
             tell(logging.ERROR, "refused", message, promise=promise_id, **self._fields)
         if self._inbox is not None:
             self._tell_unread(streams[0], self._inbox)
         return "fulfilled"
+
+    def _tell_ended(self, state: str, failure: Exception | None) -> None:
+        ending: observer.Ending = "failed" if failure is not None else "completed"
+        if state == "rejected_canceled":
+            ending = "cancelled"
+        told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
+        self.worker_context.observers.tell("execution_ended", told)
 
     def _tell_unread(self, reply: Reply, inbox: Inbox) -> None:
         """The code has received messages, and has returned before the last one."""
@@ -325,7 +402,12 @@ class Execution:
 
     def _write(self, *asked: RequestData) -> Awaitable[list[Reply]]:
         """One commit: what was chosen and is not durable yet, then what is asked."""
-        return self._writer.write(self._progress.take_unwritten(), asked)
+        progress = self._progress
+        unwritten, progress.unwritten = progress.unwritten, []
+        writing = self._writer.write(unwritten, asked)
+        ended = progress.ended
+        is_told = ended.noted and ended.may_be_told(unwritten, asked)
+        return ended.tell_after(writing) if is_told else writing
 
     async def _look(self, promise_ids: Sequence[str]) -> None:
         self._learn_from(await self._writer.ask([PromiseGet(key) for key in promise_ids]))
@@ -337,8 +419,8 @@ class Execution:
 
     def _has_news(self) -> bool:
         """Is there anything to do besides waiting for steps?"""
-        steps, progress = self._steps, self._progress
-        if steps.finished or progress.has_arrived or steps.late or progress.is_cancel_due:
+        steps, progress, asked = self._steps, self._progress, self._progress.asked
+        if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
             return True
         return self._is_doubtful or self._writer.is_lost or self.scheduler.done
 

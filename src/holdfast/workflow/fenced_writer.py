@@ -11,15 +11,24 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.client.caller import Caller
+from holdfast.client.caller import Caller, ask, is_whole
 from holdfast.client.interface import Client
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
-from holdfast.protocol.requests import AppendAction, CreateAction, PromiseCreate, RequestData, TaskFence
+from holdfast.protocol.requests import (
+    AppendAction,
+    CreateAction,
+    PromiseCreate,
+    RequestData,
+    TagAction,
+    TaskFence,
+    TaskRestart,
+)
+from holdfast.protocol.requests.tasks import FencedAction
 from holdfast.workflow.errors import ClaimGone, IdTaken
 from holdfast.workflow.journal import LABEL
-from holdfast.workflow.operations import NAMED, Action, Asked, FencedAction
+from holdfast.workflow.operations import NAMED, Action, Asked
 
 request_count_max: Final = 500  # in one commit
 refusals: Final = (400, 403, 413, 422)
@@ -36,36 +45,70 @@ class FencedWriter:
     ) -> None:
         """`replied` is given the replies to what an operation has asked, and its id."""
         self.version = version
+        self.generation: int | None = None  # None: the first
         self.is_lost = False
         self.refused: list[tuple[str, WorkerError]] = []  # ids of creations, and why
         self._caller = Caller(client, together_max=request_count_max, check=self._check_held)
         self._id = task_id
-        self._learn = learn
-        self._replied = replied
+        self.learn = learn
+        self.replied = replied
+        # Leave before anything else: a generation has ended here, and the node does not know that yet.
+        self.leading: list[RequestData] = []
+
+    def restart(self, actions: Sequence[Action], restart: TaskRestart) -> None:
+        """The generation is over. These are its last writes, and what follows is the next one's: both leave
+        with the first write of that one, in one commit, or with the first thing that it asks."""
+        self.leading = [*map(self._fenced, actions), restart]
+        self.generation = restart.generation + 1
+
+    async def catch_up(self) -> None:
+        """Tell the node that a generation has ended."""
+        if self.leading:
+            await self.ask([])
 
     async def write(self, actions: Sequence[Action], asked: Sequence[RequestData] = ()) -> list[Reply]:
         """In one commit: these actions, fenced; then what is asked, whose replies are returned."""
-        replies = await self.ask([*map(self._fenced, actions), *asked])
+        data = [*map(self._fenced, actions), *asked]
+        if self.leading or not data:
+            replies = await self.ask(data)
+        else:  # what the caller does, without a coroutine in between: every step waits here
+            requests = [*map(ask, data)]
+            replies = await self._caller.begin(requests)
+            if not is_whole(requests, replies):
+                replies = await self._caller.go_on(requests, replies)
         for action, reply in zip(actions, replies, strict=False):
-            if isinstance(action, Asked):
-                assert self._replied is not None
-                self._replied(action.promise_id, self._unfenced(action.request, reply))
+            created = _created(action, reply)
+            if created is not None:
+                self.learn(created)
+            elif isinstance(action, Asked):
+                assert self.replied is not None
+                self.replied(action.promise_id, self._unfenced(action.request, reply))
             elif not isinstance(action, RequestData):
                 self._read(action, self._unfenced(action, reply))
         return replies[len(actions) :]
 
     async def ask(self, asked: Sequence[RequestData]) -> list[Reply]:
         """In one commit; when it is too much for one in several, and none is there before an earlier one."""
-        return await self._caller.replies(asked)
+        leading, self.leading = self.leading, []
+        replies = await self._caller.replies([*leading, *asked])
+        if leading and replies[len(leading) - 1].status != 200:
+            raise ClaimGone(f"{self._id}: {replies[len(leading) - 1].data}")
+        return replies[len(leading) :]
 
     def take_refused(self) -> list[tuple[str, WorkerError]]:
         refused, self.refused = self.refused, []
         return refused
 
     def _fenced(self, action: Action) -> RequestData:
+        if type(action) is CreateAction:
+            return TaskFence(self._id, self.version, action, self.generation)
         if isinstance(action, Asked):
             action = action.request
-        return action if isinstance(action, RequestData) else TaskFence(self._id, self.version, action)
+        return (
+            action
+            if isinstance(action, RequestData)
+            else TaskFence(self._id, self.version, action, self.generation)
+        )
 
     def _unfenced(self, action: Action, reply: Reply) -> Reply:
         """The reply to the action inside the fence."""
@@ -83,7 +126,9 @@ class FencedWriter:
                 taken = IdTaken(f"The id {action.data.id!r} was used by somebody else")
                 self.refused.append((action.data.id, taken))
             else:
-                self._learn(inner.promise)
+                self.learn(inner.promise)
+        elif isinstance(action, TagAction) and reply.status != 200:
+            raise NotRecorded(f"The node refused the tags {', '.join(action.data.tags)}: {inner}")
         elif isinstance(action, AppendAction) and reply.status != 200:
             raise NotRecorded(f"The node refused what was emitted to {action.data.stream}: {inner}")
         elif isinstance(action, CreateAction):  # of a cancellation: there was nothing to cancel
@@ -93,6 +138,15 @@ class FencedWriter:
     def _check_held(self) -> None:
         if self.is_lost:
             raise ClaimGone(self._id)
+
+
+def _created(action: Action, reply: Reply) -> Promise | None:
+    """What was created just as it was asked for, as nearly always. Else the reply has to be read."""
+    if type(action) is CreateAction and type(reply.data) is FenceReply:
+        found = reply.data.action.data
+        if type(found) is PromiseReply and found.promise.param is action.data.param:
+            return found.promise
+    return None
 
 
 def is_foreign(creation: PromiseCreate, found: Promise) -> bool:

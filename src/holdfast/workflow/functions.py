@@ -10,25 +10,25 @@ import random as _random
 import uuid as _uuid
 from collections.abc import Coroutine, Generator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar, overload
-
-from msgspec.structs import replace
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from holdfast import runtime
 from holdfast.payloads.durations import Duration, duration_s, pause_s
 from holdfast.payloads.errors import BadId
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_user_tags
-from holdfast.protocol.requests import PromiseSettle, SettleAction
+from holdfast.protocol.requests import CancelAction, ExecutionCancel
 from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler, slot
-from holdfast.steps.attempt import current_attempt
-from holdfast.steps.info import ExecutionInfo, of_step
-from holdfast.workflow.cancellation import ask_to_cancel
-from holdfast.workflow.errors import BadDatabase
+from holdfast.steps.here import info_here
+from holdfast.steps.info import ExecutionInfo
+from holdfast.steps.middleware import Kind
+from holdfast.workflow.errors import BadDatabase, BadStartOption, NotRunning
 from holdfast.workflow.execution import Execution
+from holdfast.workflow.generations import ContinueAsNew
 from holdfast.workflow.messages import execution, named_id
+from holdfast.workflow.named_calls import NamedCall
 from holdfast.workflow.operations import Action, Await, Call, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
 from holdfast.workflow.step_functions import run as run, step as step
@@ -92,10 +92,10 @@ def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
 def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Run another workflow, on any worker of its group, and await its result; or a task, by its queue.
 
-    Crash: it runs once, whoever of the two dies. The error of a workflow is raised here; a task gives its
+    Crash: it runs once, whichever of the two dies. The error of a workflow is raised here; a task gives its
     `TaskResult`, ok or not. To run it right here, as part of this one, call it like a function instead.
     """
-    return current_scheduler().issue(_call(workflow, args, kwargs, waits=True))
+    return _issue_call(workflow, args, kwargs, waits=True)
 
 
 @overload
@@ -106,7 +106,23 @@ def start(task: Callee[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[
 def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
 def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
     """Start another workflow, or send a task, and go on; the result is its id. It outlives this one."""
-    return current_scheduler().issue(_call(workflow, args, kwargs, waits=False))
+    return _issue_call(workflow, args, kwargs, waits=False)
+
+
+def _issue_call(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Future[Any]:
+    kind: Kind = "start" if isinstance(workflow, str | WorkflowDefinition) else "send"
+    name = str(getattr(cast(Any, workflow), "callee_name", cast(Any, workflow)))
+    entered = execution().leaving(kind, name, args, kwargs)
+    if entered is not None:
+        args, kwargs = entered.invocation.args, entered.invocation.kwargs
+    call = _call(cast(Any, workflow), args, kwargs, waits=waits)
+    if entered is not None:
+        call.headers = entered.invocation.headers
+    future: Durable[Any] = current_scheduler().issue(call)
+    if entered is not None:
+        entered.invocation.id = future.id
+        entered.returned(future.id)
+    return future
 
 
 def _call(
@@ -121,41 +137,69 @@ def _call(
     if isinstance(workflow, str):
         return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
     check_workflow(workflow)
-    if workflow.id is not None:
-        raise BadId(
-            f"with_options(id={workflow.id!r}) is for a start from outside: {workflow.name} is called by a "
-            "workflow, and its id is made of that one's"
+    if workflow.id is None and workflow.on_existing != "return":
+        raise BadStartOption(f"on_existing is for an id that you choose: give {workflow.name} one")
+    if workflow.id is not None and workflow.id == execution().id:
+        raise BadId(f"with_options(id={workflow.id!r}) is the id of the execution that calls it")
+    if workflow.on_existing not in ("return", "reject"):
+        raise BadStartOption(
+            f"{workflow.name} is called by a workflow: on_existing is 'return' or 'reject' there, "
+            f"not {workflow.on_existing!r}"
         )
     if workflow.connection is not None:
         raise BadDatabase(
             f"{workflow.name} is called by a workflow, which has no transaction on a connection"
         )
-    return Call(
-        workflow.name,
-        workflow.version,
-        args,
-        kwargs,
-        signature_of(workflow.function).returns,
-        group=workflow.group,
-        timeout_s=workflow.timeout_s,
-        waits=waits,
-        tags=workflow.tags,
-        function=workflow.function,
-        placement=workflow.placement,
+    given = (workflow.name, workflow.version, args, kwargs, signature_of(workflow.function).returns)
+    options: dict[str, Any] = {
+        "group": workflow.group,
+        "timeout_s": workflow.timeout_s,
+        "waits": waits,
+        "tags": workflow.tags,
+        "function": workflow.function,
+        "placement": workflow.placement,
+    }
+    if workflow.id is None:
+        return Call(*given, **options)
+    return NamedCall(workflow.id, *given, is_new=workflow.on_existing == "reject", **options)
+
+
+def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
+    """End this generation of the execution, and go on under the same id with these arguments and fresh
+    records.
+
+    The promise stays pending and callers go on waiting; messages that were not received stay in the
+    mailbox, published values and emitted streams stay. Call it from the workflow itself, not from a fiber
+    that it has spawned.
+
+    Crash: before the commit the end of the old generation is repeated, after it the new one runs.
+
+    >>> async def meter(total: int = 0) -> None:
+    ...     total += await hf.receive(int)
+    ...     hf.continue_as_new(total)
+    """
+    found, scheduler = execution(), current_scheduler()
+    if scheduler.running is not scheduler.root:
+        raise NotRunning("continue_as_new was called by a fiber that the workflow has spawned, not by itself")
+    bound, context = found.bound, found.worker_context
+    if bound.workflow is None:
+        raise NotRunning("continue_as_new was called outside of a workflow")
+    function, version = bound.workflow.function, bound.workflow.version
+    param = context.payloads.encode_call(
+        bound.name, args, kwargs, version, signature_of(function), context.provided.names(function)
     )
+    raise ContinueAsNew(param)
 
 
 def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
-    """Settle a promise, or end another execution, as cancelled.
+    """Settle a promise, or end another execution and what that called, as cancelled.
 
     `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled` and may
     clean up first.
     """
 
     def effects(_: str) -> Sequence[Action]:
-        if now:
-            return [SettleAction(PromiseSettle(promise_id, "rejected_canceled"))]
-        return ask_to_cancel(promise_id, promise_id.partition(":")[0])
+        return [CancelAction(ExecutionCancel(promise_id, now))]
 
     return current_scheduler().issue(Note("cancel", lambda: None, args=(promise_id,), effects=effects))
 
@@ -200,11 +244,8 @@ def current() -> ExecutionInfo:
     >>> async def pay(order):
     ...     ledger.write(order, token=current().token)  # which refuses a token older than one it has seen
     """
-    info = of_step.get(None) if slot.scheduler is None else None
-    if info is None:
-        return execution().info
-    attempt = info.attempt if info.step is None else current_attempt()  # a task has its own
-    return info if info.attempt == attempt else replace(info, attempt=attempt)
+    info = info_here() if slot.scheduler is None else None
+    return execution().info if info is None else info
 
 
 class _ReplayFilter(logging.Filter):

@@ -42,6 +42,7 @@ _not_users: Final = tuple(
         "<frozen",
     }
 )
+_generated: Final = "__create_fn__."
 _is_unguarded: ContextVar[bool] = ContextVar("holdfast unguarded", default=False)
 
 
@@ -67,7 +68,7 @@ class Unguarded(AbstractContextManager[None]):
 
 
 def unguarded() -> Unguarded:
-    """A block in which the determinism guard looks away: `with hf.unguarded():`."""
+    """A block that the determinism guard ignores: `with hf.unguarded():`."""
     return Unguarded()
 
 
@@ -82,6 +83,8 @@ class Guard:
         self._warned: set[tuple[str, int]] = set()
         self._table: dict[Any, Instead] = {}
         self._codes: dict[CodeType, list[tuple[Instead, object]]] = {}
+        # To be set while code of workflows runs, where Python cannot tell of calls one by one.
+        self.profile: Callable[[FrameType, str, Any], None] | None = None
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -89,6 +92,7 @@ class Guard:
         """Look, until closed as often. `strict`: what is found is an error."""
         self._users += 1
         self._strict_users += strict
+        self._choose_profile()
         if self._users == 1:
             self._table = by_callable()
             self._codes = by_code(self._table)
@@ -100,6 +104,7 @@ class Guard:
     def close(self, *, strict: bool = False) -> None:
         self._users -= 1
         self._strict_users -= strict
+        self._choose_profile()
         if self._users == 0:
             if self._tool is not None:
                 for code in self._watched:
@@ -109,6 +114,9 @@ class Guard:
                 self._tool = None
             self._watched.clear()
             self._warned.clear()
+
+    def _choose_profile(self) -> None:
+        self.profile = None if has_monitoring or not self._strict_users else self._profiled
 
     def _claim_tool(self) -> None:
         for tool in _tool_ids:
@@ -152,11 +160,6 @@ class Guard:
             self._watch_code(made.__code__)
         return None if self._strict_users else _monitoring.DISABLE
 
-    @property
-    def profile(self) -> Callable[[FrameType, str, Any], None] | None:
-        """To be set while code of workflows runs, where Python cannot tell of calls one by one."""
-        return None if has_monitoring or not self._strict_users else self._profiled
-
     def _profiled(self, frame: FrameType, event: str, argument: Any) -> None:
         instead: Instead | None = None
         caller: FrameType | None = frame
@@ -194,7 +197,8 @@ class Guard:
 
 
 def _is_users(code: CodeType) -> bool:
-    return not code.co_filename.startswith(_not_users)
+    """What `dataclasses` generates names no file, whoever's class it is for: nobody wrote it."""
+    return not code.co_filename.startswith(_not_users) and not code.co_qualname.startswith(_generated)
 
 
 guard: Final = Guard()

@@ -16,11 +16,14 @@ each completion has a *place*.
 6. What completes an operation may belong to somebody else, who may delete it (`attach`). Then the outcome is
    recorded here, with its place.
 7. Messages are completions from outside. They have ids of their own, and are read by pages.
+8. A step that was put off has records beside it that count its attempts (protocol/failures.py). The code sees
+   nothing of them, so they have no place.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from holdfast.protocol.failures import AGAIN, Tried, step_of
 from holdfast.protocol.ids import below as below, child_id as child_id
 from holdfast.protocol.operations import (
     AFTER as AFTER,
@@ -32,7 +35,7 @@ from holdfast.protocol.operations import (
     cancel_id as cancel_id,
 )
 from holdfast.protocol.records import Promise
-from holdfast.protocol.streams import MAILBOX
+from holdfast.protocol.streams import MAILBOX, aside_id as aside_id
 from holdfast.workflow.errors import ReplayMismatch
 
 _refused: Final = "~no"
@@ -53,11 +56,6 @@ def refusal_id(promise_id: str) -> str:
     return f"{promise_id}{_refused}"
 
 
-def aside_id(element: str) -> str:
-    """The record that a message could not be read, and why."""
-    return f"{element}.aside"
-
-
 def cancellation_id(root: str) -> str:
     """The record that it was seen."""
     return child_id(root, 0) + "~cancel"
@@ -66,17 +64,19 @@ def cancellation_id(root: str) -> str:
 class Journal:
     """The records of one execution, by id, the order of its completions, and how far the code has seen it."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, base: str | None = None) -> None:
+        """`base`: below which its records lie, if that is not the execution itself (generations.py)."""
         self.records: dict[str, Promise] = {}
         self.refusals: dict[str, Promise] = {}  # by the id of what could not be created
+        self.put_off: dict[str, Promise] = {}  # by the id of a step: the last record that counts its attempts
         self.place = 1  # of the next completion
         self.last_place = 0  # that is recorded
         self.highest = 0  # the number of the last operation recorded before
         self.canceled_after: int | None = None  # so many completions
-        self._root = root
-        self._prefix = below(root)
-        self._mailbox = f"{self._prefix}{MAILBOX}."
-        self._order: dict[int, str] = {}
+        self._root = base or root
+        self._prefix = below(self._root)
+        self._mailbox = f"{below(root)}{MAILBOX}."
+        self.order: dict[int, str] = {}  # of completions, by place
 
     def read(self, records: Sequence[Promise]) -> None:
         """What was recorded before."""
@@ -91,27 +91,41 @@ class Journal:
         if record.state == "pending" and record.id in self.records:
             return  # a late answer knows less than we do: what has settled stays so
         self.records[record.id] = record
+        if AGAIN in record.id:
+            self._count_attempts(record)
         headers = record.value.headers
         if headers is None:
             return
-        if (place := headers.get(PLACE)) is not None:
-            self._set_place(int(place), headers.get(OBSERVED, record.id))
-            if record.id.endswith(_refused):
+        if PLACE in headers:
+            self._set_place(int(headers[PLACE]), headers.get(OBSERVED, record.id))
+            if _refused in record.id and record.id.endswith(_refused):
                 self.refusals[record.id.removesuffix(_refused)] = record
-        elif (after := headers.get(AFTER)) is not None:
-            self.canceled_after = int(after)
+        elif AFTER in headers:
+            self.canceled_after = int(headers[AFTER])
+
+    def _count_attempts(self, record: Promise) -> None:
+        tried, step = Tried.of(record), step_of(record.id)
+        if tried is not None and step is not None:
+            last = self.tried(step)
+            if last is None or tried.attempts >= last.attempts:
+                self.put_off[step] = record
+
+    def tried(self, step: str) -> Tried | None:
+        """The attempts at a step that are recorded, if there are any."""
+        record = self.put_off.get(step)
+        return None if record is None else Tried.of(record)
 
     # --- the order -------------------------------------------------------------------------------------
 
     @property
     def next(self) -> str | None:
         """What was recorded as the next completion."""
-        return self._order.get(self.place)
+        return self.order.get(self.place)
 
     def free_place(self) -> int:
         """The first place, from the next one on, that no completion has."""
         place = self.place
-        while place in self._order:
+        while place in self.order:
             place += 1
         return place
 
@@ -120,12 +134,13 @@ class Journal:
         self._set_place(self.place, promise_id)
 
     def _set_place(self, place: int, promise_id: str) -> None:
-        self._order[place] = promise_id
-        self.last_place = max(self.last_place, place)
+        self.order[place] = promise_id
+        if place > self.last_place:
+            self.last_place = place
 
     def is_led(self, count: int) -> bool:
         """Is there more that was recorded, for code that has asked for so many operations?"""
-        return self.place in self._order or self.highest > count
+        return self.place in self.order or self.highest > count
 
     # --- the records -----------------------------------------------------------------------------------
 
@@ -138,11 +153,16 @@ class Journal:
         """Calls and observed promises that are known only by name, besides messages."""
         called = (key[:-1] for key in self.records if key.endswith("~"))
         known = self.records.keys() | self.refusals.keys()
-        wanted = [key for key in dict.fromkeys([*called, *self._order.values()]) if key not in known]
+        wanted = [key for key in dict.fromkeys([*called, *self.order.values()]) if key not in known]
         return [key for key in wanted if not key.startswith(self._mailbox)]  # which is read by pages
 
     def knows(self, promise_id: str) -> bool:
         return promise_id in self.records or promise_id in self.refusals
+
+    @property
+    def known(self) -> list[str]:
+        """The ids of all that was recorded."""
+        return [*self.records]
 
     def forget(self, promise_id: str) -> None:
         """It was seen, and is not asked for again."""

@@ -13,6 +13,8 @@ import logging
 from typing import Any, Final, Literal
 
 from holdfast.payloads import error_values
+from holdfast.protocol.failures import Failure, message_chars_max, traceback_chars_max
+from holdfast.protocol.records import Millis
 from holdfast.protocol.text import printable
 from holdfast.runtime import Report, Trouble
 
@@ -76,6 +78,18 @@ def code_of(error: BaseException) -> str:
     """What failures are grouped by: the code of an error that has one, else the name of its class."""
     code = error_values.code_of(error)
     return type(error).__name__ if code is None else code
+
+
+def failure_of(attempt: int, at: Millis, error: Exception) -> Failure:
+    """What is kept of a failed attempt: the first of what it says, and the last lines of its traceback."""
+    bytes_max = 4 * message_chars_max
+    message = storable(error_values.text_of(error)[:message_chars_max], bytes_max)
+    trace = error_values.traceback_text(error)
+    if len(trace) > traceback_chars_max:
+        trace = f"...\n{trace[-traceback_chars_max:].partition(chr(10))[2]}"
+    return Failure(
+        attempt, at, error_values.failure_code(error), message, storable(trace, 4 * traceback_chars_max)
+    )
 
 
 def tell_step_failed(

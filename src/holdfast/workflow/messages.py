@@ -12,7 +12,8 @@ waiting for one that somebody else has started.
    say what it was, and the execution goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Generic, Self, TypeVar, cast, overload
 
 from holdfast.payloads.durations import Duration, duration_s
@@ -64,11 +65,19 @@ class Message(Generic[T]):
     `answer` and `refuse` take effect without `await`. If nobody asked, they change nothing.
     """
 
-    __slots__ = ("_answer_id", "_execution", "_is_answered", "number", "value")
+    __slots__ = ("_answer_id", "_execution", "_is_answered", "headers", "number", "value")
 
-    def __init__(self, value: T, number: int, answer_id: str | None, execution: Execution) -> None:
+    def __init__(
+        self,
+        value: T,
+        number: int,
+        answer_id: str | None,
+        execution: Execution,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.value = value
         self.number = number
+        self.headers: Mapping[str, str] = headers or {}
         self._answer_id = answer_id
         self._execution = execution
         self._is_answered = False
@@ -78,13 +87,24 @@ class Message(Generic[T]):
         """Does somebody wait for an answer?"""
         return self._answer_id is not None
 
+    @contextmanager
+    def context(self) -> Generator[None]:
+        """A block in which the carried context variables have the values that the sender had.
+
+        >>> with message.context():
+        ...     await book(message.value)
+        """
+        context = self._execution.worker_context
+        with context.hooks.carried.using(self.headers, context.payloads):
+            yield
+
     def answer(self, value: Any = None) -> Future[None]:
-        """Give whoever asked a value. It is durable before anything that follows has effects."""
+        """Answer the question with a value. It is durable before anything that follows has effects."""
         self._check_ours()
         return self._settle("resolved", self._execution.worker_context.payloads.encode(value))
 
     def refuse(self, reason: str | Exception) -> Future[None]:
-        """Whoever asked gets this error; a text is raised there as `MessageRefused`."""
+        """The asker gets this error; a text is raised there as `MessageRefused`."""
         self._check_ours()
         error = MessageRefused(reason) if isinstance(reason, str) else reason
         return self._settle("rejected", self._execution.worker_context.payloads.encode_error(error))
@@ -127,7 +147,7 @@ class Mailbox(Generic[T]):
         def read(element: Promise) -> Message[T]:
             return _message(element, wanted, found)
 
-        return found.inbox.get("the next message", read)
+        return found.inbox.get("the next message", read, wanted)
 
     def __aiter__(self) -> Self:
         return self
@@ -144,7 +164,7 @@ def mailbox(wanted: Any = Any, /) -> Mailbox[Any]:
     """The messages to this execution, decoded to a type; `A | B` for one of several.
 
     Crash: each message is seen once, at the same point of every replay. Cancellation, a timeout, a lost race:
-    the message stays for whoever receives next. A message of another type is set aside, see the page on
+    the message stays for the next receiver. A message of another type is set aside, see the page on
     conversations.
 
     >>> async for message in mailbox(Item):
@@ -172,7 +192,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
             found.received(reader, message.accept)
         return message.value
 
-    reader: Future[Any] = found.inbox.get("a message", read)
+    reader: Future[Any] = found.inbox.get("a message", read, wanted)
     if timeout is None:
         return reader
     seconds = duration_s(timeout)
@@ -184,7 +204,8 @@ def _message(element: Promise, wanted: Any, found: Execution) -> Message[Any]:
         raise UndecodablePayload(f"{element.id} is no message: it is {element.state}")
     value = decode_message(found.worker_context.payloads, element.value, wanted)
     number = int(element.id.rpartition(".")[2])
-    return Message(value, number, (element.value.headers or {}).get(ANSWER_HEADER), found)
+    headers = element.value.headers or {}
+    return Message(value, number, headers.get(ANSWER_HEADER), found, headers)
 
 
 def tell(execution_id: str, message: Any) -> Durable[None]:
@@ -192,8 +213,19 @@ def tell(execution_id: str, message: Any) -> Durable[None]:
 
     Raises `ExecutionOver` or `NoSuchExecution` where it is awaited.
     """
-    value = encode_message(execution().worker_context.payloads, message)
+    value = _leaving("tell", execution_id, message)
     return current_scheduler().issue(Tell(execution_id, value))
+
+
+def _leaving(how: str, execution_id: str, message: Any) -> Value:
+    """A message with its headers."""
+    found, headers = execution(), None
+    entered = found.leaving("tell", how, (message,), {})
+    if entered is not None:
+        entered.invocation.id = execution_id
+        [message], headers = entered.invocation.args, entered.invocation.headers
+        entered.returned(None)
+    return encode_message(found.worker_context.payloads, message, headers)
 
 
 @overload
@@ -210,7 +242,7 @@ def ask(
     Raises what the other refuses it with, `ExecutionOver` if the other is over or ends before it answers,
     `NoSuchExecution`, and `TimedOut` past the `timeout`.
     """
-    value = encode_message(execution().worker_context.payloads, message)
+    value = _leaving("ask", execution_id, message)
     limit = None if timeout is None else duration_s(timeout)
     return current_scheduler().issue(Ask(execution_id, value, returns, limit))
 

@@ -4,7 +4,7 @@ A note is *taken* (its value is chosen), everything else is *begun*; both happen
 was asked for. What completes outside has *arrived* when that is known and the fibers have not seen it.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from holdfast.workflow.operations import DurableOperation, Note
 
@@ -17,6 +17,7 @@ class OpenOperations(dict[str, DurableOperation]):
         self.notes: dict[str, Note] = {}  # not yet taken
         self.fresh: dict[str, DurableOperation] = {}  # not yet begun
         self.arrived: dict[str, None] = {}
+        self.messages = 0  # how many of them are messages
         self._outside: dict[str, None] = {}  # those that complete elsewhere
         self._by_awaited: dict[str, dict[str, None]] = {}  # those that a promise of somebody else completes
 
@@ -24,8 +25,9 @@ class OpenOperations(dict[str, DurableOperation]):
         self[promise_id] = operation
         if not operation.completes_here:
             self._outside[promise_id] = None
-        if operation.awaits is not None:
-            self._by_awaited.setdefault(operation.awaits, {})[promise_id] = None
+            self.messages += operation.is_read_once
+            if operation.awaits is not None:
+                self._by_awaited.setdefault(operation.awaits, {})[promise_id] = None
         if isinstance(operation, Note):
             self.notes[promise_id] = operation
         else:
@@ -33,14 +35,19 @@ class OpenOperations(dict[str, DurableOperation]):
 
     def remove(self, promise_id: str) -> DurableOperation:
         """The fibers see it complete."""
-        operation = self.pop(promise_id)
-        for others in (self._outside, self.arrived, self.fresh, self.notes):
-            others.pop(promise_id, None)
-        if operation.awaits is not None:
-            same = self._by_awaited[operation.awaits]
-            del same[promise_id]
-            if not same:
-                del self._by_awaited[operation.awaits]
+        operation = self[promise_id]
+        del self[promise_id]
+        for others in (self.arrived, self.fresh, self.notes):
+            if promise_id in others:
+                del others[promise_id]
+        if not operation.completes_here:
+            del self._outside[promise_id]
+            self.messages -= operation.is_read_once
+            if operation.awaits is not None:
+                same = self._by_awaited[operation.awaits]
+                del same[promise_id]
+                if not same:
+                    del self._by_awaited[operation.awaits]
         return operation
 
     def only(self) -> str | None:
@@ -56,10 +63,11 @@ class OpenOperations(dict[str, DurableOperation]):
         operation = self.get(promise_id)
         return promise_id if operation is None else operation.awaits or promise_id
 
-    def completed_by(self, promise_id: str) -> Iterator[str]:
+    def completed_by(self, promise_id: str) -> Sequence[str]:
         """The operations that this promise completes."""
-        ids: Iterable[str] = self._by_awaited.get(promise_id, (promise_id,))
-        return (each for each in [*ids] if each in self)
+        if promise_id in self._by_awaited:
+            return [each for each in self._by_awaited[promise_id] if each in self]
+        return (promise_id,) if promise_id in self else ()
 
     def unseen(self, promise_ids: Iterable[str]) -> list[str]:
         """Of these promises those that may have settled without our knowing."""
@@ -69,5 +77,7 @@ class OpenOperations(dict[str, DurableOperation]):
 
     def to_hear(self, heard: Container[str], is_awaited: Callable[[str], bool]) -> list[str]:
         """The promises outside that fibers wait for and that are not heard of yet."""
+        if not self._outside:
+            return []
         found = [(key, self.awaited_id(key)) for key in self._outside]
         return [each for key, each in found if each not in heard and is_awaited(key)]

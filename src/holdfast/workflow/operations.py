@@ -15,25 +15,26 @@ from msgspec import Struct, json
 
 from holdfast import runtime
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.signature import signature_of
+from holdfast.payloads.signature import Signature, signature_of
 from holdfast.protocol import limits, tags
+from holdfast.protocol.address import target_of
+from holdfast.protocol.operations import ended_by_deadline
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
-    AppendAction,
     CreateAction,
-    NextAction,
     RequestData,
     Settle,
-    SettleAction,
 )
+from holdfast.protocol.requests.tasks import FencedAction
 from holdfast.runtime.errors import TimedOut
 from holdfast.runtime.slot import current_fiber
+from holdfast.steps.hooks import with_headers
 from holdfast.steps.retry import Retry
 from holdfast.steps.step_run import Mode
 from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.journal import PLACE
-from holdfast.workflow.placement import Placement
+from holdfast.workflow.placement import Ends, Placement
 
 if TYPE_CHECKING:
     from holdfast.workflow.context import WorkerContext
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 NAMED: Final = "promise "  # the label of a promise with a name begins so
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-FencedAction = CreateAction | SettleAction | AppendAction | NextAction
 
 
 class Asked(Struct, frozen=True):
@@ -81,6 +81,10 @@ class DurableOperation:
         """The reply to what it has `Asked`."""
         raise NotImplementedError
 
+    def expected(self) -> Any:
+        """The type of what somebody outside is to give; Any if it is not known, or nobody is."""
+        return Any
+
     def is_complete(self, record: Promise) -> bool:
         """Does this record complete it, without a place of its own?"""
         return record.state != "pending"
@@ -96,7 +100,7 @@ class DurableOperation:
             return recorder.payloads.decode(record.value, self.returns)
         if record.state == "rejected":
             raise recorder.decode_error(record.value)
-        if record.state == "rejected_canceled":
+        if record.state == "rejected_canceled" and not ended_by_deadline(record):
             raise ExecutionCancelled(f"{promise_id} ({self.label}) was cancelled")
         raise TimedOut(f"{promise_id} ({self.label}) timed out. [{TimedOut.code}]")
 
@@ -126,22 +130,25 @@ class StepOperation(DurableOperation, runtime.Step):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: StepOptions,
-        returns: Any,
+        signature: Signature,
         above: runtime.Signal,
         database: Any = None,
     ) -> None:
         runtime.Step.__init__(self, options.name or function.__name__, function, args, kwargs, above)
         self.options = options
+        self.plain = function  # as the code gave it: a transaction is put around it for each claim
         self.label = f"step {self.name}"
         self.arguments = args, kwargs
-        self.returns = returns
+        self.signature = signature
+        self.returns = signature.returns
+        self.is_supplied = False  # has it parameters that the application fills in?
         self.database = database  # of a transactional step: what makes connections to it
 
     def check(self, context: "WorkerContext") -> None:
         if self.database is not None:
             assert context.transactions is not None
             context.transactions.check(self.database)
-        context.provided.check(self.function, self.kwargs, self.options.mode)
+        self.is_supplied = bool(context.provided.check(self.signature, self.kwargs, self.options.mode))
 
     def is_complete(self, record: Promise) -> bool:
         """It was announced and somebody else has settled it, or it has written its result by itself."""
@@ -181,8 +188,9 @@ class Sleep(DurableOperation):
     can_fail = False
     label = "sleep"
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, is_alarm: bool = False) -> None:
         self.seconds = seconds
+        self.is_alarm = is_alarm  # of a timeout
         self.arguments = (seconds,), {}
 
     def create(self, promise_id: str, recorder: "Recorder") -> list[CreateAction]:
@@ -211,6 +219,7 @@ class Await(DurableOperation):
     ) -> None:
         if name is not None:
             self.label = f"{NAMED}{name}"
+        self.named = fixed_id
         self.fixed_id = fixed_id
         self.timeout_s = timeout_s
         self.tags = entries
@@ -218,8 +227,34 @@ class Await(DurableOperation):
 
     def create(self, promise_id: str, recorder: "Recorder") -> list[CreateAction]:
         deadline = min(recorder.after(self.timeout_s), recorder.timeout_at)
-        promise = recorder.outside(promise_id, self, deadline, self.tags | {tags.EXTERNAL: "true"})
+        name = self.awaits or promise_id
+        promise = recorder.outside(name, self, deadline, self.tags | {tags.EXTERNAL: "true"})
         return [CreateAction(promise)]
+
+    def expected(self) -> Any:
+        return self.returns
+
+    def number(self) -> None:
+        """Count it among the operations, and record its outcome there: in a later generation the promise with
+        this name may be there from an earlier one, and none of these is preloaded with ours."""
+        if self.fixed_id is not None:
+            self.awaits, self.fixed_id, self.copies, self.is_seen_unwritten = self.fixed_id, None, True, True
+
+    def copy(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Settle:
+        return outcome_of(promise_id, self, record, recorder)
+
+
+def outcome_of(
+    promise_id: str, operation: DurableOperation, record: Promise | None, recorder: "Recorder"
+) -> Settle:
+    """The outcome of what belongs to somebody else, as it is recorded here."""
+    assert record is not None
+    if record.state in ("resolved", "rejected"):
+        return Settle("resolved" if record.state == "resolved" else "rejected", record.value)
+    error: Exception = TimedOut(f"{record.id} ({operation.label}) timed out. [{TimedOut.code}]")
+    if record.state == "rejected_canceled" and not ended_by_deadline(record):
+        error = ExecutionCancelled(f"{record.id} ({operation.label}) was cancelled")
+    return Settle("rejected", recorder.failure(error))
 
 
 class Call(DurableOperation, runtime.Revocable):
@@ -227,6 +262,8 @@ class Call(DurableOperation, runtime.Revocable):
 
     When nobody wants its result any more, it is asked to cancel itself.
     """
+
+    is_ours = True  # it was started by this call
 
     def __init__(
         self,
@@ -244,6 +281,7 @@ class Call(DurableOperation, runtime.Revocable):
         placement: Placement | None = None,
     ) -> None:
         self.placement = placement or Placement()
+        self.headers: dict[str, str] = {}  # of the param
         self.workflow = workflow
         self.version = version
         self.label = f"{'call' if waits else 'start'} {workflow}"
@@ -261,19 +299,31 @@ class Call(DurableOperation, runtime.Revocable):
         """It belongs to the execution that answers it, and a claim does not preload it with ours: a mark does
         that.
         """
-        deadline = recorder.after(self.timeout_s)
-        if self.waits:
-            deadline = min(deadline, recorder.timeout_at)
-        entries = {**self.tags, **self.route(recorder), tags.BRANCH: promise_id}  # it has steps of its own
-        call = recorder.outside(promise_id, self, deadline, entries, self._encoded(recorder))
+        deadline, grace = self.deadline(recorder)
+        route = self.route(recorder)
+        entries = {**self.tags, **route, **grace, tags.BRANCH: promise_id}  # it has steps of its own
+        param = with_headers(self.encoded(recorder), self.headers)
+        call = recorder.outside(promise_id, self, deadline, entries, param)
         return [CreateAction(recorder.mark(promise_id, self)), CreateAction(call)]
+
+    def deadline(self, recorder: "Recorder") -> tuple[int, dict[str, str]]:
+        """When it is ended, and the tag that says when it is told before. Who waits ends it with himself."""
+        now = recorder.after(0)
+        at_most_ms = (recorder.timeout_at if self.waits else limits.instant_ms_max) - now
+        if self.timeout_s is None:
+            return now + at_most_ms, {}
+        ends = self.ends(round(self.timeout_s * 1000), at_most_ms)
+        return now + ends.after_ms, ends.entries
+
+    def ends(self, timeout_ms: int, at_most_ms: int) -> Ends:
+        return self.placement.ends(timeout_ms, at_most_ms)
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         """The tags that say who runs it."""
-        target = {tags.TARGET: f"poll://any@{self.group or recorder.group}", tags.WORKFLOW: self.workflow}
+        target = {tags.TARGET: target_of(self.group or recorder.group), tags.WORKFLOW: self.workflow}
         return target | self.placement.entries() | self.placement.delay(recorder.after(0))
 
-    def _encoded(self, recorder: "Recorder") -> Value:
+    def encoded(self, recorder: "Recorder") -> Value:
         args, kwargs = self.arguments
         if self.function is None:
             return recorder.payloads.encode_call(self.workflow, args, kwargs, self.version)
@@ -314,6 +364,9 @@ class JobCall(Call):
         self._entries = entries
         self._delay_s = delay_s
         self._read_result = read_result
+
+    def ends(self, timeout_ms: int, at_most_ms: int) -> Ends:
+        return Ends(min(timeout_ms, at_most_ms), {})
 
     def route(self, recorder: "Recorder") -> dict[str, str]:
         if not self._delay_s:

@@ -5,7 +5,7 @@ it is offered to, as for a background task.
 """
 
 from datetime import datetime
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,13 @@ from holdfast.workflow.errors import BadStartOption
 OVERLAPS: Final = get_args(KeyOverlap)
 
 
+class Ends(NamedTuple):
+    """So long after its start an execution is ended, and the tag that says when it is told before."""
+
+    after_ms: int
+    entries: dict[str, str]
+
+
 class Placement(Struct, frozen=True, kw_only=True):
     """What the options of a workflow say about it; None is what they leave open."""
 
@@ -29,6 +36,17 @@ class Placement(Struct, frozen=True, kw_only=True):
     overlap: KeyOverlap = "wait"
     delay_s: float | None = None
     at_ms: int | None = None
+    crashes: int | None = None  # in a row, without progress: then it is halted
+
+    grace_s: float | None = None  # after its deadline, to clean up
+
+    def ends(self, timeout_ms: int, at_most_ms: int = limits.instant_ms_max) -> "Ends":
+        """When an execution ends that has so much time: it is told then, and ended after the grace."""
+        grace_ms = limits.grace_ms if self.grace_s is None else round(self.grace_s * 1000)
+        after_ms = min(timeout_ms + grace_ms, at_most_ms)
+        if after_ms <= timeout_ms:
+            return Ends(after_ms, {})
+        return Ends(after_ms, {tags.GRACE: str(after_ms - timeout_ms)})
 
     @property
     def is_later(self) -> bool:
@@ -40,6 +58,8 @@ class Placement(Struct, frozen=True, kw_only=True):
         if self.queue is not None:
             found[tags.TARGET] = f"poll://any@{queue_group(self.queue)}"
             found[tags.QUEUE] = msgspec.json.encode(QueueSpec(self.limit_key, self.overlap)).decode()
+        if self.crashes is not None:
+            found[tags.CRASHES] = str(self.crashes)
         if self.priority:
             found[tags.PRIORITY] = str(self.priority)
         return found
@@ -60,6 +80,7 @@ class Placement(Struct, frozen=True, kw_only=True):
         overlap: KeyOverlap | None,
         delay: Duration | None,
         at: datetime | None,
+        grace: Duration | None = None,
     ) -> "Placement":
         """The same with what is given on top; raises BadStartOption for what makes no sense."""
         if delay is not None and at is not None:
@@ -79,12 +100,29 @@ class Placement(Struct, frozen=True, kw_only=True):
             changes |= {"delay_s": seconds("delay", delay), "at_ms": None}
         if at is not None:
             changes |= {"at_ms": _checked("at", at, instant_ms), "delay_s": None}
+        if grace is not None:
+            changes["grace_s"] = read_grace(grace)
         found = replace(self, **changes)
         if found.limit_key is not None and found.queue is None:
             raise BadStartOption("limit_key is what the limits of a queue count by: give queue=, too")
         if found.overlap != "wait" and found.limit_key is None:
             raise BadStartOption("overlap is about others with the same key: give limit_key=, too")
         return found
+
+
+def read_crashes(crashes: Any) -> int:
+    most = limits.crashes_max
+    if isinstance(crashes, bool) or not isinstance(crashes, int) or not 1 <= crashes <= most:
+        raise BadStartOption(f"crashes is a whole number from 1 to {most}, not {crashes!r}")
+    return crashes
+
+
+def read_grace(grace: Duration) -> float:
+    """None at all, if it is to be ended at its deadline."""
+    grace_s, most_s = 0.0 if grace == 0 else seconds("grace", grace) or 0.0, limits.grace_ms_max / 1000
+    if grace_s > most_s:
+        raise BadStartOption(f"grace is at most {most_s:g} s, not {grace!r}")
+    return grace_s
 
 
 def _check_key(key: str) -> None:

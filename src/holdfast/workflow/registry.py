@@ -4,18 +4,25 @@ import copy
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, ParamSpec, Self, TypeVar, get_args
 
 from holdfast.payloads.durations import Duration, seconds
 from holdfast.payloads.interactive import is_interactive
+from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.signature import StoredCall
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.jobs import KeyOverlap
+from holdfast.protocol.requests import OnExisting
 from holdfast.runtime.slot import slot
+from holdfast.steps.hooks import Hooks
+from holdfast.steps.providers import Depends, Provided
 from holdfast.workflow.asyncio_loop.main import in_asyncio
 from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow, NotAWorkflow, UnknownWorkflow
+from holdfast.workflow.fallback import FallbackFunctions
+from holdfast.workflow.generations import read_keep
 from holdfast.workflow.guard import guard
 from holdfast.workflow.operations import Call
-from holdfast.workflow.placement import Placement
+from holdfast.workflow.placement import Placement, read_crashes, read_grace
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
@@ -23,6 +30,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 class Callee(Generic[P, T_co]):
     """What is not a workflow and can be called by one all the same; the call gives a `T_co`."""
+
+    @property
+    def callee_name(self) -> str:
+        raise NotImplementedError
 
     def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
         raise NotImplementedError
@@ -40,9 +51,13 @@ class WorkflowDefinition(Generic[P, T_co]):
         timeout_s: float | None,
         tags: Mapping[str, str] | None = None,
         loop: Literal["asyncio"] | None = None,
+        keep_generations: int | None = None,
+        is_kept_warm: bool = True,
     ) -> None:
         self.function = function
         self.loop = loop
+        self.keep_generations = keep_generations
+        self.is_kept_warm = is_kept_warm  # in memory, while it is suspended
         self.name = name
         self.version = version
         self.group = group
@@ -50,17 +65,48 @@ class WorkflowDefinition(Generic[P, T_co]):
         self.tags = check_user_tags(tags)
         self.id: str | None = None  # of the next execution, by `with_options`
         self.placement = Placement()
+        self.on_existing: OnExisting = "return"
         self.connection: Any = None  # with the transaction in which it is started
+        self.is_method = False
+        self.instance: Any = None  # of a method, as it was reached
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        """It is a method: `self` is what the app provides for the class."""
+        self.is_method = True
+        annotations = self.function.__annotations__
+        annotations.setdefault("self", Annotated[owner, Depends(owner)])
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.instance = instance
+        return bound
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
         worker_context: Any = getattr(slot.scheduler and slot.scheduler.world, "worker_context", None)
+        if self.instance is not None:
+            function: Callable[..., T_co] = self.function
+            return function(self.instance, *args, **kwargs)
         if worker_context is None:
             return self.function(*args, **kwargs)
         args, kwargs = worker_context.provided.complete(self.function, args, kwargs)
         return self.function(*args, **kwargs)
+
+    def arguments(
+        self, call: StoredCall, payloads: Payloads, provided: Provided
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call the function with: what was stored, and what the app provides."""
+        args, kwargs = payloads.bind_arguments(self.function, call, provided.names(self.function))
+        kwargs |= provided.fill(self.function)
+        return ((kwargs.pop("self"), *args), kwargs) if self.is_method else (args, kwargs)
+
+    @property
+    def callee_name(self) -> str:
+        return self.name
 
     @property
     def body(self) -> Callable[..., Any]:
@@ -74,6 +120,7 @@ class WorkflowDefinition(Generic[P, T_co]):
         id: str | None = None,  # noqa: A002
         tags: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
+        grace: Duration | None = None,
         group: str | None = None,
         queue: str | None = None,
         priority: int | None = None,
@@ -82,18 +129,24 @@ class WorkflowDefinition(Generic[P, T_co]):
         delay: Duration | None = None,
         at: datetime | None = None,
         connection: Any = None,
+        on_existing: OnExisting | None = None,
     ) -> Self:
         """The same workflow, started otherwise: what is not given stays as it is.
 
-        `id`: of the execution, when it is started from outside; a call inside a workflow gets its id from its
-        place there. `tags`: added to those it has. `timeout`: it must be over by then. `group`: whose workers
-        run it. `queue`: where it waits, by the limits of that queue, and for the workers that serve it;
-        `limit_key`: what limits per key count it by. `overlap`: while another with this key is open there, it
-        waits by those limits ("wait"), is refused ("reject"), or the other one is asked to cancel
-        ("replace"). `priority`: higher ones first. `delay`, `at`: it does
-        not begin before that much time has passed, or that instant. `connection`: start it inside the
-        transaction that is open on it, so exactly if you commit.
+        `id`: of the execution, when it is started from outside; a call inside a workflow gets its id from
+        its place there. `tags`: added to those it has. `timeout`: it must be over by then, or its code sees
+        `Cancelled`. `grace`: so long it may clean up after that (30 s), then it is ended. `group`: whose
+        workers run it. `queue`: where it waits, by the limits of that queue, and for the workers that serve
+        it; `limit_key`: what limits per key count it by. `overlap`: while another with this key is open
+        there, it waits by those limits ("wait"), is refused ("reject"), or the other one is asked to cancel
+        ("replace"). `priority`: higher ones first. `delay`, `at`: it does not begin before that much time
+        has passed, or that instant. `connection`: start it inside the transaction that is open on it, so
+        exactly if you commit. `on_existing`: what becomes of an execution that has the id: it is the one
+        that you get ("return"), you are refused ("reject"), it begins anew if it has failed
+        ("again_if_failed") or in any case, and an open one is cancelled first ("replace").
         """
+        if on_existing is not None:
+            check_on_existing(on_existing)
         if group is not None and queue is not None:
             raise BadStartOption("group and queue both say whose workers run it: give one of them")
         other = copy.copy(self)
@@ -102,19 +155,35 @@ class WorkflowDefinition(Generic[P, T_co]):
         other.timeout_s = self.timeout_s if timeout is None else seconds("timeout", timeout)
         other.group = self.group if group is None else group
         other.placement = self.placement.refined(
-            queue=queue, priority=priority, limit_key=limit_key, overlap=overlap, delay=delay, at=at
+            queue=queue,
+            priority=priority,
+            limit_key=limit_key,
+            overlap=overlap,
+            delay=delay,
+            at=at,
+            grace=grace,
         )
         other.connection = self.connection if connection is None else connection
+        other.on_existing = self.on_existing if on_existing is None else on_existing
         return other
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
 
 
+def check_on_existing(given: Any) -> OnExisting:
+    if given not in get_args(OnExisting):
+        raise BadStartOption(f"on_existing is one of {', '.join(get_args(OnExisting))}, not {given!r}")
+    return given  # type: ignore[no-any-return]
+
+
 # How the options of a workflow that can be wrong are read.
 workflow_options: Final[dict[str, Callable[[Any], Any]]] = {
     "timeout": partial(seconds, "timeout"),
     "tags": check_user_tags,
+    "keep_generations": read_keep,
+    "crashes": read_crashes,
+    "grace": read_grace,
 }
 
 
@@ -126,7 +195,11 @@ def check_workflow(given: object) -> None:
 
 class Registry:
     def __init__(self) -> None:
+        self.hooks = Hooks()
         self._workflows: dict[str, dict[int, WorkflowDefinition[..., Any]]] = {}
+        self._fallback: WorkflowDefinition[..., Any] | None = None
+        self._functions: FallbackFunctions | None = None
+        self.subscriptions: list[tuple[str, WorkflowDefinition[..., Any]]] = []  # events that start them
 
     def add(self, workflow: WorkflowDefinition[..., Any]) -> None:
         versions = self._workflows.setdefault(workflow.name, {})
@@ -138,9 +211,27 @@ class Registry:
             )
         versions[workflow.version] = workflow
 
+    def add_fallback(self, workflow: WorkflowDefinition[..., Any]) -> None:
+        if self._fallback is not None and not is_interactive():
+            here, there = (_where(found.function) for found in (workflow, self._fallback))
+            raise DuplicateWorkflow(f"There are two fallbacks: {there} and {here}")
+        self._fallback, self._functions = workflow, FallbackFunctions(workflow.function)
+
+    def _by_fallback(self, name: str) -> WorkflowDefinition[..., Any] | None:
+        if self._fallback is None or self._functions is None:
+            return None
+        found = copy.copy(self._fallback)
+        found.name, found.function = name, self._functions.of(name)
+        return found
+
+    def subscribe(self, event: str, workflow: WorkflowDefinition[..., Any]) -> None:
+        self.subscriptions.append((event, workflow))
+
     def find(self, name: str, version: int | None = None) -> WorkflowDefinition[..., Any]:
-        """That version; without one (or 0), the newest."""
+        """That version; without one (or 0), the newest. Of a name that nobody declared, the fallback."""
         versions = self._workflows.get(name, {})
+        if not versions and (fallback := self._by_fallback(name)) is not None:
+            return fallback
         chosen = version or max(versions, default=0)
         if chosen not in versions:
             known = ", ".join(sorted(self._workflows)) or "none"

@@ -2,8 +2,8 @@
 
 1. An execution that waits holds nothing: no slot, no lease. It stays warm in memory, bounded; if nobody else
    drove it meanwhile it goes on where it was, otherwise it is rebuilt by replay.
-2. What cannot be run here is given back with a growing delay and the reason; code that does not match its
-   record is halted.
+2. What cannot be run here is given back with the reason; how long it rests then, and when it is halted, is
+   the engine's. Code that does not match its record is halted.
 3. An execution writes its own result. Only a halt and a release are left to the host.
 """
 
@@ -16,18 +16,21 @@ from typing import Any, Final
 from holdfast.payloads import error_values
 from holdfast.payloads.errors import WorkerError
 from holdfast.protocol import limits
+from holdfast.protocol.generations import arguments_of
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import ReleaseRetry, RequestData, TaskHalt, TaskRelease
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.execution import Ending, Execution
+from holdfast.workflow.generations import BoundCall
 from holdfast.workflow.guard import guard
 from holdfast.workflow.logs import code_of, said, storable, tell
 from holdfast.workflow.registry import Registry
 
-release_ms: Final = 1_000
+release_ms: Final = 1_000  # doubled each time; the engine halts what is a workflow of ours in the end
 release_ms_max: Final = 60_000
-release_bytes_max: Final = 1_000
 failures_max: Final = 1_000
+release_bytes_max: Final = 1_000
 
 
 class WorkflowRunner:
@@ -114,13 +117,18 @@ class WorkflowRunner:
         if not self._is_guarded:
             self._is_guarded = True
             guard.open()
+        return Execution(claim, self._bind(claim.promise), self._worker_context, self._bind)
+
+    def _bind(self, promise: Promise) -> BoundCall:
+        """What is to be run for it, in its current generation."""
         payloads = self._worker_context.payloads
-        call = payloads.decode_call(claim.promise.param)
+        call = payloads.decode_call(arguments_of(promise))
         workflow = self._registry.find(call.function, call.version)
-        provided = self._worker_context.provided
-        args, kwargs = payloads.bind_arguments(workflow.function, call, provided.names(workflow.function))
-        kwargs |= provided.fill(workflow.function)
-        return Execution(claim, workflow.body, args, kwargs, workflow.name, self._worker_context)
+        args, kwargs = workflow.arguments(call, payloads, self._worker_context.provided)
+        keep = workflow.keep_generations
+        if keep is None:
+            keep = self._worker_context.keep_generations
+        return BoundCall(workflow.name, workflow.body, args, kwargs, workflow, keep)
 
     async def _drive(self, execution: Execution, ended: Callable[[RequestData | None], None]) -> None:
         try:
@@ -140,7 +148,7 @@ class WorkflowRunner:
         self._failures.pop(execution.id, None)
         if ending == "lost":
             self._tell_lost(execution, execution.lost_because)
-        if ending == "suspended" and not self._is_closed:
+        if ending == "suspended" and not self._is_closed and execution.is_kept_warm:
             self._warm[execution.id] = execution
             while len(self._warm) > self._warm_max:
                 self._warm.popitem(last=False)[1].close()
@@ -175,7 +183,7 @@ class WorkflowRunner:
         tell(
             logging.WARNING,
             "given back",
-            f"{task_id} {why} and will be offered again in {delay / 1000:g} s: {said(error)}",
+            f"{task_id} {why} and will be offered again in {delay / 1000:g} s or later: {said(error)}",
             error,
             execution=task_id,
             workflow=None if execution is None else execution.name,
@@ -201,7 +209,10 @@ class WorkflowRunner:
         if claim.lapsed is not None:
             message = f"{what} is taken over by {self._pid}: the lease of {claim.lapsed} lapsed"
             tell(logging.WARNING, "taken over", message, **self._fields(execution))
-        elif not is_warm and claim.task.version > 1:
+        elif claim.task.version == 1:
+            waited_s = max(0, self._worker_context.now() - claim.promise.created_at) / 1000
+            self._worker_context.observers.tell("execution_began", claim.promise, execution.name, waited_s)
+        elif not is_warm:
             tell(logging.INFO, "moved", f"{what} goes on in {self._pid}", **self._fields(execution))
 
     def _tell_lost(self, execution: Execution, why: str) -> None:

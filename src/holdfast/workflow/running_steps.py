@@ -3,77 +3,137 @@
 1. A step that ended is told once, and only while somebody still counts it as running.
 2. One alarm for all steps: most end long before it rings.
 3. A step is started with what the app provides, and in a Context that says whose step it is.
+4. One that waits longer than `rest_s` for its next attempt is not under way: it has ended with an outcome
+   that rests, and is started again, with what is known of the attempts before.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from math import inf
-from typing import Final
-
-from msgspec.structs import replace
+from typing import Any, Final
 
 from holdfast.payloads.errors import StepCalledOff, StepsClosed
-from holdfast.steps.emitter import Emitter, emitter_here
-from holdfast.steps.info import ExecutionInfo, of_step
+from holdfast.protocol.failures import Failure, Tried, failures_max
+from holdfast.protocol.records import TaskView
+from holdfast.protocol.reported import ReportedProgress
+from holdfast.runtime.step import Step
+from holdfast.steps.here import StepClaim
+from holdfast.steps.info import ExecutionInfo, read_progress
+from holdfast.steps.middleware import Entered, Invocation
+from holdfast.steps.observer import FailedAttempt
 from holdfast.steps.retry import NEVER
 from holdfast.steps.step_run import StepCall, StepOutcome
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.errors import ClaimGone
-from holdfast.workflow.logs import tell_step_failed
+from holdfast.workflow.logs import failure_of, tell_step_failed
 from holdfast.workflow.operations import StepOperation
 
 announce_s: Final = 2.0
+rest_s: Final = 5.0  # a shorter wait is not worth the writes that it takes to suspend
+
+
+def around_step(
+    step: StepOperation, promise_id: str, info: ExecutionInfo, context: WorkerContext
+) -> Callable[[tuple[Any, ...], dict[str, Any], int], Entered]:
+    """What is put around each attempt of a step."""
+
+    def enter(args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
+        return context.hooks.middlewares.enter(
+            Invocation(
+                "step",
+                step.name,
+                promise_id,
+                args,
+                kwargs,
+                attempt=attempt,
+                execution=info.id,
+                workflow=info.workflow,
+            )
+        )
+
+    return enter
 
 
 class RunningSteps:
-    def __init__(self, worker_context: WorkerContext, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, worker_context: WorkerContext, asked: Container[str], wake: Callable[[], None]
+    ) -> None:
+        """`asked`: what the code waits for. A step that is not in it any more is not wanted."""
+        self._asked = asked
         self.running: dict[str, float] = {}  # and when each is late
         self.late: list[str] = []  # take long, not yet announced
         self.finished: list[tuple[str, StepOutcome]] = []  # not yet recorded
+        self.reported: dict[str, ReportedProgress] = {}  # what earlier attempts told of their progress
+        self.failures: dict[str, list[Failure]] = {}  # of attempts that another one follows, nor recorded
         self._worker_context = worker_context
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
     def start(
-        self,
-        promise_id: str,
-        step: StepOperation,
-        info: ExecutionInfo,
-        wanted: Callable[[str], bool],
-        *,
-        at_once: bool,
+        self, promise_id: str, step: StepOperation, claim: StepClaim, tried: Tried | None, *, at_once: bool
     ) -> None:
-        """Begin a step. When it ends and is still `wanted`, it is among the finished."""
-        options = step.options
-        failed = partial(
-            tell_step_failed, info.id, info.workflow, self._worker_context.pid, step.name, promise_id
-        )
+        """Begin a step. When it ends and is still wanted, it is among the finished."""
+        context, options = self._worker_context, step.options
+        step.id, step.claim = promise_id, claim
+        now_s = self._loop.time()
         retry = options.retry or NEVER
-        call = StepCall(step, retry, options.timeout_s, options.mode, at_once=at_once, failed=failed)
+        call = StepCall(step, retry, options.timeout_s, options.mode, at_once, self._failed, began_s=now_s)
+        if options.retry is not None:
+            call.rest_s = rest_s
+        if tried is not None:
+            call.made = tried.attempts
+            call.elapsed_s = max(0, context.now() - tried.began_at) / 1000
         if step.database is None:
-            step.placed = self._worker_context.provided.place(step.function, step.args, step.kwargs)
-
-        context = self._worker_context
-        emitter = Emitter(context.client, context.payloads, info.id, info.token, info.id, promise_id)
-
-        def done(outcome: StepOutcome) -> None:
-            if self.running.pop(promise_id, None) is not None and wanted(promise_id):
-                self.finished.append((promise_id, outcome))
-                self._wake()
-
-        self.running[promise_id] = self._loop.time() + announce_s
+            if step.is_supplied:
+                step.placed = context.provided.place(step.function, step.args, step.kwargs)
+            if context.hooks.middlewares.around["step"]:
+                step.around = around_step(step, promise_id, claim.info, context)
+        self.running[promise_id] = now_s + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
-        step.context.run(of_step.set, replace(info, step=promise_id, attempt=1))
-        step.context.run(emitter_here.set, emitter)
-        self._worker_context.runner.start(call, lambda outcome: emitter.finish(outcome, done))
+        if self.reported and (told := self.reported.get(promise_id)) is not None:
+            step.progress = read_progress(told)
+        context.runner.start(call, partial(self._performed, step))
+
+    def learn_reported(self, task: TaskView) -> None:
+        """What earlier attempts have told of their progress, as a claim says."""
+        self.reported = {told.step: told for told in task.progress or ()}
+
+    def _performed(self, step: StepOperation, outcome: StepOutcome) -> None:
+        """It is over when all that it has emitted is durable."""
+        if step.emitter is not None:
+            step.emitter.finish(outcome, partial(self._ended, step))
+            return
+        self._ended(step, outcome)
+
+    def _ended(self, step: StepOperation, outcome: StepOutcome) -> None:
+        promise_id = step.id
+        assert promise_id is not None
+        if self.running.pop(promise_id, None) is not None and promise_id in self._asked:
+            self.finished.append((promise_id, outcome))
+            self._wake()
+
+    def _failed(self, step: Step, attempt: int, error: Exception, delay_s: float | None) -> None:
+        """What follows a failed attempt is kept with it until that is recorded."""
+        context, info, name, promise_id = self._worker_context, step.claim.info, step.name, step.id
+        assert promise_id is not None
+        tell_step_failed(info.id, info.workflow, context.pid, name, promise_id, attempt, error, delay_s)
+        failed = FailedAttempt(
+            "step", promise_id, info.id, info.workflow, name, attempt, error, delay_s, delay_s is None
+        )
+        context.observers.tell("attempt_failed", failed)
+        if delay_s is not None:
+            kept = self.failures.setdefault(promise_id, [])
+            kept.append(failure_of(attempt, context.now(), error))
+            del kept[:-failures_max]
 
     def take_finished(self) -> list[tuple[str, StepOutcome]]:
         finished, self.finished = self.finished, []
-        if any(map(_is_cut_short, finished)):
-            raise ClaimGone("whoever performs its steps has closed")
+        for _, outcome in finished:
+            if outcome.error is not None and _is_cut_short(outcome.error):
+                raise ClaimGone("whoever performs its steps has closed")
         return finished
 
     def take_late(self) -> list[str]:
@@ -95,7 +155,6 @@ class RunningSteps:
         self._wake()
 
 
-def _is_cut_short(finished: tuple[str, StepOutcome]) -> bool:
+def _is_cut_short(error: Exception) -> bool:
     """Did it end because this process ends? Then nothing is known of it."""
-    error = finished[1].error
     return isinstance(error, StepCalledOff) and isinstance(error.__cause__, StepsClosed)

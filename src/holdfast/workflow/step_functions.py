@@ -12,6 +12,7 @@ in a transaction of the user's database.
 
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import update_wrapper
+from types import FunctionType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from msgspec.structs import replace
@@ -176,6 +177,8 @@ def run(function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
 
     >>> receipt = await run(charge, card, total, retry=Retry(attempts=5))
     """
+    if not kwargs and type(function) is FunctionType and function.__name__ != "<lambda>":
+        return _issue(function, args, kwargs, _no_options)  # nothing to look for, as nearly always
     function, options = _with_options(function, kwargs)
     return _issue(function, args, kwargs, options)
 
@@ -245,9 +248,9 @@ def _issue(
     options: StepOptions,
     database: Any = None,
 ) -> Future[Any]:
-    fiber = current_fiber()
-    returns = signature_of(function).returns
-    step = StepOperation(function, args, kwargs, options, returns, fiber.signal(), database)
+    scheduler = slot.scheduler
+    fiber = current_fiber() if scheduler is None or scheduler.running is None else scheduler.running
+    step = StepOperation(function, args, kwargs, options, signature_of(function), fiber.signal(), database)
     return fiber.scheduler.issue(step)
 
 
@@ -262,6 +265,8 @@ def _changed(function: Callable[..., Any], options: StepOptions, given: dict[str
     """The options with those of `given` that are not None. Nothing here keeps a function: it may be a
     closure.
     """
+    if not given and (options.name is not None or getattr(function, "__name__", "<lambda>") != "<lambda>"):
+        return options
     retry, timeout, name, mode = (given.get(each) for each in _option_names)
     if not (name is None or (isinstance(name, str) and name)):
         raise BadStepOption(f"name is a text, not {name!r}")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from holdfast.payloads.errors import NotRecorded, StepCalledOff
+from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
 from holdfast.protocol.requests import CreateAction, PromiseGet, RequestData, TaskFence
-from holdfast.steps.attempt import current_attempt
+from holdfast.steps.here import current_attempt
+from holdfast.steps.middleware import Entered, call_inside
 from holdfast.steps.providers import Provided
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow.errors import IdTaken
@@ -43,13 +45,15 @@ class TransactionalStep:
         provided: Provided,
     ) -> None:
         self.name = step.name
-        self.function = step.function
+        self.function = step.plain
         self.database = step.database
         self.key = promise_id, root.created_at
         self.commit_error: Exception | None = None
+        self.around: Callable[..., Entered] | None = None  # goes inside the transaction
         self._step = step
         self._root = root
         self._version = version
+        self._generation = generation_of(root).number or None
         self._recorder = recorder
         self._provided = provided
         self._began_s = time.monotonic()
@@ -60,13 +64,18 @@ class TransactionalStep:
         placed = self._provided.place(self.function, args, kwargs)
         if placed is not None:
             args, kwargs = placed
-        return self.function(*args, **kwargs)
+        if self.around is None:
+            return self.function(*args, **kwargs)
+        return call_inside(self.around(args, kwargs, current_attempt()), self.function)
 
     def requests(self, value: Any) -> list[RequestData]:
         """Look whether it is recorded already; then record it, fenced by the claim."""
         outcome = StepOutcome(value, None, current_attempt(), time.monotonic() - self._began_s)
         creation = self._recorder.transacted(self.key[0], self._step, outcome)
-        return [PromiseGet(self.key[0]), TaskFence(self._root.id, self._version, CreateAction(creation))]
+        return [
+            PromiseGet(self.key[0]),
+            TaskFence(self._root.id, self._version, CreateAction(creation), self._generation),
+        ]
 
     def read(self, replies: Sequence[Reply]) -> tuple[Promise, bool]:
         """What is recorded now, and was it there before?"""

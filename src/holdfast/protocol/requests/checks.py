@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import Poll, parse_address
 from holdfast.protocol.jobs import check_queue, queue_of
 from holdfast.protocol.records import Value
-from holdfast.protocol.text import check_entries, check_integer, check_text
+from holdfast.protocol.text import are_harmless, check_entries, check_integer, check_text
 
 
 class RequestData(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -16,10 +18,15 @@ class RequestData(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def check_value(name: str, value: Value) -> None:
-    if value.headers:
+    if value.headers and not are_harmless(value.headers):
         check_entries(f"{name}.headers", value.headers)
     if value.data:
         check_text(f"{name}.data", value.data, limits.data_bytes_max)
+
+
+def check_generation(generation: int | None) -> None:
+    if generation is not None:
+        check_integer("generation", generation, 0, limits.version_max)
 
 
 def check_claim(pid: str, ttl: int) -> None:
@@ -29,12 +36,28 @@ def check_claim(pid: str, ttl: int) -> None:
 
 def check_tags(entries: dict[str, str]) -> None:
     check_entries("tags", entries)
+    check_meaning(entries)
+
+
+def check_meaning(entries: dict[str, str]) -> None:
+    """Of the tags that mean something to us."""
+    if meaningful.isdisjoint(entries):
+        return
     target = entries.get(tags.TARGET)
     if target is not None:
         parse_address(target)
     tags.priority_of(entries)
-    if tags.DEPENDENT in entries:
-        raise ValueError(f"tag {tags.DEPENDENT} is written by the node alone")
+    if tags.CRASHES in entries:
+        tags.crashes_of(entries)
+    if tags.GRACE in entries:
+        tags.grace_of(entries)
+        if tags.TARGET not in entries or tags.JOB in entries or tags.is_timer(entries):
+            raise ValueError(
+                "tag holdfast:grace is for executions: they need a resonate:target, no others do"
+            )
+    for name in tags.NODE_ALONE:
+        if name in entries:
+            raise ValueError(f"tag {name} is written by the node alone")
     if tags.JOB in entries:
         tags.job_of(entries)
         if tags.QUEUE in entries:
@@ -43,6 +66,11 @@ def check_tags(entries: dict[str, str]) -> None:
     elif tags.QUEUE in entries:
         tags.place_of(entries)
         check_queued(entries, "an execution with holdfast:queue")
+
+
+meaningful: Final = frozenset(
+    {tags.TARGET, tags.PRIORITY, tags.CRASHES, tags.GRACE, tags.JOB, tags.QUEUE, tags.DELAY, *tags.NODE_ALONE}
+)
 
 
 def check_queued(entries: dict[str, str], what: str) -> None:
@@ -68,4 +96,5 @@ def check_page(limit: int | None, cursor: str | None, prefix: str | None) -> Non
 
 def check_ref(task_id: str, version: int) -> None:
     check_text("id", task_id)
-    check_integer("version", version, 0, limits.version_max)
+    if not 0 <= version <= limits.version_max:
+        check_integer("version", version, 0, limits.version_max)

@@ -1,12 +1,21 @@
-"""execution.*: executions and background tasks are looked at, found, counted. None of it changes anything."""
+"""execution.*: executions and background tasks are looked at, found, counted; and executions are started,
+cancelled, retried and forked."""
 
 from __future__ import annotations
 
-from holdfast.protocol import limits
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from holdfast.protocol import limits, tags
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, parse_place
 from holdfast.protocol.jobs import check_code
-from holdfast.protocol.requests.checks import RequestData
+from holdfast.protocol.records import Value
+from holdfast.protocol.requests.checks import RequestData, check_value
+from holdfast.protocol.requests.promises import CreateAction
 from holdfast.protocol.text import check_entries, check_integer, check_text
+
+OnExisting = Literal["return", "reject", "again_if_failed", "replace"]
 
 
 class ExecutionGet(RequestData, frozen=True):
@@ -65,3 +74,91 @@ class ExecutionSearch(ExecutionFilter, frozen=True):
 
 class ExecutionCount(ExecutionFilter, frozen=True):
     """How many there are of each status, each counted up to a bound."""
+
+
+class ExecutionStart(RequestData, frozen=True):
+    """`on_existing` says what becomes of the execution that has the id; without it, that one is answered.
+    A start with the `ikc` that made it is the same start, sent again."""
+
+    action: CreateAction
+    on_existing: OnExisting | None = None
+
+    def __post_init__(self) -> None:
+        if tags.TARGET not in self.action.data.tags:
+            raise ValueError("an execution needs a resonate:target")
+        if tags.JOB in self.action.data.tags:
+            raise ValueError("a background task is sent with promise.create")
+        if self.action.data.settle is not None:
+            raise ValueError("execution.start is for work still to be done, so settle makes no sense with it")
+
+
+class ExecutionCancel(RequestData, frozen=True):
+    """`now`: end it, and what it called, at once. Otherwise an execution is asked to cancel itself."""
+
+    id: str
+    now: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+
+
+class ExecutionRetry(RequestData, frozen=True):
+    """`timeout_at`: its new deadline. Without one it gets as long as it had."""
+
+    id: str
+    timeout_at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        if self.timeout_at is not None:
+            check_integer("timeoutAt", self.timeout_at, 0)
+
+
+class ExecutionFork(RequestData, frozen=True):
+    """`before`: the name or the id of an operation. `param`: other input."""
+
+    id: str
+    new_id: str
+    before: str
+    param: Value | None = None
+    timeout_at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        check_text("newId", self.new_id)
+        check_text("before", self.before)
+        if self.id == self.new_id:
+            raise ValueError("newId must be another id")
+        if self.param is not None:
+            check_value("param", self.param)
+        if self.timeout_at is not None:
+            check_integer("timeoutAt", self.timeout_at, 0)
+
+
+class ExecutionTag(RequestData, frozen=True):
+    """Only inside `task.fence`: its execution gets these tags, and loses those that are null."""
+
+    id: str
+    tags: dict[str, str | None]
+
+    def __post_init__(self) -> None:
+        check_text("id", self.id)
+        check_entries("tags", {name: text or "" for name, text in self.tags.items()})
+        for name in self.tags:
+            if name.startswith(tags.RESERVED_TAGS):
+                raise ValueError(f"tag {name} is the protocol's own, and does not change")
+
+
+class TagAction(Struct, frozen=True, tag_field="kind", tag="execution.tag"):
+    data: ExecutionTag
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class CancelAction(Struct, frozen=True, tag_field="kind", tag="execution.cancel"):
+    data: ExecutionCancel
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class RetryAction(Struct, frozen=True, tag_field="kind", tag="execution.retry"):
+    data: ExecutionRetry
+    head: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.records import PromiseState, Settlement, Value
-from holdfast.protocol.requests.checks import RequestData, check_page, check_tags, check_value
-from holdfast.protocol.text import check_entries, check_integer, check_text
+from holdfast.protocol.requests.checks import RequestData, check_meaning, check_page, check_value, meaningful
+from holdfast.protocol.text import are_harmless, check_entries, check_integer, check_text
 
 
 class PromiseGet(RequestData, frozen=True):
@@ -43,14 +43,16 @@ class PromiseCreate(RequestData, frozen=True):
 
     def __post_init__(self) -> None:
         check_text("id", self.id)
-        check_integer("timeoutAt", self.timeout_at, 0)
-        check_value("param", self.param)
+        if not 0 <= self.timeout_at <= limits.instant_ms_max:
+            check_integer("timeoutAt", self.timeout_at, 0)
+        if self.param.data or not are_harmless(self.param.headers or {}, self.tags):
+            check_value("param", self.param)
+            check_entries("tags", self.tags)
         if self.ikc is not None:
             check_text("ikc", self.ikc)
-        if self.tags:
-            check_tags(self.tags)
-            delay = tags.delay_of(self.tags)
-            if delay is not None:
+        if self.tags and not meaningful.isdisjoint(self.tags):
+            check_meaning(self.tags)
+            if tags.DELAY in self.tags and (delay := tags.delay_of(self.tags)) is not None:
                 self._check_delay(delay)
 
     def _check_delay(self, delay: int) -> None:

@@ -58,14 +58,17 @@ class StreamAppend(RequestData, frozen=True):
 
 
 class StreamNext(RequestData, frozen=True):
+    """`peek`: only what is there; the promise of an element that is not is not created."""
+
     id: str
     stream: str
     number: int
+    peek: bool | None = None
 
     def __post_init__(self) -> None:
         check_text("id", self.id)
         check_stream(self.stream)
-        check_integer("number", self.number, 1, limits.stream_elements_max)
+        check_integer("number", self.number, 1, limits.stream_number_max)
 
 
 class StreamRead(RequestData, frozen=True):
@@ -81,7 +84,7 @@ class StreamRead(RequestData, frozen=True):
         check_text("id", self.id)
         check_stream(self.stream)
         if self.after is not None:
-            check_integer("after", self.after, 0, limits.stream_elements_max)
+            check_integer("after", self.after, 0, limits.stream_number_max)
         if self.limit is not None:
             check_integer("limit", self.limit, 1, limits.stream_page_size_max)
         if self.last and self.after is not None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any, Final, get_args
+
 from msgspec import Struct, field
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.executions import Wait, waits_text
 from holdfast.protocol.jobs import JobStatus, check_code
 from holdfast.protocol.records import TaskRef, TaskState, Value
-from holdfast.protocol.requests.checks import RequestData, check_claim, check_page, check_ref, check_value
+from holdfast.protocol.reported import ProgressUpdate
+from holdfast.protocol.requests.checks import (
+    RequestData,
+    check_claim,
+    check_generation,
+    check_page,
+    check_ref,
+    check_value,
+)
+from holdfast.protocol.requests.events import AwaitAction, SendAction
+from holdfast.protocol.requests.executions import CancelAction, RetryAction, TagAction
+from holdfast.protocol.requests.locks import AcquireAction, ReleaseAction
 from holdfast.protocol.requests.promises import CreateAction, RegisterAction, SettleAction
 from holdfast.protocol.requests.streams import AppendAction, NextAction
 from holdfast.protocol.text import check_entries, check_integer, check_text
@@ -77,12 +90,16 @@ class TaskStart(RequestData, frozen=True):
 
 
 class TaskFulfill(RequestData, frozen=True):
+    """`generation`: of the execution that is fulfilled; without it, the first."""
+
     id: str
     version: int
     action: SettleAction
+    generation: int | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
+        check_generation(self.generation)
         if self.action.data.id != self.id:
             raise ValueError("the action of task.fulfill must settle the task's own promise")
 
@@ -96,9 +113,11 @@ class TaskSuspend(RequestData, frozen=True):
     actions: list[RegisterAction]
     check_woken: bool | None = None
     waits: list[Wait] | None = None
+    generation: int | None = None
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
+        check_generation(self.generation)
         if not self.actions:
             raise ValueError("task.suspend needs at least one promise to wait for")
         if len(self.actions) > limits.actions_max:
@@ -113,32 +132,28 @@ class TaskSuspend(RequestData, frozen=True):
             check_text("waits", waits_text(self.waits) or "", limits.waits_bytes_max, empty=True)
 
 
-class TaskFence(RequestData, frozen=True):
+class TaskRestart(RequestData, frozen=True):
+    """The execution goes on under its id: `generation` is over, and the next one begins with `param`.
+
+    `read`: the messages up to this number were taken, and the next generation reads from there. `forget`:
+    records of the execution that nobody needs any more. The claim stays as it is.
+    """
+
     id: str
     version: int
-    action: CreateAction | SettleAction | AppendAction | NextAction
+    generation: int = 0
+    param: Value = field(default_factory=Value)
+    read: int = 0
+    forget: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version)
-        if isinstance(self.action, CreateAction | SettleAction) and self.action.data.id == self.id:
-            raise ValueError("task.fence cannot act on the task's own promise; use task.fulfill")
-
-
-class TaskHeartbeat(RequestData, frozen=True):
-    """`check_woken`: say which of the tasks something has woken while they are held."""
-
-    pid: str
-    tasks: list[TaskRef]
-    check_woken: bool | None = None
-
-    def __post_init__(self) -> None:
-        check_text("pid", self.pid)
-        if len(self.tasks) > limits.heartbeat_tasks_max:
-            raise ValueError(
-                f"{len(self.tasks)} tasks in one heartbeat, the most is {limits.heartbeat_tasks_max}"
-            )
-        for ref in self.tasks:
-            check_ref(ref.id, ref.version)
+        check_integer("generation", self.generation, 0, limits.version_max - 1)
+        check_value("param", self.param)
+        check_integer("read", self.read, 0, limits.stream_number_max)
+        check_integer("the number of records in forget", len(self.forget), 0, limits.forget_max)
+        for record_id in self.forget:
+            check_text("forget", record_id)
 
 
 class TaskHalt(RequestData, frozen=True):
@@ -165,6 +180,83 @@ class TaskContinue(RequestData, frozen=True):
 
     def __post_init__(self) -> None:
         check_ref(self.id, self.version or 0)
+
+
+class HaltAction(Struct, frozen=True, tag_field="kind", tag="task.halt"):
+    data: TaskHalt
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class ContinueAction(Struct, frozen=True, tag_field="kind", tag="task.continue"):
+    data: TaskContinue
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+FencedAction = (
+    CreateAction
+    | SettleAction
+    | AppendAction
+    | NextAction
+    | AcquireAction
+    | ReleaseAction
+    | SendAction
+    | AwaitAction
+    | CancelAction
+    | RetryAction
+    | TagAction
+    | HaltAction
+    | ContinueAction
+)
+
+# Read once: msgspec makes the configuration of a struct anew whenever it is asked for it.
+fenced_kinds: Final[dict[type[FencedAction], str]] = {
+    action: str(action.__struct_config__.tag) for action in get_args(FencedAction)
+}
+
+_on_others: Final = (
+    CreateAction,
+    SettleAction,
+    CancelAction,
+    RetryAction,
+    HaltAction,
+    ContinueAction,
+)
+
+
+class TaskFence(RequestData, frozen=True):
+    id: str
+    version: int
+    action: FencedAction
+    generation: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ref(self.id, self.version)
+        if self.generation is not None:
+            check_generation(self.generation)
+        if isinstance(self.action, _on_others) and self.action.data.id == self.id:
+            raise ValueError("task.fence cannot act on the task's own promise; use task.fulfill")
+        if isinstance(self.action, TagAction) and self.action.data.id != self.id:
+            raise ValueError("execution.tag is for the tags of the execution that is fenced")
+
+
+class TaskHeartbeat(RequestData, frozen=True):
+    """`check_woken`: say which of the tasks something has woken while they are held."""
+
+    pid: str
+    tasks: list[TaskRef]
+    check_woken: bool | None = None
+    progress: list[ProgressUpdate] | None = None  # of tasks among them
+
+    def __post_init__(self) -> None:
+        check_text("pid", self.pid)
+        if self.progress is not None and len(self.progress) > limits.heartbeat_tasks_max:
+            raise ValueError(f"progress holds more than {limits.heartbeat_tasks_max} reports")
+        if len(self.tasks) > limits.heartbeat_tasks_max:
+            raise ValueError(
+                f"{len(self.tasks)} tasks in one heartbeat, the most is {limits.heartbeat_tasks_max}"
+            )
+        for ref in self.tasks:
+            check_ref(ref.id, ref.version)
 
 
 class TaskFail(RequestData, frozen=True):

@@ -2,6 +2,6 @@
 
 `routes.py` is the table of everything that is answered; each noun has a module of handlers. A handler holds
 no rules: it builds requests of the protocol, sends them the way `POST /` does (with the caller's own token,
-rate and budgets) and shows the replies. `openapi.py` describes the table. What an execution says and is told
-(`/v1/executions/{id}/messages`, `/streams`) will be further rows of it.
+rate and budgets) and shows the replies. `openapi.py` describes the table.
+`events.py` serves what a route may also give as server-sent events.
 """

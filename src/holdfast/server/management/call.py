@@ -4,24 +4,28 @@ Requests take the same way as those of `POST /`: the token, its prefix, the rate
 there, and are counted there.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from math import inf
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.node.node import Node
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.ids import new_id
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import KINDS, RequestData
-from holdfast.server.asgi import Answer, Headers
+from holdfast.server.asgi import Answer, Headers, header
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.grants import Grant
 
 Json = dict[str, Any]
-Post = Callable[[Headers, bytes, str], Awaitable[Answer]]
+Post = Callable[[Headers, bytes, str, Grant | None], Awaitable[Answer]]
+
+UntilGone = Callable[[Coroutine[Any, Any, Json]], Awaitable[Json]]
 
 _kind_of: Final = {data: kind for kind, data in reversed(KINDS.items())}
 _true: Final = ("true", "1", "yes")
@@ -47,30 +51,57 @@ class Worker(Struct, frozen=True, rename="camel"):
     id: str
 
 
+class Services(Struct, frozen=True):
+    """What the handlers have of their node and server.
+
+    `settled` waits until a promise is settled. `sign` gives a ticket for the events of a path (`has_events`),
+    with the prefix that it covers and its end; `holds_until` says when the caller's own token ends.
+    """
+
+    post: Post
+    node: Node
+    now: Callable[[], Millis]
+    workers: Callable[[], list[Worker]]
+    settled: Callable[[str], Awaitable[None]]
+    sign: Callable[[Sequence[str], str, Millis], str]
+    has_events: Callable[[Sequence[str]], bool]
+    holds_until: Callable[[Headers], Millis | None]
+    is_open: bool
+    store_kind: str
+    codec_url: str
+    kept: dict[tuple[Any, ...], tuple[float, int, Any]]  # until when, behind which frame, the answer
+
+
 class Call:
-    """`path` are the parts of the path that are not fixed; `query` what follows the question mark."""
+    """`path` are the parts of the path that are not fixed; `query` what follows the question mark; `content`
+    the body of a route that takes any JSON."""
 
     def __init__(
         self,
         path: Sequence[str],
         query: dict[str, list[str]],
         body: Json,
+        content: Any,
         headers: Headers,
         peer: str,
         grant: Grant,
-        post: Post,
-        now: Callable[[], Millis],
-        workers: Callable[[], list[Worker]],
+        by_ticket: bool,
+        services: Services,
+        until_gone: UntilGone,
     ) -> None:
         self.path = path
         self.body = body
+        self.content = content
         self.grant = grant
-        self.now = now
-        self.workers = workers
+        self.services = services
+        self.node = services.node
+        self.now = services.now
+        self.workers = services.workers
+        self.headers = headers
+        self.until_gone = until_gone
         self._query = query
-        self._headers = headers
-        self._peer = peer
-        self._post = post
+        self.peer = peer
+        self._by_ticket = grant if by_ticket else None
 
     # --- what was asked --------------------------------------------------------------------------------
 
@@ -95,6 +126,22 @@ class Call:
             return int(text)
         except ValueError:
             raise BadManagementRequest(f"{name}={text[:40]!r} is not a whole number") from None
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            found = float(text.removesuffix("s"))
+        except ValueError:
+            found = -1.0
+        if not 0 < found < inf:
+            raise BadManagementRequest(f"{name}={text[:40]!r} is not a number of seconds")
+        return found
+
+    def header(self, name: bytes) -> str | None:
+        found = header(self.headers, name)
+        return None if found is None else found.decode("latin-1")
 
     def flag(self, name: str) -> bool:
         text = self.text(name)
@@ -144,7 +191,9 @@ class Call:
     async def replies(self, asked: Sequence[RequestData]) -> list[Json]:
         head = {"corrId": "v1", "version": CURRENT_VERSION}
         envelopes = [{"kind": _kind_of[type(data)], "head": head, "data": data} for data in asked]
-        _, answer, _ = await self._post(self._headers, msgspec.json.encode(envelopes), self._peer)
+        _, answer, _ = await self.services.post(
+            self.headers, msgspec.json.encode(envelopes), self.peer, self._by_ticket
+        )
         if not answer.startswith(b"["):  # all of them were refused at once
             return [msgspec.json.decode(answer)] * len(asked)
         return msgspec.json.decode(answer, type=list[Json])

@@ -1,19 +1,27 @@
-"""`/v1/executions`: found, looked at, started, cancelled, halted, resumed; and `/v1/counts`."""
+"""`/v1/executions`: found, looked at, started, steered, mended; and `/v1/counts`."""
 
-from typing import Final
+from typing import Final, get_args
 
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.cancelling import cancel_requests
+from holdfast.protocol.address import target_of
 from holdfast.protocol.executions import ExecutionKind
+from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
-from holdfast.protocol.operations import operations_of
+from holdfast.protocol.operations import is_tried, operations_of, tries_of
 from holdfast.protocol.plain_json import plain_call
+from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import (
+    CreateAction,
+    ExecutionCancel,
     ExecutionCount,
+    ExecutionFork,
     ExecutionGet,
+    ExecutionRetry,
     ExecutionSearch,
+    ExecutionStart,
+    OnExisting,
     PromiseCreate,
     PromiseGet,
     PromiseSearch,
@@ -21,10 +29,12 @@ from holdfast.protocol.requests import (
     TaskHalt,
 )
 from holdfast.server.errors import BadManagementRequest, IdInUse
+from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value
+from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
 
 default_group: Final = "default"
+_searches_max: Final = 50  # in one commit
 
 
 def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
@@ -45,8 +55,25 @@ def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
 
 
 async def find(call: Call) -> Json:
+    """With a version a page may be short: that is part of the call, which is looked at after the search."""
     page = await call.ask(search_of(call, "execution"))
-    return {"executions": page["executions"], "cursor": page.get("cursor")}
+    found, version = page["executions"], call.integer("version")
+    if version is not None:
+        versions = await _versions(call, [each["id"] for each in found])
+        found = [each for each in found if versions.get(each["id"]) == version]
+    return {"executions": found, "cursor": page.get("cursor")}
+
+
+async def _versions(call: Call, ids: list[str]) -> dict[str, int | None]:
+    """Of each call that can be read."""
+    found: dict[str, int | None] = {}
+    for start in range(0, len(ids), _searches_max):
+        some = ids[start : start + _searches_max]
+        for reply in await call.replies([PromiseGet(each) for each in some]):
+            if reply["head"]["status"] == 200:  # else it was deleted meanwhile
+                promise = reply["data"]["promise"]
+                found[promise["id"]] = show_call(promise["param"]).get("version")
+    return found
 
 
 async def count(call: Call) -> Json:
@@ -65,7 +92,7 @@ async def count(call: Call) -> Json:
 
 async def get(call: Call) -> Json:
     view, promise = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
-    shown: Json = view["execution"] | {"call": show_call(promise["promise"]["param"])}
+    shown: Json = with_progress(view["execution"]) | {"call": show_call(promise["promise"]["param"])}
     if "settledAt" in shown:
         shown["result" if shown["status"] == "completed" else "failure"] = show_value(
             promise["promise"]["value"]
@@ -75,17 +102,43 @@ async def get(call: Call) -> Json:
 
 async def steps(call: Call) -> Json:
     """A page of the operations that it has recorded, by id; each with its result where that is asked for."""
+    looked = await call.ask(ExecutionGet(call.id))
     page = await _records(call)
     records = [read_promise(record) for record in page["promises"]]
     values = {record["id"]: record["value"] for record in page["promises"]}
+    records = [each for each in records if step_of(each.id) is None]
+    tries = await _tries(call, records)
+    told = tries_of(tries)
     shown: list[Json] = []
-    for view in operations_of(call.id, records):
+    for view in operations_of(call.id, [*records, *tries], looked["execution"].get("generation", 0)):
         operation: Json = {name: value for name, value in asdict(view).items() if value is not None}
         operation = {_camel(name): value for name, value in operation.items()}
         if call.flag("results") and view.state != "running":
             operation["value"] = show_value(values[view.id])
+        if failures := _failures(told.get(view.id, [])):
+            operation["failures"] = failures
         shown.append(operation)
     return {"steps": shown, "cursor": page.get("cursor")}
+
+
+async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
+    """The records that count the attempts at these steps. They may lie on another page."""
+    tried = [each.id for each in records if is_tried(each)]
+    found: list[Promise] = []
+    for start in range(0, len(tried), _searches_max):
+        some = tried[start : start + _searches_max]
+        searches = [PromiseSearch(prefix=again_prefix(step), limit=limits.page_size_max) for step in some]
+        for page in await call.ask_all(searches):
+            found += [read_promise(each) for each in page["promises"]]
+    return found
+
+
+def _failures(tries: list[Promise]) -> list[Json]:
+    """The latest ones, as many as are kept, where they can be read."""
+    found: list[Failure] = []
+    for record in tries[-failures_max:]:
+        found += read_failures(show_value({"data": record.param.data}))
+    return [asdict(failure) for failure in found[-failures_max:]]
 
 
 async def history(call: Call) -> Json:
@@ -124,18 +177,30 @@ async def start(call: Call) -> Json:
         tags.BRANCH: execution_id,
         tags.PARENT: execution_id,
         tags.SCOPE: "global",
-        tags.TARGET: f"poll://any@{group}",
+        tags.TARGET: target_of(group),
         tags.WORKFLOW: workflow,
     }
     now = call.now()
     if (delay := call.field("delay", float | int)) is not None:  # type: ignore[arg-type]
         entries[tags.DELAY] = str(now + round(delay * 1000))
     timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
-    timeout_at = limits.instant_ms_max if timeout is None else now + round(timeout * 1000)
+    timeout_at = limits.instant_ms_max
+    if timeout is not None:
+        grace = call.field("grace", float | int, limits.grace_ms / 1000)  # type: ignore[arg-type]
+        timeout_at = min(now + round((timeout + grace) * 1000), limits.instant_ms_max)
+        entries |= {tags.GRACE: str(round(grace * 1000))} if grace else {}
     args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
-    param = plain_call(workflow, args, kwargs, call.field("version", int, 0))
-    creation = PromiseCreate(execution_id, timeout_at, param, entries)
-    promise = await call.ask_for("promise", creation)
+    version = call.field("version", int, 0)
+    if call.field("check", bool, True):
+        await check_arguments(call, "workflow", workflow, version, args, kwargs)
+    param = plain_call(workflow, args, kwargs, version)
+    how = call.field("onExisting", str, "return")
+    if how not in get_args(OnExisting):
+        raise BadManagementRequest(f"onExisting must be one of {', '.join(get_args(OnExisting))}")
+    key = call.header(b"idempotency-key") or (None if how == "return" else call.fresh_id("start"))
+    creation = PromiseCreate(execution_id, timeout_at, param, entries, key)
+    request = creation if how == "return" else ExecutionStart(CreateAction(creation), how)
+    promise = await call.ask_for("promise", request)
     _check_same(promise, {"data": param.data})
     return await call.ask_for("execution", ExecutionGet(execution_id))
 
@@ -149,13 +214,39 @@ def _check_same(promise: Json, param: Json) -> None:
 
 
 async def cancel(call: Call) -> Json:
-    """Ask it to cancel itself; with `now` end it at once."""
+    """Ask it to cancel itself; with `now` end it at once, and what it called."""
     await call.ask(ExecutionGet(call.id))
-    promise = read_promise(await call.ask_for("promise", PromiseGet(call.id)))
-    requests = cancel_requests(promise, now=call.field("now", bool, False))
-    if requests:
-        await call.ask_all(requests)
+    await call.ask(ExecutionCancel(call.id, call.field("now", bool, False)))
     return await get(call)
+
+
+async def retry(call: Call) -> Json:
+    """From where it failed."""
+    await call.ask(ExecutionRetry(call.id, _deadline(call)))
+    return await get(call)
+
+
+async def fork(call: Call) -> Json:
+    """A new execution, from before a step of this one; with `args` or `kwargs` under another input."""
+    before = call.field("before", str)
+    if not before:
+        raise BadManagementRequest("before must be the name of a step, or the id of an operation")
+    new_id = call.field("id", str) or call.fresh_id(call.id)
+    param = None
+    if "args" in call.body or "kwargs" in call.body:
+        promise = await call.ask_for("promise", PromiseGet(call.id))
+        known = show_call(promise["param"])
+        if "workflow" not in known:
+            raise BadManagementRequest("What it was called with cannot be read here, so it cannot be changed")
+        args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
+        param = plain_call(known["workflow"], args, kwargs, known["version"])
+    await call.ask(ExecutionFork(call.id, new_id, before, param, _deadline(call)))
+    return await call.ask_for("execution", ExecutionGet(new_id))
+
+
+def _deadline(call: Call) -> int | None:
+    timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
+    return None if timeout is None else call.now() + round(timeout * 1000)
 
 
 async def halt(call: Call) -> Json:

@@ -5,20 +5,50 @@
 3. Every refusal is `{"error", "hint", "code"}` with the status of its kind.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from holdfast.node.health import store_kind
 from holdfast.node.node import Node
 from holdfast.protocol.errors import Refusal
-from holdfast.server.asgi import Receive, Scope, Send, json_type, read_body, refusal_headers, respond
+from holdfast.protocol.records import Millis
+from holdfast.server.asgi import (
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    json_type,
+    read_body,
+    refusal_headers,
+    respond,
+    respond_json,
+)
+from holdfast.server.audit import AuditLog, Entry, shown_body, text_chars_max
 from holdfast.server.auth import Authenticator, bearer_of
-from holdfast.server.errors import BadManagementRequest, BodyTooLarge, NoSuchPath, WrongMethod
-from holdfast.server.management.call import Call, Json, Post, Refused, Worker
+from holdfast.server.errors import (
+    BadManagementRequest,
+    BodyTooLarge,
+    NoSuchPath,
+    Unauthenticated,
+    WrongMethod,
+)
+from holdfast.server.grants import Grant
+from holdfast.server.management.call import Call, Json, Post, Refused, Services, Worker
+from holdfast.server.management.events import Readers, wants_events
+from holdfast.server.management.kept_answers import KeptAnswers, accepted_age_s
 from holdfast.server.management.openapi import describe
-from holdfast.server.management.routes import Route, find_route, names
+from holdfast.server.management.routes import Follow, Route, find_route, names
+from holdfast.server.management.settlements import SettlementWaits, group as readers_group
+from holdfast.server.management.tickets import TicketSigner
+from holdfast.server.metrics import Metrics
+from holdfast.server.settings import Settings
+
+Query = dict[str, list[str]]
+T = TypeVar("T")
 
 query_bytes_max: Final = 16_384
 openapi_path: Final = ["v1", "openapi.json"]
@@ -26,55 +56,129 @@ openapi_path: Final = ["v1", "openapi.json"]
 
 class Management:
     def __init__(
-        self,
-        node: Node,
-        authenticator: Authenticator,
-        post: Post,
-        body_bytes_max: int,
-        on_refusal: Callable[[Refusal], None],
+        self, node: Node, authenticator: Authenticator, post: Post, settings: Settings, metrics: Metrics
     ) -> None:
         self._node = node
         self._authenticator = authenticator
-        self._post = post
-        self._body_bytes_max = body_bytes_max
-        self._on_refusal = on_refusal
+        self._body_bytes_max = settings.body_bytes_max
+        self._metrics = metrics
+        self._tickets = TicketSigner(settings.ticket_key)
+        self._settlements = SettlementWaits(node)
+        self._readers = Readers(settings, metrics, show_refusal)
+        self._services = Services(
+            post,
+            node,
+            node.now,
+            self._workers,
+            self._settlements.wait,
+            self._tickets.sign,
+            _has_events,
+            self._holds_until,
+            authenticator.is_open,
+            store_kind(node.observed.documents.store),
+            settings.codec_url,
+            {},
+        )
+        self._audit = AuditLog(node.observed.documents) if settings.audit else None
+        self._kept = KeptAnswers(node.observed.feed)
+
+    def stop(self) -> None:
+        self._readers.stop()
+        self._settlements.stop()
+        self._kept.stop()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            answer = await self._answer(scope, receive)
+            path = [unquote(part) for part in _raw_path(scope).split("/") if part]
+            query = _parse_query(scope["query_string"])
+            grant, by_ticket = self._grant(scope, path, query)
+            if path == openapi_path and scope["method"] == "GET":
+                await respond_json(send, 200, describe())
+                return
+            route, given = _find(path, scope["method"])
+            call = Call(
+                given,
+                _known_query(query, route),
+                *_read_content(await self._read_body(receive), route),
+                scope["headers"],
+                (scope.get("client") or [""])[0],
+                grant,
+                by_ticket,
+                self._services,
+                partial(self._readers.until_gone, scope),
+            )
+            if route.follow is not None and wants_events(scope):
+                await self._follow(route.follow, call, scope, send)
+            elif by_ticket:
+                raise Unauthenticated("A ticket is good for events only: Accept: text/event-stream")
+            else:
+                await respond(send, 200, await self._answer(route, call, scope), [json_type])
         except Refusal as refusal:
-            self._on_refusal(refusal)
-            body = msgspec.json.encode(_refusal(refusal))
+            self._metrics.count_refused(refusal.code)
+            body = msgspec.json.encode(show_refusal(refusal))
             await respond(send, refusal.status, body, [json_type, *refusal_headers(refusal)])
-        else:
-            await respond(send, 200, msgspec.json.encode(_without_nothing(answer)), [json_type])
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Json:
-        headers = scope["headers"]
-        grant = self._authenticator.grant(bearer_of(headers))
-        path = [unquote(part) for part in _raw_path(scope).split("/") if part]
-        if path == openapi_path and scope["method"] == "GET":
-            return describe()
-        route, given, methods = find_route(path, scope["method"])
-        if route is None and methods:
-            raise WrongMethod(f"This path answers to {' and '.join(methods)}, not to {scope['method'][:20]}")
-        if route is None:
-            raise NoSuchPath("There is nothing at this path")
-        call = Call(
-            given,
-            _read_query(scope["query_string"], route),
-            _read_object(await self._read_body(receive), route),
-            headers,
-            (scope.get("client") or [""])[0],
-            grant,
-            self._post,
-            self._node.now,
-            self._workers,
+    async def _answer(self, route: Route, call: Call, scope: Scope) -> bytes:
+        if route.changes:
+            return _encode(await self._change(route, call))
+
+        async def read() -> bytes:
+            return _encode(await _done(route.handler(call)))
+
+        age_s = accepted_age_s(scope["headers"]) if route.method == "GET" else 0.0
+        if not age_s:
+            return await read()
+        key = call.grant, _raw_path(scope).encode(), scope["query_string"]
+        return await self._kept.get(key, age_s, read)
+
+    async def _change(self, route: Route, call: Call) -> Json:
+        """Nothing is changed without a trace (audit.py)."""
+        call.grant.require_change("This")
+        if self._audit is None or not route.audited:
+            return await _done(route.handler(call))
+        entry = Entry(
+            call.now(),
+            call.grant.name or "anybody",
+            route.method,
+            route.path,
+            route.about,
+            call.path[0][:text_chars_max] if call.path else str(call.body.get("id", ""))[:text_chars_max],
+            call.peer,
+            shown_body(call.body),
         )
+        entry_id = await self._audit.asked(entry)
         try:
-            return await route.handler(call)
-        except ValueError as error:  # what cannot be a request of the protocol
-            raise BadManagementRequest(str(error)[:1_000]) from None
+            answer = await _done(route.handler(call))
+            entry.outcome, entry.status = "done", 200
+            entry.target = entry.target or str(answer.get("id", ""))[:text_chars_max]
+        except Refusal as refusal:
+            entry.outcome, entry.status, entry.code = "refused", refusal.status, refusal.code
+            entry.error = refusal.what[:text_chars_max]
+            raise
+        except BaseException as error:
+            entry.outcome, entry.error = "failed", type(error).__name__
+            raise
+        finally:
+            self._audit.ended(entry_id, entry)
+        return answer
+
+    async def _follow(self, follow: Follow, call: Call, scope: Scope, send: Send) -> None:
+        feed = await _done(follow(call))
+        if feed is None:
+            await respond(send, 204, b"", [])
+        else:
+            await self._readers.serve(feed, scope, send)
+
+    def _grant(self, scope: Scope, path: list[str], query: Query) -> tuple[Grant, bool]:
+        """Whoever has a token shows that; a ticket stands in for it where there is none."""
+        bearer = bearer_of(scope["headers"])
+        if bearer is None and "ticket" in query and not self._authenticator.is_open:
+            return self._tickets.check(query["ticket"][-1], path, self._node.now()), True
+        return self._authenticator.grant(bearer), False
+
+    def _holds_until(self, headers: Headers) -> Millis | None:
+        until_s = self._authenticator.holds_until(bearer_of(headers))
+        return None if until_s is None else int(until_s * 1_000)
 
     async def _read_body(self, receive: Receive) -> bytes:
         body = await read_body(receive, self._body_bytes_max)
@@ -83,7 +187,29 @@ class Management:
         return body
 
     def _workers(self) -> list[Worker]:
-        return [Worker(group, member) for group, member in self._node.router.members]
+        members = self._node.router.members
+        return [Worker(group, member) for group, member in members if group != readers_group]
+
+
+async def _done(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except ValueError as error:  # what cannot be a request of the protocol
+        raise BadManagementRequest(str(error)[:1_000]) from None
+
+
+def _find(path: list[str], method: str) -> tuple[Route, list[str]]:
+    route, given, methods = find_route(path, method)
+    if route is not None:
+        return route, given
+    if methods:
+        raise WrongMethod(f"This path answers to {' and '.join(methods)}, not to {method[:20]}")
+    raise NoSuchPath("There is nothing at this path")
+
+
+def _has_events(path: Sequence[str]) -> bool:
+    route, _, _ = find_route([*path], "GET")
+    return route is not None and route.follow is not None
 
 
 def _raw_path(scope: Scope) -> str:
@@ -92,31 +218,37 @@ def _raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
-def _read_query(raw: bytes, route: Route) -> dict[str, list[str]]:
+def _parse_query(raw: bytes) -> Query:
     if len(raw) > query_bytes_max:
         raise BadManagementRequest(f"The query has more than {query_bytes_max} bytes")
     try:
-        query = parse_qs(
+        return parse_qs(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=bool(raw), errors="strict"
         )
     except ValueError:
         raise BadManagementRequest("The query is not of the form name=value&name=value") from None
+
+
+def _known_query(query: Query, route: Route) -> Query:
     _refuse_unknown("parameter", query, names(route.query))
     return query
 
 
-def _read_object(body: bytes, route: Route) -> Json:
+def _read_content(body: bytes, route: Route) -> tuple[Json, Any]:
+    """The fields of the body; or the body itself, of a route that takes any JSON."""
     if not body.strip():
-        return {}
+        return {}, None
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise BadManagementRequest("The body is not JSON") from None
+    if route.content is not None:
+        return {}, found
     if not isinstance(found, dict):
         raise BadManagementRequest("The body is not an object")
     fields: Json = found  # pyright: ignore[reportUnknownVariableType]
     _refuse_unknown("field", fields, names(route.body))
-    return fields
+    return fields, None
 
 
 def _refuse_unknown(what: str, given: dict[str, Any], known: set[str]) -> None:
@@ -126,7 +258,7 @@ def _refuse_unknown(what: str, given: dict[str, Any], known: set[str]) -> None:
             raise BadManagementRequest(f"There is no {what} {name[:40]!r} here; there are: {there}")
 
 
-def _refusal(refusal: Refusal) -> Json:
+def show_refusal(refusal: Refusal) -> Json:
     if not isinstance(refusal, Refused):
         return {"error": refusal.what, "hint": refusal.hint, "code": refusal.code}
     text = refusal.what.removesuffix(f"[{refusal.code}]").strip()
@@ -144,6 +276,8 @@ def _collect_hints(kind: type[Refusal], found: dict[str, list[str]]) -> dict[str
 _hints: Final = _collect_hints(Refusal, {})
 
 
-def _without_nothing(answer: Json) -> Json:
+def _encode(answer: Json) -> bytes:
     """Fields that may be absent are left out, never null."""
-    return {name: value for name, value in answer.items() if name != "cursor" or value is not None}
+    return msgspec.json.encode(
+        {name: value for name, value in answer.items() if name != "cursor" or value is not None}
+    )

@@ -44,7 +44,7 @@ def _operation(route: Route) -> dict[str, Any]:
             *(_query(parameter) for parameter in route.query),
         ],
         "responses": {
-            "200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "200": {"description": "done", "content": _content(route)},
             "default": {
                 "description": "refused",
                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
@@ -59,7 +59,25 @@ def _operation(route: Route) -> dict[str, Any]:
             "required": [each.name for each in route.body if each.required],
         }
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    if route.content is not None:
+        operation["requestBody"] = {
+            "description": route.content,
+            "content": {"application/json": {"schema": {}}},
+        }
+    if route.follow is not None:
+        operation["parameters"].append(
+            _parameter("Last-Event-ID", "header")
+            | {"description": "as events: go on after the one with this id"}
+        )
+        operation["responses"]["204"] = {"description": "as events: it is over, and there is nothing left"}
     return operation
+
+
+def _content(route: Route) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
+    if route.follow is not None:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return content
 
 
 def _parameter(name: str, place: str) -> dict[str, Any]:

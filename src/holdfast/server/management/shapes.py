@@ -21,6 +21,10 @@ def show_value(payload: Json) -> Any:
         return {"encoded": payload.get("data")}
 
 
+def headers_of(payload: Json) -> dict[str, str]:
+    return payload.get("headers") or {}
+
+
 def read_value(value: Any) -> Value:
     try:
         return encode_plain(value)
@@ -47,6 +51,17 @@ def show_call(param: Json) -> Json:
         "args": call.get("args", []),
         "kwargs": call.get("kwargs", {}),
     }
+
+
+def with_progress(execution: Json) -> Json:
+    """What its steps told of their progress, each with its fields as JSON."""
+    if "progress" not in execution:
+        return execution
+    shown: list[Json] = []
+    for told in execution["progress"]:
+        fields = {"fields": msgspec.json.decode(told["data"])} if "data" in told else {}
+        shown.append({name: each for name, each in told.items() if name != "data"} | fields)
+    return execution | {"progress": shown}
 
 
 def read_promise(promise: Json) -> Promise:

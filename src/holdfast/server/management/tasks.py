@@ -1,11 +1,25 @@
 """`/v1/tasks`: background tasks are found, looked at, cancelled, run again."""
 
-from holdfast.protocol.requests import ExecutionGet, PromiseGet, TaskCancel, TaskGet
+import msgspec
+
+from holdfast.protocol import limits, tags
+from holdfast.protocol.jobs import JobSpec, RetryRule, check_queue, queue_group
+from holdfast.protocol.plain_json import plain_call
+from holdfast.protocol.requests import (
+    ExecutionGet,
+    PromiseCreate,
+    PromiseGet,
+    TaskCancel,
+    TaskGet,
+    TaskReschedule,
+)
 from holdfast.protocol.reruns import rerun_of
-from holdfast.server.errors import CannotRunAgain, NoBackgroundTask
+from holdfast.server.errors import BadManagementRequest, CannotRunAgain, IdInUse, NoBackgroundTask
+from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.executions import search_of
-from holdfast.server.management.shapes import read_promise, show_call, show_value
+from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.workers import declaration_of
 
 
 async def find(call: Call) -> Json:
@@ -17,7 +31,7 @@ async def get(call: Call) -> Json:
     view, task, promise = await call.ask_all([ExecutionGet(call.id), TaskGet(call.id), PromiseGet(call.id)])
     if "job" not in task["task"]:
         raise NoBackgroundTask(f"{call.id!r} is an execution of a workflow")
-    shown: Json = view["execution"] | {
+    shown: Json = with_progress(view["execution"]) | {
         "job": task["task"]["job"],
         "call": show_call(promise["promise"]["param"]),
     }
@@ -26,6 +40,53 @@ async def get(call: Call) -> Json:
             promise["promise"]["value"]
         )
     return shown
+
+
+async def send(call: Call) -> Json:
+    """A background task, with plain JSON arguments. Without `retry` it is tried once. The same call under the
+    same id is the same task."""
+    name = call.field("task", str)
+    if not name:
+        raise BadManagementRequest("task must be the name of a background task")
+    given = call.field("tags", dict, {})
+    if any(each.startswith(RESERVED) for each in given):
+        raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
+    args, kwargs, now = call.field("args", list, []), call.field("kwargs", dict, {}), call.now()
+    if call.field("check", bool, True):
+        await check_arguments(call, "task", name, 0, args, kwargs)
+    declared = await declaration_of(call, "task", name)
+    queue = call.field("queue", str) or (declared or {}).get("queue") or "default"
+    check_queue(queue)
+    retry = call.field("retry", dict)
+    rule = None if retry is None else msgspec.convert(retry, RetryRule)
+    spec = JobSpec(sent_at=now, retry=rule, key=call.field("key", str))
+    entries: dict[str, str] = {
+        **given,
+        tags.SCOPE: "global",
+        tags.TARGET: f"poll://any@{queue_group(queue)}",
+        tags.JOB: msgspec.json.encode(spec).decode(),
+        tags.TASK: name,
+    }
+    if priority := call.field("priority", int, 0):
+        entries[tags.PRIORITY] = str(priority)
+    if (delay := call.field("delay", float | int)) is not None:  # type: ignore[arg-type]
+        entries[tags.DELAY] = str(now + round(delay * 1000))
+    timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
+    timeout_at = limits.instant_ms_max if timeout is None else now + round(timeout * 1000)
+    task_id = call.field("id", str) or call.fresh_id(
+        name if call.grant.covers(f"{name}-") else call.grant.prefix
+    )
+    param = plain_call(name, args, kwargs, 1)
+    promise = await call.ask_for("promise", PromiseCreate(task_id, timeout_at, param, entries))
+    if show_call(promise["param"]) != show_call({"data": param.data}) or tags.JOB not in promise["tags"]:
+        raise IdInUse(f"Something else has the id {task_id!r} already")
+    return await call.ask_for("execution", ExecutionGet(task_id))
+
+
+async def promote(call: Call) -> Json:
+    """Let it begin now, whatever its delay or its next try."""
+    await call.ask(TaskReschedule(call.id))
+    return await get(call)
 
 
 async def cancel(call: Call) -> Json:

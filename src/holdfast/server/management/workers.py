@@ -1,34 +1,202 @@
-"""`/v1/workers`: who listens at this node, and what each holds. Other nodes know of others."""
+"""`/v1/workers`: who works here, and what each knows to run; `/v1/declarations`: all that can be started.
 
-from typing import Final
+Workers tell of themselves (node/workers.py). Those that do not, such as workers in other languages, are known
+by their connection to this node alone.
+"""
 
-from holdfast.protocol.jobs import queue_of
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.node.workers import Worker
+from holdfast.protocol.jobs import queue_group, queue_of
 from holdfast.protocol.requests import TaskSearch
+from holdfast.protocol.workers import Declaration, WorkerReport
+from holdfast.server.errors import BadManagementRequest, NoSuchWorker
+from holdfast.server.grants import Grant
 from holdfast.server.management.call import Call, Json
 
 workers_max: Final = 50  # on one page
 held_max: Final = 100  # that are named, of one worker
+declarations_max: Final = 200  # on one page
+_ALIVE: Final = ("running", "draining", "drained")
 
 
 async def find(call: Call) -> Json:
     """By id. `held` are the executions and background tasks that it has claimed, the first hundred."""
+    after, now = call.text("cursor") or "", call.now()
+    most = min(call.integer("limit") or workers_max, workers_max)
+    told = {
+        worker.report.id: worker
+        for worker in await call.node.observed.workers.page(after, now)
+        if _is_covered(worker, call.grant)
+    }
+    connected = _connected(call)
+    ids = sorted({*told, *(each for each in connected if each > after)})
+    page = ids[:most]
+    if not page:
+        return {"workers": [], "cursor": None}
+    declared = await _declared_by_digest(call)
+    found = await call.ask_all([TaskSearch(pid=each, limit=held_max) for each in page])
+    workers = [
+        _show(each, told.get(each), connected.get(each), declared)
+        | {"held": [task["id"] for task in held["tasks"]], "more": "cursor" in held}
+        for each, held in zip(page, found, strict=True)
+    ]
+    return {"workers": workers, "cursor": page[-1] if len(ids) > len(page) else None}
+
+
+async def get(call: Call) -> Json:
+    worker = await _known(call)
+    connected, declared = _connected(call), await _declared_by_digest(call)
+    held = await call.ask(TaskSearch(pid=call.id, limit=held_max))
+    shown = _show(call.id, worker, connected.get(call.id), declared)
+    return shown | {"held": [task["id"] for task in held["tasks"]], "more": "cursor" in held}
+
+
+async def tell(call: Call) -> Json:
+    """For workers: what they are, and what they know to run. Answers with what the worker shall do."""
+    report = msgspec.convert(call.body | {"id": call.id}, WorkerReport)
+    call.grant.require_group(report.group)
+    for queue in report.queues:
+        call.grant.require("queue", queue)
+    orders = await call.node.observed.workers.tell(report, call.now())
+    answer: Json = msgspec.to_builtins(orders)
+    return answer
+
+
+async def drain(call: Call) -> Json:
+    """It claims nothing more and finishes what it holds."""
+    return await _order(call, drain=True)
+
+
+async def undrain(call: Call) -> Json:
+    return await _order(call, drain=False)
+
+
+async def declarations(call: Call) -> Json:
+    """What some worker has declared in the last weeks, by kind, name and version; the latest of each."""
+    kind, name = call.text("kind"), call.text("name")
+    if kind not in (None, "workflow", "task", "entity"):
+        raise BadManagementRequest(f"kind={kind[:40]!r} is none of workflow, task, entity")
+    most = min(call.integer("limit") or declarations_max, declarations_max)
+    after = call.text("cursor") or ""
+    rows = await _all_declared(call)
+    wanted = {
+        key: row
+        for key, row in sorted(rows.items())
+        if key > after and kind in (None, row["kind"]) and name in (None, row["name"])
+    }
+    page = [*wanted][:most]
+    cursor = page[-1] if len(wanted) > len(page) else None
+    return {"declarations": [wanted[key] for key in page], "cursor": cursor}
+
+
+async def declaration_of(call: Call, kind: str, name: str, version: int = 0) -> Json | None:
+    """That of a version, or of the newest one."""
+    found = [
+        row for row in (await _all_declared(call)).values() if (row["kind"], row["name"]) == (kind, name)
+    ]
+    fitting = [row for row in found if version in (0, row["version"])]
+    return max(fitting, key=lambda row: row["version"], default=None)
+
+
+async def groups_served(call: Call, now: int) -> set[str]:
+    """The groups, those of queues among them, that some worker here or at another node serves."""
+    served = {worker.group for worker in call.workers()}
+    async for worker in _alive(call, now):
+        served |= {worker.report.group, *map(queue_group, worker.report.queues)}
+    return served
+
+
+async def declared_now(call: Call) -> set[tuple[str, str]]:
+    """Kind and name of what workers that run have declared."""
+    rows = (await _all_declared(call)).values()
+    return {(row["kind"], row["name"]) for row in rows if row["workers"]}
+
+
+async def _alive(call: Call, now: int) -> AsyncGenerator[Worker]:
+    after = ""
+    while page := await call.node.observed.workers.page(after, now):
+        after = page[-1].report.id
+        for worker in page:
+            if worker.state in _ALIVE:
+                yield worker
+
+
+async def _all_declared(call: Call) -> dict[str, Json]:
+    """Which of several with the same name counts: that of the worker seen last."""
+    now = call.now()
+    declared = await call.node.observed.workers.declarations()
+    rows: dict[str, Json] = {}
+    after = ""
+    while workers := await call.node.observed.workers.page(after, now):
+        after = workers[-1].report.id
+        for worker in workers:
+            is_alive = worker.state in _ALIVE
+            for each in declared.get(worker.report.declared, ()):
+                if call.grant.covers(each.queue or each.group or worker.report.group):
+                    _merge(rows, each, worker.seen_at, is_alive=is_alive)
+    return rows
+
+
+def _merge(rows: dict[str, Json], declared: Declaration, seen_at: int, *, is_alive: bool) -> None:
+    key = f"{declared.kind}/{declared.name}/{declared.version:09d}"
+    row = rows.get(key)
+    if row is None or (is_alive, seen_at) > (row["workers"] > 0, row["seenAt"]):
+        shown: Json = {"parameters": {}, "positional": [], "returns": {}, "about": "", "version": 1}
+        shown |= msgspec.to_builtins(declared)
+        rows[key] = shown | {"workers": 0 if row is None else row["workers"], "seenAt": seen_at}
+    rows[key]["workers"] += is_alive
+
+
+async def _order(call: Call, *, drain: bool) -> Json:
+    await _known(call)
+    await call.node.observed.workers.order(call.id, drain=drain, now=call.now())
+    return await get(call)
+
+
+async def _known(call: Call) -> Worker:
+    worker = await call.node.observed.workers.find(call.id, call.now())
+    if worker is None or not _is_covered(worker, call.grant):
+        raise NoSuchWorker(f"No worker {call.id[:80]!r} has told of itself")
+    return worker
+
+
+def _is_covered(worker: Worker, grant: Grant) -> bool:
+    return grant.covers(worker.report.group)
+
+
+def _connected(call: Call) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for worker in call.workers():
         if call.grant.covers(queue_of(worker.group) or worker.group):
             groups.setdefault(worker.id, []).append(worker.group)
-    after = call.text("cursor") or ""
-    ids = [each for each in sorted(groups) if each > after]
-    page = ids[:workers_max]
-    if not page:
-        return {"workers": [], "cursor": None}
-    found = await call.ask_all([TaskSearch(pid=each, limit=held_max) for each in page])
-    workers = [
-        {
-            "id": worker,
-            "groups": sorted(groups[worker]),
-            "held": [task["id"] for task in held["tasks"]],
-            "more": "cursor" in held,
-        }
-        for worker, held in zip(page, found, strict=True)
-    ]
-    return {"workers": workers, "cursor": page[-1] if len(ids) > len(page) else None}
+    return groups
+
+
+async def _declared_by_digest(call: Call) -> dict[str, list[str]]:
+    found = await call.node.observed.workers.declarations()
+    return {key: [f"{each.name}@{each.version}" for each in some] for key, some in found.items()}
+
+
+def _show(
+    worker_id: str, worker: Worker | None, connected: list[str] | None, declared: dict[str, list[str]]
+) -> Json:
+    shown: dict[str, Any] = {"id": worker_id, "connected": connected is not None}
+    shown["groups"] = sorted(connected or ([] if worker is None else [worker.report.group]))
+    if worker is None:
+        return shown | {"state": "running", "queues": [], "declarations": []}
+    report = worker.report
+    for name in ("group", "queues", "host", "pid", "python", "holdfast"):
+        shown[name] = getattr(report, name)
+    return shown | {
+        "codeVersion": report.code_version,
+        "slots": {name: asdict(slots) for name, slots in report.slots.items()},
+        "startedAt": report.started_at,
+        "seenAt": worker.seen_at,
+        "state": worker.state,
+        "declarations": declared.get(report.declared, []),
+    }

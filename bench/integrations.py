@@ -1,0 +1,113 @@
+"""What a step costs with middleware, a carried context variable and tracing on, against a plain one.
+
+Tracing is measured twice: by the API of OpenTelemetry alone, where nobody records, and by its SDK without an
+exporter, where two spans a step (the step, its attempt) are made and ended. All are processes of their own on
+a durable SQLite file, in turns, so that a busy moment meets both. The ratio is that of the medians. Run it
+with `make bench-integrations`, which installs the SDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextvars import ContextVar
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import holdfast as hf
+from bench.table import Row, print_table
+
+ROOT = Path(__file__).parent.parent
+ratio_max = 1.15
+tenant: ContextVar[str] = ContextVar("tenant")
+
+
+def extend(app: hf.App, kind: str) -> None:
+    from holdfast.ext.otel import OpenTelemetry
+
+    sdk: Any = importlib.import_module("opentelemetry.sdk.trace")
+    app.use(OpenTelemetry(sdk.TracerProvider() if kind == "sdk" else None))
+    app.carry(tenant)
+
+    @app.middleware("start", "workflow", "step")
+    def around(invocation: hf.types.Invocation) -> Generator[None, Any, None]:
+        yield
+
+
+async def nothing(number: int) -> int:
+    return number
+
+
+async def measure(url: str, many: int, steps: int, kind: str) -> tuple[float, float]:
+    """Seconds a step: by the clock, and of the processor."""
+    app = hf.App(url)
+    if kind != "plain":
+        extend(app, kind)
+
+    @app.workflow
+    async def flow(count: int) -> int:
+        for number in range(count):
+            await hf.run(nothing, number)
+        return count
+
+    tenant.set("acme")
+    async with app:
+        await app.start(flow, 20)
+        began, busy = perf_counter(), process_time()
+        await asyncio.gather(*(app.start(flow, steps) for _ in range(many)))
+        took, worked = perf_counter() - began, process_time() - busy
+    return took / (many * steps), worked / (many * steps)
+
+
+def child(kind: str, many: int, steps: int) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.integrations", "--one", kind, folder, str(many), str(steps)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    took, worked = map(float, done.stdout.split())
+    return took, worked
+
+
+def compare(what: str, kind: str, many: int, steps: int, rounds: int) -> Row:
+    found: dict[str, list[tuple[float, float]]] = {"plain": [], kind: []}
+    for _ in range(rounds):
+        for kind, times in found.items():
+            times.append(child(kind, many, steps))
+    plain, extended = (median(took for took, _ in times) for times in found.values())
+    busy, busier = (median(worked for _, worked in times) for times in found.values())
+    measured = (
+        f"{extended / plain:.2f}x ({plain * 1e6:,.0f} to {extended * 1e6:,.0f} us; "
+        f"processor {busy * 1e6:,.0f} to {busier * 1e6:,.0f} us)"
+    )
+    return Row(what, measured, f"<= {ratio_max}x", extended / plain <= ratio_max)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--one", nargs=4)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    if given.one:
+        kind, folder, many, steps = given.one
+        url = f"sqlite:///{folder}/holdfast.db"
+        print(*asyncio.run(measure(url, int(many), int(steps), kind)))
+        return
+    rows = [
+        compare(f"{what}, {where}", kind, many, steps, given.rounds)
+        for kind, what in (
+            ("api", "middleware, carried context, tracing by the API (nobody records)"),
+            ("sdk", "middleware, carried context, tracing by the SDK (every span is made, no exporter)"),
+        )
+        for where, many, steps in (("one workflow", 1, 400), ("32 at once", 32, 40))
+    ]
+    print_table("What integrations cost a step", rows)
+
+
+if __name__ == "__main__":
+    main()

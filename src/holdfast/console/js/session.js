@@ -1,0 +1,16 @@
+/** Who looks, and at what: the answer of `/v1/session`, read when the page opens or somebody signs in. */
+/** @import { Session } from "./types.js" */
+import * as api from "./api.js";
+import { heardTime } from "./time.js";
+
+/** @type {Session} */
+let known = {};
+
+export const session = () => known;
+export const mayAct = () => known.readOnly !== true;
+
+export async function readSession() {
+  known = await api.session();
+  if (known.now) heardTime(known.now);
+  return known;
+}

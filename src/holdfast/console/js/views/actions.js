@@ -1,0 +1,118 @@
+/** What can be done to an execution, each asked first in words. */
+/** @import { Execution, Wait, Row } from "../types.js" */
+import { el } from "../dom.js";
+import { json } from "../kit/json.js";
+import { FormError, askFirst, field } from "../kit/dialog.js";
+import { form } from "../kit/form.js";
+import { toast } from "../kit/toast.js";
+import { go, link } from "../router.js";
+import { brief, said } from "../text.js";
+import { ENDED } from "../words.js";
+
+/** @param {string} id @returns {HTMLElement} */
+const named = (id) => el("p", {}, el("span", { class: "mono" }, said(id, { max: 200 })));
+
+/** @param {Execution} it @param {() => void} again */
+export function actions(it, again) {
+  const over = ENDED.has(it.status);
+  const parts = ["executions", it.id];
+  /** @param {string} word @param {() => void} onclick @param {string} [style] */
+  const button = (word, onclick, style = "") => el("button", { type: "button", class: style, "data-action": word.toLowerCase().replaceAll(" ", "-"), text: `${word}\u2026`, onclick });
+  return [
+    !over ? button("Cancel", () => askFirst({
+      title: "Cancel this execution?", about: [named(it.id), "It is asked to cancel itself, and so is every execution that it called. Its code sees Cancelled and may clean up; then it ends."],
+      action: "Cancel it", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"] }), done: "It was asked to cancel itself.", then: again,
+    }), "danger") : null,
+    !over ? button("End now", () => askFirst({
+      title: "End this execution at once?", about: [named(it.id), "It ends as cancelled, and so do the executions that it called. Its code is told nothing and cleans nothing up. Prefer Cancel unless that had no effect."],
+      action: "End it now", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"], body: { now: true } }), done: "It was ended.", then: again,
+    })) : null,
+    it.status === "failed" || it.status === "timed_out" || it.status === "cancelled" ? button("Retry", () => askFirst({
+      title: "Retry from the failure?", about: [named(it.id), "It goes on under the same id from where it failed. What has finished stays finished; the step that failed is done again."],
+      action: "Retry", change: () => ({ method: "POST", parts: [...parts, "retry"] }), done: "It goes on from where it failed.", then: again,
+    }), "primary") : null,
+    it.status === "halted" ? button("Resume", () => askFirst({
+      title: "Let it go on?", about: [named(it.id), "A worker may take it up again, and it goes on where it was."],
+      action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It may go on.", then: again,
+    }), "primary") : null,
+    !over && it.status !== "halted" ? button("Halt", () => {
+      const reason = el("input", { type: "text", value: "", placeholder: "for the people who find it halted" });
+      askFirst({
+        title: "Halt this execution?", about: [named(it.id), "No worker takes it up until it is resumed. A step that is running may still finish, and its result is not recorded."],
+        form: field("Reason", reason), action: "Halt it", change: () => ({ method: "POST", parts: [...parts, "halt"], body: reason.value ? { reason: reason.value } : {} }), done: "It is halted.", then: again,
+      });
+    }) : null,
+    button("Fork", () => fork(it, null)),
+    !over ? button("Tell", () => tell(it, false)) : null,
+    !over ? button("Ask", () => tell(it, true)) : null,
+  ];
+}
+
+/** A new execution that has the records before a step. @param {Execution} it @param {Row | null} before */
+export function fork(it, before) {
+  const id = el("input", { type: "text", value: `${it.id}-fork-${Date.now().toString(36).slice(-4)}`, spellcheck: "false" });
+  const step = el("input", { type: "text", value: before ? before.name || before.id : "", placeholder: "the name of a step, or the id of an operation", spellcheck: "false" });
+  const given = it.call ?? {};
+  const edit = el("input", { type: "checkbox" });
+  const input = form(undefined, { label: "Input", value: { args: given.args ?? [], kwargs: given.kwargs ?? {} } });
+  const box = el("div", { hidden: true }, input.element, el("p", { class: "muted", text: "The steps before keep their results, also those that were made from the old input." }));
+  edit.addEventListener("change", () => { box.hidden = !edit.checked; });
+  askFirst({
+    title: "Fork this execution?",
+    about: [named(it.id), "A new execution is started. It has everything that was recorded before the chosen step, and does the rest anew. This one stays as it is."],
+    form: el("div", { class: "stack" }, field("Id of the new execution", id), field("Before the step", step), el("label", {}, edit, " with another input"), box),
+    action: "Fork",
+    change: () => {
+      if (!id.value.trim()) throw new FormError("The new execution needs an id.");
+      if (!step.value.trim()) throw new FormError("Name the first step that is done anew.");
+      const body = { id: id.value.trim(), ...(step.value.trim() && { before: before && step.value === (before.name || before.id) ? before.id : step.value.trim() }), ...(edit.checked && input.read()) };
+      return { method: "POST", parts: ["executions", it.id, "fork"], body };
+    },
+    done: "A fork was started.",
+    then: (answer) => go(link(["executions", answer.id ?? id.value.trim()])),
+  });
+}
+
+/** @param {Execution} it @param {boolean} isQuestion */
+function tell(it, isQuestion) {
+  const wait = it.waits?.find((each) => /^message /.test(each.what ?? ""));
+  const message = form(wait?.schema, { label: "Message" });
+  askFirst({
+    title: isQuestion ? "Ask this execution?" : "Tell this execution a message?",
+    about: [named(it.id), isQuestion ? "The message is appended to its mailbox, and the answer is waited for, at most 30 seconds." : "The message is appended to its mailbox. Its code sees it once, in the order of messages."],
+    form: message.element,
+    action: isQuestion ? "Ask" : "Tell",
+    change: () => ({ method: "POST", parts: ["executions", it.id, "messages"], ...(isQuestion && { query: { ask: true } }), body: message.read() }),
+    then: (answer) => (isQuestion ? toast("It answered:", "good", json(answer.answer, "Answer")) : toast(`It was told; that is message ${answer.number}.`)),
+  });
+}
+
+/**
+ * Settle a promise by hand, in a form made from its declared type.
+ * @param {{id: string, schema?: import("../types.js").Schema | undefined, title?: string | undefined}} promise
+ * @param {() => void} again
+ */
+export function settle(promise, again) {
+  const value = form(promise.schema, { label: promise.title ?? "Value" });
+  askFirst({
+    title: "Settle this promise?", about: [named(promise.id), "Whoever waits for it goes on with this value. The first outcome stands, and cannot be changed."],
+    form: value.element, action: "Settle", change: () => ({ method: "POST", parts: ["promises", promise.id, "resolve"], body: { value: value.read() } }), done: "It is settled.", then: again,
+  });
+}
+
+/** @param {{id: string}} promise @param {() => void} again */
+export function reject(promise, again) {
+  const message = el("input", { type: "text" });
+  const name = el("input", { type: "text", value: "Exception", spellcheck: "false" });
+  askFirst({
+    title: "Settle this promise with an error?", about: [named(promise.id), "The error is raised where the workflow awaits the promise. The first outcome stands."],
+    form: el("div", { class: "stack" }, field("What the error says", message), field("Name of its class", name)), action: "Reject it", danger: true,
+    change: () => ({ method: "POST", parts: ["promises", promise.id, "reject"], body: { message: message.value, name: name.value || "Exception" } }), done: "It is settled with an error.", then: again,
+  });
+}
+
+/** @param {Wait} wait */
+export const canSettle = (wait) => (wait.kind ? wait.kind === "promise" : /^promise|^$/.test(wait.what ?? ""));
+
+/** @param {string} id */
+export const shortId = (id) => brief(id, 60);

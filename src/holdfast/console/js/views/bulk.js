@@ -1,0 +1,150 @@
+/**
+ * Changing many at once: those that were ticked, or all that match the filters. The number is said beforehand,
+ * and how far it has come afterwards. The server does it in the background, so the page may be left.
+ */
+/** @import { Pages } from "../kit/pages.js" */
+/** @import { Execution } from "../types.js" */
+import * as api from "../api.js";
+import { el, fill } from "../dom.js";
+import { askFirst } from "../kit/dialog.js";
+import { toast, toastProblem } from "../kit/toast.js";
+import { count, plural } from "../text.js";
+import { ENDED } from "../words.js";
+import { wanted } from "./filters.js";
+
+const POLL_MS = 300;
+const AT_ONCE = 4;
+
+const BY_FILTER = new Set(["cancel", "retry", "halt", "resume"]); // what the server does to all that match
+
+/** @typedef {{word: string, danger?: boolean, means: string, past: string}} Action */
+/** @type {Record<string, Record<string, Action>>} */
+const ACTIONS = {
+  executions: {
+    cancel: { word: "Cancel", danger: true, past: "cancelled", means: "Each is asked to cancel itself, with everything that it called. Its code may clean up. What is over already stays as it is." },
+    retry: { word: "Retry", past: "retried", means: "Each that failed or timed out goes on from where it failed. Steps that have finished are not done again." },
+    halt: { word: "Halt", past: "halted", means: "No worker takes any of them up until it is resumed." },
+    resume: { word: "Resume", past: "resumed", means: "Those that are halted go on." },
+  },
+  tasks: {
+    cancel: { word: "Cancel", danger: true, past: "cancelled", means: "Those that wait are ended. Those that run are left alone." },
+    rerun: { word: "Rerun", past: "sent again", means: "Each that failed, was cancelled or has expired is sent again under a new id." },
+    promote: { word: "Run now", past: "promoted", means: "Those that are delayed or rest before the next try may begin at once." },
+  },
+};
+
+/** @param {"executions" | "tasks"} noun @param {Pages<Execution>} pages @param {URLSearchParams} query */
+export function bulkBar(noun, pages, query) {
+  const element = el("div", { class: "bulk", role: "region", "aria-label": "Change many at once", hidden: true });
+  const actions = /** @type {Record<string, Action>} */ (ACTIONS[noun]);
+  let everything = false;
+  const draw = () => {
+    const { size } = pages.table.selected;
+    element.hidden = size === 0;
+    if (!size) { everything = false; return; }
+    const byVersion = query.has("version"); // which the server compares on pages only
+    if (byVersion) everything = false;
+    const all = byVersion ? el("span", { class: "muted", text: "Remove the version filter to choose all that match." }) : el("label", {}, el("input", { type: "checkbox", checked: everything, onchange: (/** @type {Event} */ event) => { everything = /** @type {HTMLInputElement} */ (event.target).checked; draw(); } }), " all that match the filters, loaded or not");
+    fill(element,
+      el("strong", { text: everything ? "All that match" : `${plural(size, noun === "tasks" ? "task" : "execution")} selected` }),
+      Object.entries(actions).filter(([name]) => !everything || BY_FILTER.has(name)).map(([name, action]) => el("button", { type: "button", class: action.danger ? "danger" : "", "data-action": name, text: `${action.word}\u2026`, onclick: () => void ask(name, action) })),
+      all, el("button", { class: "plain", type: "button", text: "Clear", onclick: () => { everything = false; pages.table.clearSelection(); } }));
+  };
+  /** @param {string} name @param {Action} action */
+  const ask = async (name, action) => {
+    const ids = [...pages.table.selected];
+    const kind = noun === "tasks" ? "task" : "execution";
+    if (!everything) {
+      const found = plural(ids.length, kind);
+      askFirst({
+        title: `${action.word} ${found}?`, about: [action.means], action: `${action.word} ${found}`, ...(action.danger && { danger: true }),
+        change: () => ({ method: "POST", parts: [noun, ids[0] ?? "", name] }),
+        then: () => { pages.table.clearSelection(); void oneByOne(noun, name, ids, action); },
+      });
+      return;
+    }
+    /** @type {string} */
+    let found;
+    try { found = await howMany(noun, query); } catch (error) { toastProblem(error); return; }
+    const { status, tag, version: _, ...rest } = wanted(query);
+    const tags = tag.length ? Object.fromEntries(tag.map((each) => each.split(/:(.*)/s).slice(0, 2))) : undefined;
+    const body = JSON.parse(JSON.stringify({ action: name, kind, ...rest, status: status?.split(","), tags }));
+    askFirst({
+      title: `${action.word} ${found}?`,
+      about: [action.means, "All that match the filters at this moment are changed, also those that are not loaded here. The server does it in the background; the page may be left."],
+      action: `${action.word} ${found}`, ...(action.danger && { danger: true }),
+      change: () => ({ method: "POST", parts: ["bulk"], body }),
+      then: (answer) => { everything = false; pages.table.clearSelection(); void follow(answer, action); },
+    });
+  };
+  return { element, draw };
+}
+
+/** @param {string} noun @param {URLSearchParams} query */
+async function howMany(noun, query) {
+  const { status, ...rest } = wanted(query);
+  const found = (await api.counts({ ...rest, status }))[noun] ?? {};
+  const chosen = status ? status.split(",") : Object.keys(found.counts ?? {});
+  const sum = chosen.reduce((all, each) => all + (found.counts?.[each] ?? 0), 0);
+  return `${found.more?.length ? "more than " : ""}${plural(sum, noun === "tasks" ? "task" : "execution")}`;
+}
+
+/** A bar that says how many are done. @param {Action} action */
+function progressBar(action) {
+  const bar = el("progress", { "aria-label": `How many are ${action.past}`, max: 1, value: 0 });
+  const words = el("span");
+  const note = el("div", { class: "bulk", role: "status" }, words, bar);
+  document.querySelector("main .head")?.after(note);
+  return {
+    /** @param {number} done @param {number} total @param {number} failed @param {number} skipped */
+    show(done, total, failed, skipped) {
+      bar.max = Math.max(1, total);
+      bar.value = done + failed + skipped;
+      words.textContent = `${count(done)} of ${count(total)} ${action.past}${skipped ? `, ${count(skipped)} were not as needed` : ""}${failed ? `, ${count(failed)} could not be` : ""}`;
+    },
+    /** @param {number} failed */
+    end(failed) {
+      toast(`${words.textContent}.`, failed ? "bad" : "good");
+      setTimeout(() => note.remove(), 4_000);
+    },
+    remove: () => note.remove(),
+  };
+}
+
+/** Show how far the server has come, until it is done. @param {any} job @param {Action} action */
+async function follow(job, action) {
+  const bar = progressBar(action);
+  try {
+    for (let at = job; ; at = await api.bulk.get(at.id)) {
+      const total = at.done + at.failed + at.skipped + (at.left ?? 0);
+      bar.show(at.done, total, at.failed, at.skipped);
+      if (ENDED.has(at.status)) { bar.end(at.failed); return; }
+      await new Promise((wait) => setTimeout(wait, POLL_MS));
+    }
+  } catch (error) {
+    bar.remove();
+    toastProblem(error);
+  }
+}
+
+/** Those that were ticked, a few at a time; the first was done already. @param {string} noun @param {string} name @param {string[]} ids @param {Action} action */
+async function oneByOne(noun, name, ids, action) {
+  const bar = progressBar(action);
+  const left = ids.slice(1);
+  let [done, failed] = [1, 0];
+  bar.show(done, ids.length, 0, 0);
+  const work = async () => {
+    for (let id = left.shift(); id !== undefined; id = left.shift()) {
+      try {
+        await api.make({ method: "POST", parts: [noun, id, name] });
+        done += 1;
+      } catch (error) {
+        if (!(error instanceof api.Problem)) throw error;
+        failed += 1;
+      }
+      bar.show(done, ids.length, failed, 0);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  bar.end(failed);
+}

@@ -1,0 +1,57 @@
+/** What an execution waits for: which promise, timer, message, lock, limit, retry or lease; since when; the line of code. */
+/** @import { Execution, Wait } from "../types.js" */
+import { el } from "../dom.js";
+import { icon } from "../icons.js";
+import { idLink } from "../kit/chip.js";
+import { panel } from "../kit/panel.js";
+import { link } from "../router.js";
+import { mayAct } from "../session.js";
+import { said } from "../text.js";
+import { when } from "../time.js";
+import { WAITS } from "../words.js";
+import { canSettle, reject, settle } from "./actions.js";
+
+/** @param {Execution} it @param {() => void} again */
+export function waitingPanel(it, again) {
+  const waits = it.waits ?? [];
+  if (waits.length) return panel("Waiting for", { class: "waiting" }, el("ul", { class: "waits" }, waits.map((wait) => line(it, wait, again))));
+  const sentence = told(it);
+  return sentence ? panel("Waiting for", { class: "waiting" }, el("ul", { class: "waits" }, sentence)) : null;
+}
+
+/** One that no worker drives, and that waits for no promise. @param {Execution} it */
+function told(it) {
+  if (it.status === "pending") {
+    return el("li", {}, icon("workers"), el("div", { class: "grow" }, el("strong", { text: "a free worker" }), " of ", it.queue ? el("a", { href: link(["queues", it.queue]) }, "queue ", said(it.queue, { max: 80 })) : el("span", {}, "group ", said(it.group ?? "default", { max: 80 })),
+      el("div", { class: "muted" }, "since ", when(it.since), " (", when(it.since, "for"), "). Nobody has taken it: check that a worker of that group runs, and the limits of its queue.")));
+  }
+  if (it.status === "waiting") {
+    return el("li", {}, icon("waiting"), el("div", { class: "grow" }, el("strong", { text: it.error ? "the next try" : "the instant from which it may begin" }), ", ", when(it.dueAt, "ago"),
+      el("div", { class: "muted" }, "since ", when(it.since), it.error ? said(`. The last error: ${it.error}`, { max: 400 }) : "")));
+  }
+  if (it.status === "halted") {
+    return el("li", {}, icon("halted"), el("div", { class: "grow" }, el("strong", { text: "somebody to resume it" }), " since ", when(it.since), it.error ? el("div", {}, said(it.error, { class: "muted", max: 400 })) : null));
+  }
+  if (it.status === "running" && it.worker) {
+    return el("li", {}, icon("running"), el("div", { class: "grow" }, el("strong", { text: "nothing: a worker drives it" }), " ", said(it.worker, { class: "mono", max: 80 }), " since ", when(it.since),
+      it.dueAt ? el("div", { class: "muted" }, "If that worker dies, another takes over when its lease lapses, ", when(it.dueAt, "ago"), ".") : null));
+  }
+  return null;
+}
+
+/** @param {Execution} it @param {Wait} wait @param {() => void} again */
+function line(it, wait, again) {
+  const kind = wait.kind ?? (wait.what ?? "promise").split(" ")[0] ?? "promise";
+  const name = (wait.what ?? "").split(" ").slice(1).join(" ");
+  const where = wait.file ? `${wait.file}:${wait.line ?? 0}${wait.function ? `, in ${wait.function}` : ""}` : "";
+  const since = wait.since ?? it.since;
+  const isCall = kind === "call";
+  return el("li", {}, icon(kind),
+    el("div", { class: "grow" },
+      el("div", {}, el("strong", { text: wait.title ?? WAITS[kind] ?? kind }), " ", name ? said(name, { max: 120 }) : null, " ", idLink(wait.id, isCall ? "executions" : "promises"),
+        wait.dueAt ? el("span", {}, ", due ", when(wait.dueAt, "ago")) : null, wait.held_by ? el("span", {}, ", held by ", said(wait.held_by, { max: 120 })) : null),
+      el("div", { class: "muted" }, "since ", when(since), " (", when(since, "for"), ")", where ? el("span", {}, " at ", el("code", {}, said(where, { max: 300 }))) : null)),
+    mayAct() && canSettle(wait) ? el("div", { class: "line" },
+      el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(wait, again) }),
+      el("button", { type: "button", text: "Reject\u2026", onclick: () => reject(wait, again) })) : null);
+}

@@ -1,0 +1,84 @@
+/** One queue: depth, age of the oldest, each limit and what is used of it, by key; pause, resume, change limits. */
+/** @import { Context } from "../main.js" */
+/** @import { Queue } from "../types.js" */
+import * as api from "../api.js";
+import { el } from "../dom.js";
+import { chip } from "../kit/chip.js";
+import { FormError, askFirst, field } from "../kit/dialog.js";
+import { showOne } from "../kit/one.js";
+import { facts, meter, panel } from "../kit/panel.js";
+import { empty } from "../kit/states.js";
+import { link } from "../router.js";
+import { mayAct } from "../session.js";
+import { count, said } from "../text.js";
+import { when } from "../time.js";
+import { rateWords } from "./queues.js";
+
+/** @param {Context} context */
+export async function view(context) {
+  const name = context.path[0] ?? "";
+  context.title(name);
+  await showOne(context, () => api.queues.get(name), draw, (changes) => changes.queues.has(name) || [...changes.executions.values()].some((each) => each[1] === "task"));
+}
+
+/** @param {Queue} it @param {() => void} again */
+function draw(it, again) {
+  const used = (it.claimed ?? 0) + (it.running ?? 0);
+  return el("div", { class: "stack" },
+    el("div", { class: "head" }, el("h1", {}, said(it.name, { max: 200 })), chip(it.paused ? "paused" : "active"),
+      el("div", { class: "actions" }, mayAct() ? [
+        it.paused
+          ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Let tasks of this queue begin again?", about: [`Queue ${it.name}: ${count(it.pending ?? 0)} wait.`], action: "Resume", change: () => ({ method: "POST", parts: ["queues", it.name, "resume"] }), done: "The queue goes on.", then: again }) })
+          : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this queue?", about: [`Queue ${it.name}: nothing of it begins until it is resumed. What runs goes on.`], action: "Pause", change: () => ({ method: "POST", parts: ["queues", it.name, "pause"] }), done: "The queue is paused.", then: again }) }),
+        el("button", { type: "button", text: "Change limits\u2026", onclick: () => change(it, again) }),
+      ] : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+    facts([
+      ["Waiting", el("a", { href: link(["tasks"], { queue: it.name, status: "pending,waiting" }) }, count(it.pending ?? 0))],
+      ["Of these delayed", count(it["delayed"] ?? 0)],
+      ["Claimed, not begun", count(it["claimed"] ?? 0)],
+      ["Running", el("a", { href: link(["tasks"], { queue: it.name, status: "running" }) }, count(it.running ?? 0))],
+      ["The oldest waits since", it.oldestAt ? when(it.oldestAt) : null],
+      ["Failed", el("a", { href: link(["tasks"], { queue: it.name, status: "failed" }), text: "show" })],
+    ]),
+    panel("Limits", {}, facts([
+      ["At a time", it.concurrency ? meter(used, it.concurrency) : "no limit"],
+      ["At a time, of one key", it.keyConcurrency ? count(it.keyConcurrency) : "no limit"],
+      ["Claimed at a time", it["runningLimit"] ? count(it["runningLimit"]) : "no limit"],
+      ["Rate", rateWords(it.rate) || "no limit"],
+      ["Rate of one key", rateWords(it.keyRate) || "no limit"],
+      ["Fair", it.fair ? "keys take turns" : "first come, first served"],
+      ["Weights", it.weights && Object.keys(it.weights).length ? said(Object.entries(it.weights).map(([key, weight]) => `${key}: ${weight}`).join(", "), { max: 400 }) : null],
+    ])),
+    panel("By key", { flush: true }, it.keys?.length ? el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }), el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Running", "w-num num"], ["Weight", "w-num num"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
+      el("tbody", {}, it.keys.map((each) => el("tr", {}, el("td", {}, said(each["key"] ?? "", { max: 120 })), el("td", { class: "num", text: count(each["pending"] ?? 0) }), el("td", { class: "num" }, it.keyConcurrency ? meter(each["running"] ?? 0, it.keyConcurrency) : count(each["running"] ?? 0)), el("td", { class: "num", text: String(it.weights?.[each["key"]] ?? 1) })))))
+      : empty("No keys: tasks are sent without one, or the server does not count by key.")));
+}
+
+/** @param {Queue} it @param {() => void} again */
+function change(it, again) {
+  const number = (/** @type {any} */ value) => el("input", { type: "text", inputmode: "numeric", value: value ?? "", placeholder: "no limit" });
+  const [all, key, claimed] = [number(it.concurrency), number(it.keyConcurrency), number(it["runningLimit"])];
+  const rate = (/** @type {any} */ given) => ({ count: number(given?.count), per: el("input", { type: "text", inputmode: "decimal", value: given ? given.perMs / 1000 : "", placeholder: "seconds" }) });
+  const [whole, each] = [rate(it.rate), rate(it.keyRate)];
+  const fair = el("input", { type: "checkbox", checked: it.fair === true });
+  const read = (/** @type {HTMLInputElement} */ input, /** @type {string} */ label, whole = true) => {
+    const text = input.value.trim();
+    if (!text) return undefined;
+    const value = Number(text);
+    if (!(value > 0) || (whole && !Number.isInteger(value))) throw new FormError(`${label}: expected ${whole ? "a whole number" : "a number"} above zero, got \u201c${text}\u201d`);
+    return value;
+  };
+  const readRate = (/** @type {{count: HTMLInputElement, per: HTMLInputElement}} */ given, /** @type {string} */ label) => {
+    const [number, per] = [read(given.count, label), read(given.per, label, false)];
+    if ((number === undefined) !== (per === undefined)) throw new FormError(`${label}: give both how many and in how many seconds`);
+    return number === undefined || per === undefined ? undefined : { count: number, perMs: Math.round(per * 1000) };
+  };
+  const pair = (/** @type {string} */ label, /** @type {{count: HTMLInputElement, per: HTMLInputElement}} */ given) => el("fieldset", { class: "group" }, el("legend", { text: label }), field("How many are started", given.count), field("in so many seconds", given.per));
+  askFirst({
+    title: `Change the limits of ${it.name}?`, about: ["All limits are set to what stands here; an empty field lifts its limit. What runs goes on."],
+    form: el("div", { class: "stack" }, field("At a time", all), field("At a time, of one key", key), field("Claimed at a time (executions that wait do not count)", claimed), pair("Rate", whole), pair("Rate of one key", each), el("label", {}, fair, " fair: keys take turns")),
+    action: "Set these limits",
+    change: () => ({ method: "PUT", parts: ["queues", it.name], body: JSON.parse(JSON.stringify({ concurrency: read(all, "At a time"), keyConcurrency: read(key, "Of one key"), running: read(claimed, "Claimed"), rate: readRate(whole, "Rate"), keyRate: readRate(each, "Rate of one key"), fair: fair.checked || undefined, weights: fair.checked && it.weights && Object.keys(it.weights).length ? it.weights : undefined })) }),
+    done: "The limits are set.", then: again,
+  });
+}

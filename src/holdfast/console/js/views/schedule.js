@@ -1,0 +1,104 @@
+/** One schedule: in words and as cron, its next and last runs; pause, resume, trigger, backfill, edit, delete. */
+/** @import { Context } from "../main.js" */
+/** @import { Schedule } from "../types.js" */
+import * as api from "../api.js";
+import { cronWords } from "../cron.js";
+import { el } from "../dom.js";
+import { chip, givenTags, idLink, tag } from "../kit/chip.js";
+import { FormError, askFirst, field } from "../kit/dialog.js";
+import { form } from "../kit/form.js";
+import { json } from "../kit/json.js";
+import { showOne } from "../kit/one.js";
+import { facts, panel } from "../kit/panel.js";
+import { empty } from "../kit/states.js";
+import { go, link } from "../router.js";
+import { mayAct } from "../session.js";
+import { said, visible } from "../text.js";
+import { now, when } from "../time.js";
+
+/** @param {Context} context */
+export async function view(context) {
+  const id = context.path[0] ?? "";
+  context.title(id);
+  await showOne(context, () => api.schedules.get(id), draw, (changes) => changes.schedules.has(id) || changes.executions.size > 0);
+}
+
+/** @param {Schedule} it @param {() => void} again */
+function draw(it, again) {
+  const paused = it["pausedAt"] !== undefined || it.paused;
+  const next = it["nextRuns"] ?? it.next ?? (it.nextRunAt ? [it.nextRunAt] : []);
+  const last = it["lastRuns"] ?? it.last ?? [];
+  const given = givenTags(it.tags);
+  return el("div", { class: "stack" },
+    el("div", { class: "head" }, el("h1", {}, said(it.id, { max: 200 })), chip(paused ? "paused" : "active"), it.orphan ? el("span", { class: "muted", text: "no app declares it any more" }) : null,
+      el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+    facts([
+      ["When", said(it.words ?? (cronWords(it.cron) || "\u2013"), { max: 200 })], ["Cron", el("code", {}, said(it.cron, { max: 120 }))], ["Time zone", said(it.timezone ?? "UTC", { max: 60 })],
+      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", it.overlap ?? "allow"], ["Missed runs made up for", `at most ${it.catchUp ?? 100}`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
+    ]),
+    given.length ? el("div", { class: "line" }, given.map(([name, value]) => tag(name, value))) : null,
+    el("div", { class: "grid" },
+      panel("Next runs", { class: "third" }, paused ? el("p", { class: "muted", text: "It is paused: nothing runs until it is resumed." }) : el("ol", { class: "stack tight" }, next.slice(0, 5).map((/** @type {number} */ each) => el("li", { class: "line" }, when(each), el("span", { class: "muted" }, when(each, "ago")))))),
+      panel("Last runs", { class: "third" }, last.length ? el("ol", { class: "stack tight" }, last.slice(0, 5).map((/** @type {any} */ each) => el("li", { class: "line" }, chip(each.status ?? "completed"), idLink(each.id, each.kind === "task" ? "tasks" : "executions"), when(each.createdAt ?? each.at, "ago")))) : el("p", { class: "muted", text: "It has not run yet." })),
+      panel("Arguments", { class: "third", flush: true }, it.call ? json("input" in it.call ? it.call.input : { args: it.call.args ?? [], kwargs: it.call.kwargs ?? {} }, "Arguments") : empty("None."))));
+}
+
+/** @param {Schedule} it @param {boolean} paused @param {() => void} again */
+function buttons(it, paused, again) {
+  const parts = ["schedules", it.id];
+  const about = [el("p", {}, said(it.id, { class: "mono", max: 200 }))];
+  return [
+    paused ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Resume this schedule?", about: [...about, "It runs again, from now on. Runs that were missed meanwhile are not made up for."], action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It runs again.", then: again }) })
+      : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this schedule?", about: [...about, "It makes no run until it is resumed. What it has started goes on."], action: "Pause", change: () => ({ method: "POST", parts: [...parts, "pause"] }), done: "It is paused.", then: again }) }),
+    el("button", { type: "button", text: "Trigger\u2026", onclick: () => askFirst({ title: "Make one run now?", about: [...about, "One run is started at once. The next regular run stays where it is."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "trigger"] }), then: (answer) => { if (answer.id) go(link(["executions", answer.id])); else again(); } }) }),
+    el("button", { type: "button", text: "Backfill\u2026", onclick: () => backfill(it, again) }),
+    el("button", { type: "button", text: "Edit\u2026", onclick: () => edit(it, again) }),
+    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It makes no more runs. What it has started goes on."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
+  ];
+}
+
+/** A text that a `datetime-local` field understands, in UTC. @param {number} instant */
+const local = (instant) => new Date(instant).toISOString().slice(0, 16);
+
+/** @param {Schedule} it @param {() => void} again */
+function backfill(it, again) {
+  const since = el("input", { type: "datetime-local", value: local(now() - 86_400_000) });
+  const until = el("input", { type: "datetime-local", value: local(now()) });
+  const read = (/** @type {HTMLInputElement} */ input, /** @type {string} */ label) => {
+    const instant = Date.parse(`${input.value}Z`);
+    if (!Number.isFinite(instant)) throw new FormError(`${label}: choose a day and a time`);
+    return instant;
+  };
+  askFirst({
+    title: "Make the runs of the past?", about: [el("p", {}, said(it.id, { class: "mono", max: 200 })), "One run is started for each occurrence between the two instants, some at a time. Those that were made already are not made again."],
+    form: el("div", { class: "stack" }, field("From (UTC)", since), field("Until (UTC)", until)), action: "Backfill",
+    change: () => ({ method: "POST", parts: ["schedules", it.id, "backfill"], body: { since: read(since, "From"), until: read(until, "Until") } }), done: "The runs were started.", then: again,
+  });
+}
+
+/** Change a schedule, or create one. @param {Schedule | null} it @param {() => void} again */
+export function edit(it, again) {
+  const text = (/** @type {any} */ value, placeholder = "") => el("input", { type: "text", value: value ?? "", placeholder, spellcheck: "false", autocomplete: "off" });
+  const [id, cron, zone, work, catchUp] = [text(it?.id), text(it?.cron, "0 9 * * 1-5"), text(it?.timezone, "UTC"), text(it?.call?.workflow), text(it?.catchUp, "100")];
+  const overlap = el("select", {}, ["allow", "skip", "replace"].map((each) => el("option", { value: each, text: each, selected: it?.overlap === each })));
+  const words = el("p", { class: "muted", role: "status" });
+  const say = () => { words.textContent = visible(cronWords(cron.value) || "minute, hour, day, month, weekday; or @every 90s"); };
+  cron.addEventListener("input", say);
+  say();
+  const input = form(undefined, { label: "Arguments", value: { args: it?.call?.args ?? [], kwargs: it?.call?.kwargs ?? {} } });
+  askFirst({
+    title: it ? "Change this schedule?" : "Create a schedule?", about: [it ? "The next run follows the new rule. What has been started goes on." : "It runs a workflow again and again, at these instants."],
+    form: el("div", { class: "stack" }, it ? null : field("Id", id), it ? null : field("Workflow", work), field("Cron", cron), words, field("Time zone", zone), field("While the last run goes on", overlap, "allow a second one, skip the new one, or replace the old one"), field("After downtime, make up for at most so many", catchUp), it ? null : input.element),
+    action: it ? "Change it" : "Create it",
+    change: () => {
+      if (!cron.value.trim()) throw new FormError("Cron: say when it runs, such as 0 9 * * 1-5");
+      if (!it && (!id.value.trim() || !work.value.trim())) throw new FormError("A schedule needs an id and the name of a workflow.");
+      const missed = catchUp.value.trim() === "" ? undefined : Number(catchUp.value);
+      if (missed !== undefined && !(Number.isInteger(missed) && missed >= 0)) throw new FormError(`Expected a whole number of runs, got \u201c${catchUp.value}\u201d`);
+      const every = /^@every (\d+)s$/.exec(cron.value.trim());
+      const body = { ...(every ? { every: Number(every[1]) } : { cron: cron.value.trim() }), timezone: zone.value.trim() || undefined, overlap: overlap.value, catchUp: missed, ...(it ? {} : { id: id.value.trim(), workflow: work.value.trim(), ...input.read() }) };
+      return it ? { method: "PUT", parts: ["schedules", it.id], body: JSON.parse(JSON.stringify(body)) } : { method: "POST", parts: ["schedules"], body: JSON.parse(JSON.stringify(body)) };
+    },
+    done: it ? "It was changed." : "It was created.", then: (answer) => { if (it) again(); else go(link(["schedules", answer.id ?? id.value.trim()])); },
+  });
+}

@@ -1,0 +1,47 @@
+/** The words of the field, said the same way everywhere: statuses, kinds, and what each means. */
+
+/** @type {Record<string, {word: string, tone: string, means: string}>} */
+export const STATUSES = {
+  pending: { word: "pending", tone: "wait", means: "a worker may take it now" },
+  waiting: { word: "waiting", tone: "wait", means: "it may be taken later: delayed, or resting before the next try" },
+  claimed: { word: "claimed", tone: "busy", means: "a worker has taken it and has not begun" },
+  running: { word: "running", tone: "busy", means: "a worker drives it" },
+  suspended: { word: "suspended", tone: "rest", means: "it waits for something outside, and holds no worker" },
+  halted: { word: "halted", tone: "stop", means: "it rests until it is resumed" },
+  completed: { word: "completed", tone: "good", means: "it is over, with a result" },
+  failed: { word: "failed", tone: "bad", means: "it is over, with an error" },
+  cancelled: { word: "cancelled", tone: "off", means: "it was ended before it was done" },
+  timed_out: { word: "timed out", tone: "bad", means: "its deadline passed" },
+  expired: { word: "expired", tone: "off", means: "it was not begun in time" },
+  resolved: { word: "resolved", tone: "good", means: "it has a value" },
+  rejected: { word: "rejected", tone: "bad", means: "it has an error" },
+  rejected_canceled: { word: "cancelled", tone: "off", means: "it was cancelled" },
+  rejected_timedout: { word: "timed out", tone: "bad", means: "its deadline passed" },
+  paused: { word: "paused", tone: "stop", means: "nothing begins until it is resumed" },
+  active: { word: "active", tone: "good", means: "it goes on" },
+  draining: { word: "draining", tone: "wait", means: "it takes nothing new and finishes what it holds" },
+  drained: { word: "drained", tone: "off", means: "it takes nothing new and holds nothing" },
+  lost: { word: "lost", tone: "bad", means: "nothing was heard of it for 30 seconds" },
+  stopped: { word: "stopped", tone: "off", means: "it has said goodbye" },
+  connected: { word: "connected", tone: "good", means: "it listens at this node" },
+};
+
+export const OF_EXECUTIONS = ["pending", "waiting", "running", "suspended", "halted", "completed", "failed", "cancelled", "timed_out"];
+export const OF_TASKS = ["pending", "waiting", "claimed", "running", "halted", "completed", "failed", "cancelled", "expired"];
+export const ENDED = new Set(["completed", "failed", "cancelled", "timed_out", "expired"]);
+export const OF_PROMISES = ["pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"];
+
+/** What an execution waits for, as a sentence begins. @type {Record<string, string>} */
+export const WAITS = {
+  promise: "a promise that somebody settles",
+  timer: "a timer",
+  sleep: "a timer",
+  message: "a message",
+  receive: "a message",
+  call: "an execution that it called",
+  lock: "a lock",
+  event: "an event",
+  limit: "a free place in its queue",
+  retry: "the next try of a step",
+  lease: "the lease of its worker to lapse",
+};

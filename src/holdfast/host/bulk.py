@@ -1,0 +1,138 @@
+"""Bulk operations from a program: what `app.find(...).cancel()` and its like give.
+
+The node does the work (`node/bulk.py`); here it is asked for, and looked at.
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast.client.caller import Caller
+from holdfast.payloads.durations import Duration, duration_s
+from holdfast.protocol.bulk import (
+    PROGRESS,
+    BulkAction,
+    BulkProgress as Counts,
+    BulkSpec,
+    bulk_creation,
+    count_of,
+    read_progress,
+    read_spec,
+    wanted_by,
+)
+from holdfast.protocol.executions import ENDED, ExecutionStatus
+from holdfast.protocol.replies import (
+    CountsReply,
+    ExecutionReply,
+    PromiseReply,
+    StreamReply,
+)
+from holdfast.protocol.requests import (
+    ExecutionGet,
+    ExecutionSearch,
+    PromiseGet,
+    StreamRead,
+)
+
+if TYPE_CHECKING:
+    from holdfast.host.bridge import AppBridge
+
+
+class BulkProgress(Struct, frozen=True):
+    """How far a bulk operation has come.
+
+    `skipped`: executions that another one called, which are retried with that one. `left`: None where there
+    were more at the start than can be counted. `codes`: why some failed, and how many.
+    """
+
+    action: BulkAction
+    state: ExecutionStatus
+    done: int
+    failed: int
+    skipped: int
+    left: int | None
+    codes: dict[str, int] = {}
+    examples: tuple[str, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED
+
+
+class BulkHandle:
+    """A bulk operation that is under way, or over. It goes on without this process, and after a crash."""
+
+    def __init__(self, app: "AppBridge", bulk_id: str) -> None:
+        self.id = bulk_id
+        self._app = app
+
+    def progress(self) -> BulkProgress:
+        return self._app.block(self._progress())
+
+    async def progress_async(self) -> BulkProgress:
+        return await self._app.bridge(self._progress())
+
+    def wait(self, timeout: Duration | None = None) -> BulkProgress:
+        """Until it is over. `TimeoutError` leaves it running."""
+        return self._app.block(self._wait(), None if timeout is None else duration_s(timeout))
+
+    async def wait_async(self) -> BulkProgress:
+        return await self._app.bridge(self._wait())
+
+    def cancel(self) -> Awaitable[None]:
+        """Stop it after the page that is under way. What is done stays done."""
+        return self._app.do(f"the cancelling of {self.id}", self._cancel())
+
+    async def _progress(self) -> BulkProgress:
+        return await progress_of(self._app.session.executions.caller, self.id)
+
+    async def _wait(self) -> BulkProgress:
+        await self._app.session.executions.settled(self.id)
+        return await self._progress()
+
+    async def _cancel(self) -> None:
+        await self._app.session.executions.cancel(self.id, now=True)
+
+    def __repr__(self) -> str:
+        return f"<bulk operation {self.id}>"
+
+
+async def begin_bulk(
+    caller: Caller, bulk_id: str, action: BulkAction, search: ExecutionSearch, at: int, **options: Any
+) -> None:
+    """Ask the node for it. What is created after the instant `at` is left out."""
+    wanted = wanted_by(action, search, at)
+    counts = await caller.ask(count_of(wanted), CountsReply)
+    total = None if counts.more else sum(counts.counts.values())
+    spec = BulkSpec(action, wanted, total=total, **options)
+    await caller.ask(bulk_creation(bulk_id, spec), PromiseReply)
+
+
+async def progress_of(caller: Caller, bulk_id: str) -> BulkProgress:
+    view = (await caller.ask(ExecutionGet(bulk_id), ExecutionReply)).execution
+    promise = (await caller.ask(PromiseGet(bulk_id), PromiseReply)).promise
+    spec = read_spec(promise.param)
+    counts = Counts()
+    if promise.state == "resolved":
+        counts = read_progress(promise.value)
+    else:
+        last = await caller.ask(StreamRead(bulk_id, PROGRESS, last=True), StreamReply)
+        if last.promises:
+            counts = read_progress(last.promises[-1].value)
+    done = counts.done + counts.asked
+    left = None
+    if spec.total is not None:
+        left = max(0, spec.total - done - counts.failed - counts.skipped)
+    if view.status == "completed":
+        left = 0
+    return BulkProgress(
+        spec.action,
+        view.status,
+        done,
+        counts.failed,
+        counts.skipped,
+        left,
+        counts.codes,
+        tuple(counts.examples),
+    )

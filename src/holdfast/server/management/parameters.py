@@ -1,0 +1,46 @@
+"""What a route takes: one parameter, and the longer lists of them (routes.py has the others)."""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Kind = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
+
+
+class Parameter(Struct, frozen=True):
+    name: str
+    kind: Kind
+    about: str
+    required: bool = False
+
+
+CHECK: Final = Parameter("check", "boolean", "false: do not compare the arguments with what is declared")
+SEND: Final = (
+    Parameter("task", "string", "the name of the background task", required=True),
+    Parameter("args", "array", "its arguments by position, as plain JSON"),
+    Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
+    Parameter("id", "string", "its id; a new one without it"),
+    Parameter("queue", "string", "where it waits; the one that the task declares without it"),
+    Parameter("key", "string", "counts against the limits of this key of the queue"),
+    Parameter("priority", "integer", "higher ones first"),
+    Parameter("retry", "object", "{retries, delays} or {retries, base, factor, max}; tried once without it"),
+    Parameter("tags", "object", "texts to find it by"),
+    Parameter("delay", "number", "begin no earlier than in so many seconds"),
+    Parameter("timeout", "number", "it must be over in so many seconds"),
+    CHECK,
+)
+WORKER: Final = (
+    Parameter("group", "string", "whose work it does", required=True),
+    Parameter("startedAt", "integer", "since when it runs", required=True),
+    Parameter("declared", "string", "a digest of its declarations"),
+    Parameter("queues", "array", "whose background tasks it runs"),
+    Parameter("host", "string", "the name of its machine"),
+    Parameter("pid", "integer", "its process there"),
+    Parameter("python", "string", "the version of its language"),
+    Parameter("holdfast", "string", "the version of its library"),
+    Parameter("codeVersion", "string", "the version of the application"),
+    Parameter("slots", "object", "{kind of work: {size, used}}"),
+    Parameter("held", "integer", "how much it has claimed"),
+    Parameter("isStopped", "boolean", "this is its last report"),
+    Parameter("declarations", "array", "what it knows to run; answer with `wanted` asks for it"),
+)

@@ -1,0 +1,91 @@
+"""`/v1/executions/{id}/timeline`: what an execution did and when, for drawings. A row is an operation.
+
+An answer holds far more rows than a search gives at a time, so that thousands of them come in a few requests.
+Rows carry no payloads, only the first words of an error. Of streams, messages are rows; what it emits and
+publishes is not, nor are the keys by which elements are appended once: that is at `/streams`.
+"""
+
+import re
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
+
+from holdfast.protocol import tags
+from holdfast.protocol.ids import below
+from holdfast.protocol.operations import OperationView, operations_of
+from holdfast.protocol.records import Promise
+from holdfast.protocol.requests import ExecutionGet, PromiseSearch
+from holdfast.protocol.streams import MAILBOX
+from holdfast.server.errors import BadManagementRequest
+from holdfast.server.management.call import Call, Json
+from holdfast.server.management.shapes import read_promise, show_value
+
+default_rows: Final = 1_000
+rows_max: Final = 5_000
+search_size: Final = 1_000
+error_chars_max: Final = 200
+_of_a_stream: Final = re.compile(r"(in|out\.[\w-]+|value\.[\w-]+)(?:\.(\d+)|[.~].*)", re.DOTALL)
+
+
+async def timeline(call: Call) -> Json:
+    """A page of rows, by id. A short page with a cursor is no end."""
+    wanted = call.integer("limit") or default_rows
+    if not 1 <= wanted <= rows_max:
+        raise BadManagementRequest(f"limit is {wanted}, and must be from 1 to {rows_max}")
+    execution = await call.ask_for("execution", ExecutionGet(call.id))
+    records, cursor = await _records(call, wanted)
+    by_id = {record.id: record for record in records}
+    views = [_as_message(view, call.id) for view in operations_of(call.id, records)]
+    rows = [_row(view, by_id[view.id]) for view in views if view is not None]
+    return {"execution": execution, "rows": rows, "cursor": cursor}
+
+
+async def _records(call: Call, wanted: int) -> tuple[list[Promise], str | None]:
+    """Page by page, until there are so many, or the node has given all it gives at a time."""
+    records: list[Promise] = []
+    cursor = call.text("cursor")
+    while True:
+        size = min(search_size, wanted - len(records))
+        page = await call.ask(PromiseSearch(None, {tags.PARENT: call.id}, below(call.id), size, cursor))
+        records += [read_promise(each) for each in page["promises"]]
+        cursor = page.get("cursor")
+        if cursor is None or len(records) >= wanted or not page["promises"]:
+            return records, cursor
+
+
+def _as_message(view: OperationView, execution_id: str) -> OperationView | None:
+    """A message is called that, with its number. None: another record of a stream."""
+    found = _of_a_stream.fullmatch(view.id.removeprefix(below(execution_id)))
+    if found is None:
+        return view
+    stream, number = found.groups()
+    is_message = stream == MAILBOX and number is not None
+    return replace(view, kind="message", name=f"message {number}") if is_message else None
+
+
+def _row(view: OperationView, record: Promise) -> Json:
+    shown: Json = {
+        "id": view.id,
+        "kind": view.kind,
+        "name": view.name,
+        "state": view.state,
+        "startedAt": view.began_at,
+        "endedAt": None if view.took_ms is None else view.began_at + view.took_ms,
+        "attempts": view.attempts or None,
+        "worker": view.worker,
+        "code": view.code,
+        "place": view.place,
+        "child": view.id if tags.TARGET in record.tags else None,
+        "dueAt": record.timeout_at if view.state == "running" and view.kind == "sleep" else None,
+        "error": _error(record) if view.state == "failed" else None,
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _error(record: Promise) -> str | None:
+    """What the error says, where it can be read."""
+    found: Any = show_value({"data": record.value.data})
+    if not isinstance(found, dict):
+        return None
+    message = cast("Json", found).get("message")
+    return message[:error_chars_max] if isinstance(message, str) else None

@@ -1,0 +1,40 @@
+"""What an app hangs into the work of its process: middlewares, carried context variables and observers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.records import Value
+from holdfast.steps.carried import CarriedContext
+from holdfast.steps.middleware import Entered, Invocation, Kind, Middlewares
+from holdfast.steps.observer import Observers
+
+
+class Hooks:
+    def __init__(self) -> None:
+        self.middlewares = Middlewares()
+        self.carried = CarriedContext()
+        self.observers = Observers()
+
+    def leaving(
+        self,
+        kind: Kind,
+        name: str,
+        id: str,  # noqa: A002
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        payloads: Payloads,
+        **more: Any,
+    ) -> Entered | None:
+        """A start, a send or a message is about to leave: None if nobody looks and nothing is carried.
+
+        Its invocation has the arguments and headers to leave with.
+        """
+        if not self.carried.variables and not self.middlewares.around[kind]:
+            return None
+        headers = self.carried.headers(payloads)
+        return self.middlewares.enter(Invocation(kind, name, id, args, kwargs, headers=headers, **more))
+
+
+def with_headers(value: Value, headers: Mapping[str, str] | None) -> Value:
+    return value if not headers else Value({**(value.headers or {}), **headers}, value.data)

@@ -1,0 +1,100 @@
+"""What observers will be told of the operations of an execution, once the write that follows is durable.
+
+1. A step is noted when its result is about to be written. So whoever writes the record tells of it.
+2. Anything else is noted when the code sees it complete, unless what follows from that was recorded before:
+   then the process that recorded it has told of it. So it is told after a write that leaves such a record,
+   and after no other.
+3. If nobody looks (`is_wanted`), nothing is noted.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from holdfast.protocol.records import Promise
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import CreateAction, RequestData, TaskFulfill
+from holdfast.steps.observer import EndedOperation, Observers
+from holdfast.steps.step_run import StepOutcome
+from holdfast.workflow.operations import Action, Call, DurableOperation
+
+untold: Final = frozenset({"note"})
+
+
+class EndedOperations:
+    def __init__(self, root: Promise, workflow: str, observers: Observers, now: Callable[[], int]) -> None:
+        self.is_wanted = observers.see_operations
+        self.noted: list[EndedOperation] = []
+        self._root = root
+        self._workflow = workflow
+        self._observers = observers
+        self._now = now
+
+    def step(self, promise_id: str, step: DurableOperation, outcome: StepOutcome) -> None:
+        """Its result is about to be written."""
+        now = self._now()
+        began_at = now - outcome.duration_s * 1000
+        self._note(promise_id, step, began_at, now, outcome.error, attempts=outcome.attempts)
+
+    def seen(
+        self,
+        promise_id: str,
+        operation: DurableOperation,
+        record: Promise | None,
+        error: Exception | None = None,
+    ) -> None:
+        """The code is about to see it complete."""
+        if operation.completes_here:
+            return
+        now = self._now()
+        began_at = record.created_at if record is not None and record.created_at else now
+        ended_at = (record.settled_at if record is not None else None) or now
+        headers = record.value.headers if record is not None and operation.is_read_once else None
+        self._note(promise_id, operation, min(began_at, ended_at), ended_at, error, headers=headers)
+
+    def may_be_told(self, unwritten: Sequence[Action], asked: Sequence[RequestData]) -> bool:
+        """Will a replay know by this write that the code went on from what is noted? It knows records, and
+        the end of the execution; not that somebody has waited or asked for the next message."""
+        return any(isinstance(action, CreateAction) for action in unwritten) or any(
+            isinstance(request, TaskFulfill) for request in asked
+        )
+
+    async def tell_after(self, writing: Awaitable[list[Reply]]) -> list[Reply]:
+        """What has ended for good is told after the commit."""
+        noted, self.noted = self.noted, []
+        replies = await writing
+        for ended in noted:
+            self._observers.tell("operation_ended", ended)
+        return replies
+
+    def _note(
+        self,
+        promise_id: str,
+        operation: DurableOperation,
+        began_at: float,
+        ended_at: float,
+        error: Exception | None,
+        *,
+        attempts: int = 1,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        kind, _, name = operation.label.partition(" ")
+        if kind in untold:
+            return
+        other = getattr(operation, "other", operation.awaits)
+        if other is None and isinstance(operation, Call):
+            other = promise_id
+        self.noted.append(
+            EndedOperation(
+                self._root,
+                self._workflow,
+                promise_id,
+                kind,
+                name,
+                began_at,
+                ended_at,
+                attempts,
+                error,
+                other,
+                headers,
+            )
+        )

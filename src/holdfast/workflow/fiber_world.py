@@ -1,0 +1,111 @@
+"""The world of an execution, as its fibers see it: what they may ask for and what they may know.
+
+It owns nothing: `execution.py` drives the fibers, and makes anew for each generation what is used here.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from holdfast.protocol.generations import generation_of
+from holdfast.protocol.records import Promise
+from holdfast.protocol.streams import ANSWER_HEADER
+from holdfast.runtime import Future, Report, Scheduler
+from holdfast.runtime.inbox import Inbox, is_taken
+from holdfast.steps.here import StepClaim
+from holdfast.steps.info import ExecutionInfo, describe
+from holdfast.steps.middleware import Entered, Kind
+from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.conversation import NextMessage
+from holdfast.workflow.logs import said, tell
+from holdfast.workflow.progress_end import EndingProgress
+
+
+class FiberWorld:
+    id: str
+    name: str
+    promise: Promise
+    scheduler: Scheduler
+    worker_context: WorkerContext
+    _progress: EndingProgress
+    _inbox: Inbox | None
+    _received: list[tuple[Future[Any], Callable[[], object]]]
+    _claim: StepClaim | None
+
+    @property
+    def version(self) -> int:
+        """At which it is claimed here."""
+        raise NotImplementedError
+
+    def issue(self, operation: object, /) -> str:
+        return self._progress.issue(operation)
+
+    def report(self, report: Report, /) -> None:
+        self.worker_context.report(self.id, report)
+
+    def elapsed_s(self) -> float:
+        return self._progress.elapsed_s()
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages to this execution."""
+        if self._inbox is None:
+            read = generation_of(self.promise).read
+            self._inbox = Inbox(
+                self.scheduler, partial(NextMessage, self.id, self._wanted_message), self._set_aside, read
+            )
+            self._progress.after_drain = self._answer_received
+        return self._inbox
+
+    def _wanted_message(self) -> Any:
+        return self.inbox.wanted
+
+    def received(self, reader: Future[Any], answer: Callable[[], object]) -> None:
+        """A question was taken by a reader that does not answer: `answer` does, after the drain, unless the
+        reader has lost it again."""
+        self._received.append((reader, answer))
+
+    def _answer_received(self) -> None:
+        received, self._received = self._received, []
+        for reader, answer in received:
+            if is_taken(reader):
+                answer()
+
+    def _set_aside(self, element: Promise, error: Exception) -> None:
+        answer = (element.value.headers or {}).get(ANSWER_HEADER)
+        if self._progress.set_aside(element, error, answer):
+            message = f"{element.id} was set aside: {said(error)}"
+            tell(logging.WARNING, "set aside", message, promise=element.id, **self._fields)
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        return {"execution": self.id, "workflow": self.name}
+
+    def leaving(self, kind: Kind, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entered | None:
+        """The code starts, sends or tells something."""
+        context = self.worker_context
+        more = {"execution": self.id, "workflow": self.name, "is_replay": self.is_replaying}
+        return context.hooks.leaving(kind, name, "", args, kwargs, context.payloads, **more)
+
+    def is_patched(self, name: str) -> bool | None:
+        return self._progress.is_patched(name)
+
+    @property
+    def is_replaying(self) -> bool:
+        return self._progress.is_replaying
+
+    @property
+    def info(self) -> ExecutionInfo:
+        """Who drives it."""
+        return self.claim.info
+
+    @property
+    def claim(self) -> StepClaim:
+        """What its steps are performed under: made once for each claim."""
+        if self._claim is None:
+            context, info = self.worker_context, describe(self.promise, self.name, self.version)
+            self._claim = StepClaim(
+                info, context.runner.loop, context.client, context.payloads, pid=context.pid
+            )
+        return self._claim

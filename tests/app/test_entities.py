@@ -1,0 +1,305 @@
+"""Entities, from outside and from workflows."""
+
+import asyncio
+import gc
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+import holdfast as hf
+from holdfast.payloads.errors import BadArguments
+from holdfast.protocol.errors import ExecutionOver
+from holdfast.testing import World, crash_everywhere
+from holdfast.testing.ledger import Ledger
+from holdfast.workflow.errors import BadEntity, EntityMisused, EntityStateUnread
+from holdfast.workflow.execution import Execution
+
+app = hf.App("memory:")
+ledger = Ledger()
+
+
+@pytest.fixture(autouse=True)
+def fresh_ledger() -> None:
+    ledger.clear()
+
+
+async def notify(who: str, cents: int) -> None:
+    ledger.enter(f"notify {who} {cents}")
+
+
+class TooLittle(Exception):
+    pass
+
+
+@dataclass
+class Line:
+    text: str
+    cents: int
+
+
+@app.entity
+class Account(hf.Entity):
+    """An account."""
+
+    balance: int = 0
+    lines: list[Line] = []
+    is_open: ClassVar[bool] = True
+
+    async def deposit(self, cents: int) -> int:
+        self.balance += cents
+        self.lines.append(Line("deposit", cents))
+        await hf.run(notify, self.key, cents)
+        return self.balance
+
+    async def withdraw(self, cents: int) -> int:
+        self.balance -= cents
+        if self.balance < 0:
+            raise TooLittle(f"{cents} is too much")
+        return self.balance
+
+    async def wait(self) -> int:
+        self.balance += 1
+        await hf.sleep("1h")
+        return self.balance
+
+    async def spoil(self) -> None:
+        self.balance = "a text"  # type: ignore[assignment]
+
+    async def move(self, other: str, cents: int) -> int:
+        await self.withdraw(cents)
+        await Account(other).deposit(cents)
+        return self.balance
+
+    @hf.read
+    async def show(self) -> int:
+        return self.balance
+
+    @hf.read
+    async def last(self, count: int = 1) -> list[Line]:
+        return self.lines[-count:]
+
+    @hf.read
+    async def hurried(self) -> None:
+        await hf.sleep(1)
+
+
+@app.workflow
+async def paying(who: str) -> list[int]:
+    first = await Account(who).deposit(5)
+    seen = await Account(who).show()
+    both = await hf.gather(Account(who).deposit(1), Account(who).deposit(2))
+    return [first, seen, *both, await Account(who).show()]
+
+
+@app.workflow
+async def refused(who: str) -> str:
+    try:
+        await Account(who).withdraw(5)
+    except TooLittle as error:
+        return str(error)
+    return ""
+
+
+def entity(key: str = "ada") -> Any:
+    return app.entity(Account, key)
+
+
+def test_calls_change_it_and_reads_look_at_it() -> None:
+    with World(app):
+        assert entity().show() == 0
+        assert entity().deposit(5) == 5
+        assert entity().deposit(cents=6) == 11
+        assert entity().last(2) == [Line("deposit", 5), Line("deposit", 6)]
+        assert entity("bob").show() == 0
+
+
+def test_workflows_call_entities_in_order() -> None:
+    with World(app):
+        assert app.start(paying, "ada").result() == [5, 5, 6, 8, 8]
+        assert app.start(paying, "ada").result() == [13, 13, 14, 16, 16]
+
+
+def test_a_call_that_raises_changes_nothing_and_its_error_is_the_callers() -> None:
+    with World(app):
+        entity().deposit(3)
+        with pytest.raises(TooLittle, match="5 is too much"):
+            entity().withdraw(5)
+        assert entity().show() == 3
+        assert app.start(refused, "ada").result() == "5 is too much"
+        assert entity().withdraw(3) == 0
+
+
+def test_a_state_that_could_not_be_read_again_is_an_error_of_the_call() -> None:
+    with World(app):
+        entity().deposit(3)
+        with pytest.raises(Exception, match="int"):
+            entity().spoil()
+        assert entity().show() == 3
+
+
+def test_one_call_at_a_time_and_reads_beside_it() -> None:
+    async def both() -> tuple[list[int], list[int]]:
+        calls = [asyncio.ensure_future(app.entity(Account, "ada").wait()) for _ in range(3)]
+        await asyncio.sleep(1800)
+        seen = [await app.entity(Account, "ada").show()]
+        await asyncio.sleep(3600)
+        seen.append(await app.entity(Account, "ada").show())
+        return list(await asyncio.gather(*calls)), seen
+
+    with World(app) as world:
+        done, seen = world.run(both())
+        assert done == [1, 2, 3]
+        assert seen == [0, 1]  # what the last finished call left
+
+
+def test_entities_call_each_other() -> None:
+    with World(app):
+        entity("ada").deposit(10)
+        assert entity("ada").move("bob", 4) == 6
+        assert (entity("ada").show(), entity("bob").show()) == (6, 4)
+
+
+def test_under_one_call_id_a_call_is_carried_out_once() -> None:
+    with World(app):
+        once: Any = app.entity(Account, "ada", call_id="evt-1")
+        assert (once.deposit(5), once.deposit(5), entity().show()) == (5, 5, 5)
+
+
+def test_they_are_listed_looked_at_and_deleted() -> None:
+    keys = ["ada", "a.b:c/d %", "é"]
+    with World(app):
+        for key in keys:
+            entity(key).deposit(1)
+        accounts = app.entities(Account)
+        assert sorted(accounts) == sorted(keys)
+        assert accounts.state("é").balance == 1
+        assert accounts.state("nobody").lines == []
+        accounts.delete("ada")
+        assert sorted(accounts) == sorted(keys[1:])
+        with pytest.raises(ExecutionOver):
+            entity("ada").deposit(1)
+
+
+def test_an_idle_one_is_suspended_and_nothing_of_it_is_in_memory() -> None:
+    with World(app) as world:
+        for number in range(20):
+            entity(f"k{number}").deposit(1)
+        world.elapse("10s")
+        assert {info.state for info in app.find("Account")} == {"suspended"}
+        gc.collect()
+        kept = [it.id for it in gc.get_objects() if isinstance(it, Execution)]
+        assert [name for name in kept if name.startswith("Account/k")] == []
+
+
+def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
+    with World(app) as world:
+        for _ in range(100):
+            entity().deposit(1)
+        world.elapse("11m")
+        for _ in range(5):
+            entity().deposit(1)
+        assert len(world.store.promises) < 25
+        assert entity().show() == 105
+
+
+def test_a_read_may_not_wait() -> None:
+    with World(app), pytest.raises((EntityMisused, RuntimeError)):
+        entity().hurried()
+
+
+def test_arguments_are_checked_where_the_call_is_made() -> None:
+    with World(app):
+        with pytest.raises(BadArguments):
+            entity().deposit("much")
+        with pytest.raises(EntityMisused, match="has no call"):
+            entity().steal()
+        with pytest.raises(EntityMisused, match="outside of a workflow"):
+            assert Account("ada").deposit(5)
+        with pytest.raises(EntityMisused, match="reference"):
+            assert Account("ada").balance
+
+
+def test_an_older_state_is_upgraded() -> None:
+    old, new = hf.App("memory:"), hf.App("memory:")
+
+    @old.entity(name="Basket")
+    class OldBasket:
+        items: str = ""
+
+        async def add(self, item: str) -> str:
+            self.items += f"{item} "
+            return self.items
+
+    @new.entity(name="Basket", version=2)
+    class Basket:
+        items: list[str] = []
+        count: int = 0
+
+        @classmethod
+        def upgrade(cls, older: dict[str, Any], version: int) -> dict[str, Any]:
+            assert version == 1
+            return {"items": older["items"].split()}
+
+        async def add(self, item: str) -> list[str]:
+            self.items.append(item)
+            return self.items
+
+    @new.entity(name="Other")
+    class Other:
+        async def call(self) -> None: ...
+
+    with World(old) as world:
+        basket: Any = old.entity(OldBasket, "b")
+        assert basket.add("tea") == "tea "
+        promise = world.store.promises["Basket/b"]
+    from holdfast.workflow.entities import state_in
+    from holdfast.workflow.entity_class import entity_of
+
+    assert state_in(entity_of(Basket), "b", promise, new.payloads).items == ["tea"]
+    with pytest.raises(EntityStateUnread):
+        state_in(entity_of(Other), "b", promise, new.payloads)
+
+
+@dataclass
+class Deep:
+    numbers: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+
+
+def test_a_class_that_cannot_be_an_entity_is_refused() -> None:
+    other = hf.App("memory:")
+
+    class NoDefault:
+        value: int
+
+        async def call(self) -> None: ...
+
+    class NoCall:
+        value: int = 0
+
+    class OwnInit:
+        def __init__(self) -> None: ...
+
+        async def call(self) -> None: ...
+
+    class WrongDefault:
+        value: int = "x"  # type: ignore[assignment]
+
+        async def call(self) -> None: ...
+
+    class Key:
+        key: int = 0
+
+        async def call(self) -> None: ...
+
+    for wrong in (NoDefault, NoCall, OwnInit, Key):
+        with pytest.raises(BadEntity):
+            other.entity(wrong)
+    with pytest.raises(Exception, match="Expected"):
+        other.entity(WrongDefault)
+
+
+def test_workflows_that_call_entities_survive_a_crash_at_every_write() -> None:
+    proof = crash_everywhere(paying, "ada", app=app, ledger=ledger)
+    assert proof.result == [5, 5, 6, 8, 8]
+    assert proof.crashes > 20

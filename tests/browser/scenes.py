@@ -1,0 +1,89 @@
+"""What the views are looked at with: one of everything that they show."""
+
+from tests.browser.world import World
+
+VIEWS = (
+    "overview",
+    "executions",
+    "done",
+    "failed",
+    "waiting",
+    "family",
+    "steps",
+    "tree",
+    "messages",
+    "streams",
+    "log",
+    "raw",
+    "tasks",
+    "task",
+    "queues",
+    "queue",
+    "schedules",
+    "schedule",
+    "workers",
+    "promises",
+    "promise",
+    "start",
+    "audit",
+)
+
+
+class Scenes:
+    """`place`: what follows the `#/` of a view; `says`: a text that it must show."""
+
+    def __init__(self, task: str, schedule: str) -> None:
+        self._places = {
+            "overview": ("overview", "Started and ended"),
+            "executions": ("executions?prefix=scene-", "scene-done"),
+            "done": ("executions/scene-done", "receipt for 1999 on good"),
+            "failed": ("executions/scene-failed", "was declined"),
+            "waiting": ("executions/scene-approval", "scene-approval:approval"),
+            "family": ("executions/scene-family", "checkout"),
+            "steps": ("executions/scene-done?tab=steps", "reserve"),
+            "tree": ("executions/scene-family?tab=tree", "checkout"),
+            "messages": ("executions/scene-basket?tab=messages", "tea"),
+            "streams": ("executions/scene-basket?tab=streams", "tea is in the basket"),
+            "log": ("executions/scene-done?tab=log", "created"),
+            "raw": ("executions/scene-done?tab=raw", "Download the history"),
+            "tasks": ("tasks", "report"),
+            "task": (f"tasks/{task}", "no data for q1"),
+            "queues": ("queues", "mail"),
+            "queue": ("queues/mail", "At a time"),
+            "schedules": ("schedules", "weekdays"),
+            "schedule": (f"schedules/{schedule}", "Europe/Berlin"),
+            "workers": ("workers", "Knows to run"),
+            "promises": ("promises?prefix=scene-approval", "scene-approval:approval"),
+            "promise": ("promises/scene-approval%3Aapproval", "Nobody has settled it yet"),
+            "start": ("start?name=checkout", "Reserve, charge and pack"),
+            "audit": ("audit", "scene-"),
+        }
+        assert tuple(self._places) == VIEWS
+
+    def place(self, view: str) -> str:
+        return self._places[view][0]
+
+    def says(self, view: str) -> str:
+        return self._places[view][1]
+
+
+def scenes(shop: World) -> Scenes:
+    shop.start_execution(
+        "checkout", "17", "good", 1999, id="scene-done", tags={"customer": "4", "region": "eu"}
+    )
+    shop.start_execution("checkout", "18", "bad-card", 50, id="scene-failed")
+    shop.start_execution("refund", "17", id="scene-approval")
+    shop.start_execution("family", 2, id="scene-family")
+    shop.start_execution("nap", 86_400, id="scene-nap")
+    shop.start_execution("basket", id="scene-basket")
+    shop.post("executions/scene-basket/messages", {"name": "tea", "price": 5})
+    task = shop.post("tasks", {"task": "report", "queue": "reports", "args": ["q1", True]})["id"]
+    shop.post("tasks", {"task": "send_mail", "queue": "mail", "args": ["ada"]})
+    shop.until("scene-done", "completed")
+    shop.until("scene-failed", "failed")
+    shop.until("scene-approval", "suspended")
+    shop.until("scene-family", "completed")
+    shop.until_true(lambda: shop.get("executions/scene-basket/streams")["streams"].get("log") == 1)
+    shop.until_true(lambda: shop.get(f"tasks/{task}")["status"] == "failed")
+    [schedule] = [each["id"] for each in shop.get("schedules")["schedules"] if "report" in each["id"]]
+    return Scenes(task, schedule)

@@ -1,0 +1,169 @@
+"""Keys, colours, time zones, any path prefix, and what is fetched."""
+
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.browser import Watched, watched
+from tests.browser.world import World
+
+
+def test_keys_lead_everywhere(shop: World, look: Watched) -> None:
+    for number in range(3):
+        shop.start_execution("echo", number, id=f"keys-{number}")
+        shop.until(f"keys-{number}", "completed")
+    page = look.open("overview")
+    expect(page.locator("main h1")).to_have_text("Overview")
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    expect(page.locator("main h1")).to_have_text("Executions")
+    page.keyboard.press("/")
+    page.keyboard.type("keys-")
+    expect(page.locator(".rows tbody tr")).to_have_count(3)
+    page.locator("main .scroll").focus()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator(".rows tr.marked")).to_contain_text("keys-1")
+    page.keyboard.press("k")
+    expect(page.locator(".rows tr.marked")).to_contain_text("keys-2")
+    page.keyboard.press("x")
+    expect(page.locator(".bulk")).to_contain_text("1 execution selected")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#/executions/keys-2"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next row")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    for key, title in (
+        ("t", "Background tasks"),
+        ("q", "Queues"),
+        ("s", "Schedules"),
+        ("w", "Workers"),
+        ("p", "Promises"),
+        ("n", "Start"),
+        ("a", "Audit log"),
+    ):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.locator("main h1")).to_have_text(title)
+
+
+def test_letters_are_letters_while_one_types(shop: World, look: Watched) -> None:
+    page = look.open("executions")
+    page.locator("[data-search]").fill("")
+    page.locator("[data-search]").press_sequentially("ge?/j")
+    expect(page.locator("main h1")).to_have_text("Executions")
+    expect(page.locator("[data-search]")).to_have_value("ge?/j")
+
+
+def test_colours_follow_the_system_until_they_are_chosen(shop: World, browser: Browser) -> None:
+    with watched(browser, shop.console, scheme="dark") as look:
+        page = look.open("overview")
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        page.get_by_role("button", name=re.compile("^Colours")).click()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_times_are_local_and_utc_on_demand_and_both_in_the_tooltip(shop: World, browser: Browser) -> None:
+    shop.start_execution("echo", 1, id="time-1")
+    shop.until("time-1", "completed")
+    with watched(browser, shop.console, timezone_id="Asia/Tokyo") as look:
+        page = look.open("executions/time-1")
+        began = page.locator(".facts time").first
+        local = began.inner_text()
+        began.hover()
+        title = began.get_attribute("title") or ""
+        assert "UTC" in title
+        assert re.search(r"GMT\+9|JST", title)
+        page.get_by_role("button", name=re.compile("^Times are local")).click()
+        expect(began).not_to_have_text(local)
+
+
+def test_no_cookie_and_a_strict_policy(shop: World, look: Watched) -> None:
+    response = look.page.goto(look.console)
+    assert response is not None
+    headers = response.headers
+    policy = headers["content-security-policy"]
+    assert "unsafe-inline" not in policy
+    assert "unsafe-eval" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "set-cookie" not in headers
+    expect(look.page.locator("main h1")).to_be_visible()
+    assert look.page.evaluate("document.cookie") == ""
+
+
+def test_the_root_leads_browsers_to_the_console(shop: World, look: Watched) -> None:
+    look.page.goto(shop.url)
+    expect(look.page).to_have_url(re.compile("/console/"))
+    expect(look.page.locator("main h1")).to_have_text("Overview")
+
+
+class Prefixed(http.server.BaseHTTPRequestHandler):
+    """A reverse proxy that shows the server below /tools/holdfast/, and nothing else."""
+
+    upstream = ""
+    prefix = "/tools/holdfast"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+    def _pass_on(self) -> None:
+        if not self.path.startswith(self.prefix):
+            self.send_error(404)
+            return
+        length = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(length) if length else None
+        kept = {
+            name: value
+            for name, value in self.headers.items()
+            if name.lower() in ("authorization", "content-type", "accept")
+        }
+        try:
+            answer = urlopen(
+                Request(self.upstream + self.path[len(self.prefix) :], body, kept, method=self.command),
+                timeout=30,
+            )
+        except HTTPError as error:
+            answer = error
+        with answer:
+            self.send_response(answer.status)
+            for name in ("content-type", "content-security-policy", "etag", "location"):
+                if value := answer.headers.get(name):
+                    self.send_header(name, value)
+            self.end_headers()
+            while chunk := answer.read1(65_536):
+                self.wfile.write(chunk)
+                self.wfile.flush()
+
+    do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815
+
+
+@pytest.fixture
+def proxied(shop: World) -> Iterator[str]:
+    handler = type("Handler", (Prefixed,), {"upstream": shop.url})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}{Prefixed.prefix}/console/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_it_works_behind_a_reverse_proxy_under_any_path(shop: World, browser: Browser, proxied: str) -> None:
+    shop.start_execution("confirm", "?", id="proxied-1")
+    shop.until("proxied-1", "suspended")
+    with watched(browser, proxied) as look:
+        page = look.open("executions/proxied-1")
+        expect(page.locator("main .head .chip").first).to_have_text("suspended")
+        page.get_by_role("button", name="End now").click()
+        page.get_by_role("dialog").get_by_role("button", name="End it now").click()
+        expect(page.locator("main .head .chip").first).to_have_text("cancelled")
+        assert all("/tools/holdfast/" in url for url in look.requests)

@@ -1,0 +1,142 @@
+"""Every view opens, says what it shows, breaks no rule of axe-core, and fits on a narrow screen."""
+
+import re
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.browser import Watched, narrow, watched, wide
+from tests.browser.scenes import VIEWS, Scenes, scenes
+from tests.browser.world import World
+
+
+@pytest.fixture(scope="module")
+def filled(shop: World) -> Scenes:
+    return scenes(shop)
+
+
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True, scope="session")
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    ("scheme", "size"), [("light", wide), ("dark", narrow)], ids=["light", "dark-narrow"]
+)
+def test_a_view_breaks_no_rule_for_screen_readers_and_contrast(
+    browser: Browser,
+    shop: World,
+    filled: Scenes,
+    view: str,
+    scheme: Literal["light", "dark"],
+    size: tuple[int, int],
+) -> None:
+    with watched(browser, shop.console, scheme=scheme, size=size) as look:
+        page = look.open(filled.place(view))
+        expect(page.locator("main h1").first).to_be_visible()
+        expect(page.locator("main")).to_contain_text(filled.says(view))
+        assert look.violations() == []
+        beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert beyond <= 0, "the page is wider than the screen"
+
+
+def test_a_dialog_breaks_no_rule(shop: World, filled: Scenes, look: Watched) -> None:
+    page = look.open(filled.place("waiting"))
+    page.get_by_role("button", name="Settle").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert look.violations() == []
+
+
+def test_the_overview_leads_to_what_it_counts(shop: World, filled: Scenes, look: Watched) -> None:
+    page = look.open("overview")
+    failed = page.locator(".figure-link", has_text="failed").first
+    expect(failed.locator(".number")).not_to_have_text("0")
+    failed.click()
+    expect(page).to_have_url(re.compile(r"#/executions\?status=failed"))
+    expect(page.locator(".rows .chip").first).to_have_text("failed")
+
+
+def test_filters_are_in_the_url_and_a_link_shows_the_same(
+    shop: World, filled: Scenes, browser: Browser, look: Watched
+) -> None:
+    page = look.open("executions")
+    page.locator('[data-status="failed"]').click()
+    page.get_by_label("workflow").fill("checkout")
+    expect(page).to_have_url(re.compile("name=checkout"))
+    expect(page).to_have_url(re.compile("status=failed"))
+    expect(page.locator(".rows tbody")).to_contain_text("scene-failed")
+    with watched(browser, shop.console) as other:
+        shown = other.page
+        shown.goto(page.url)
+        expect(shown.locator(".rows tbody")).to_contain_text("scene-failed")
+        expect(shown.locator(".rows tbody")).not_to_contain_text("scene-approval")
+        expect(shown.locator('[data-status="failed"]')).to_have_attribute("aria-pressed", "true")
+
+
+def test_executions_are_found_by_tag_error_and_id(shop: World, filled: Scenes, look: Watched) -> None:
+    page = look.open("executions?tag=customer:4")
+    expect(page.locator(".rows tbody")).to_contain_text("scene-done")
+    expect(page.locator(".rows tbody")).not_to_contain_text("scene-failed")
+    look.open("executions?error=ValueError&status=failed")
+    expect(page.locator(".rows tbody")).to_contain_text("scene-failed")
+    page.locator("#find").fill("scene-fam")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("prefix=scene-fam"))
+    expect(page.locator(".rows tbody")).to_contain_text("scene-family")
+
+
+def test_a_list_goes_on_as_one_scrolls_and_only_rows_in_sight_exist(shop: World, look: Watched) -> None:
+    for number in range(150):
+        shop.start_execution("echo", number, id=f"scroll-{number:03}")
+    page = look.open("executions?prefix=scroll-")
+    expect(page.locator(".rows tbody")).to_contain_text("scroll-149")
+    area = page.locator("main .scroll")
+    for _ in range(30):
+        area.evaluate("area => area.scrollTo(0, area.scrollHeight)")
+        if page.get_by_text("150 executions, all of them").count():
+            break
+        page.wait_for_timeout(100)
+    area.evaluate("area => area.scrollTo(0, area.scrollHeight)")
+    expect(page.locator(".rows tbody")).to_contain_text("scroll-000")
+    assert page.locator(".rows tbody tr").count() < 100
+    assert page.locator(".rows").get_attribute("aria-rowcount") == "151"
+
+
+def test_the_timeline_unfolds_children_zooms_and_compresses_gaps(
+    shop: World, filled: Scenes, look: Watched
+) -> None:
+    page = look.open(filled.place("family"))
+    expect(page.locator(".tl-row")).to_have_count(3)
+    page.locator(".tl-row", has_text="checkout").first.get_by_role("button", name="Unfold").click()
+    expect(page.locator(".tl-row", has_text="charge")).to_have_count(1)
+    before = page.locator(".tl-axis").inner_text()
+    page.get_by_role("button", name="Zoom in").click()
+    assert page.locator(".tl-axis").inner_text() != before
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.locator(".tl-window")).to_be_hidden()
+
+
+def test_ten_thousand_steps_are_drawn_as_rows_in_sight_and_as_a_table(shop: World, look: Watched) -> None:
+    shop.start_execution("long", 10_000, id="ten-thousand")
+    shop.until("ten-thousand", "completed")
+    page = look.open("executions/ten-thousand")
+    expect(page.locator(".tl-row").first).to_be_visible()
+    assert page.locator(".tl-row").count() < 120
+    page.locator(".tl-scroll").evaluate("area => area.scrollTo(0, area.scrollHeight)")
+    expect(page.locator('.tl-row[data-id="ten-thousand:10000"]')).to_be_visible()
+    page.get_by_role("tab", name="Steps").click()
+    expect(page.locator(".rows")).to_have_attribute("aria-rowcount", "10001")
+
+
+def test_nothing_here_yet_is_a_sentence(shop: World, look: Watched) -> None:
+    page = look.open("executions?prefix=there-is-no-such-")
+    expect(page.locator("main")).to_contain_text("No execution matches these filters.")
+    look.open("promises?prefix=there-is-no-such-")
+    expect(page.locator("main")).to_contain_text("No promise matches these filters.")
+
+
+def test_what_is_not_there_is_said_with_what_to_do(shop: World, look: Watched) -> None:
+    look.expect_wrong("status of 404")
+    page = look.open("executions/never-was")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("alert").locator(".hint")).not_to_be_empty()
+    look.open("nowhere")
+    expect(page.locator("main")).to_contain_text("names no view")

@@ -1,0 +1,167 @@
+"""`holdfast top`, `console` and `audit`: real processes, a real terminal, a server and a file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli import top_screen
+from holdfast.server import Settings, running
+from tests.management.client import Api
+
+patience_s = 60.0
+COMMAND = [sys.executable, "-m", "holdfast"]
+
+
+def fill(url: str) -> None:
+    app = hf.App(url)
+
+    @app.workflow
+    async def approve() -> str:
+        await hf.run(str, 5)
+        return await hf.promise(str, timeout="1h")
+
+    with app:
+        app.start(approve, id="order-17")
+        for _ in range(3_000):
+            if app.handle("order-17").info().state == "suspended":
+                return
+            time.sleep(0.01)
+
+
+class Terminal:
+    """A command in a terminal of its own: what it has on the screen, and keys for it."""
+
+    def __init__(self, *words: str) -> None:
+        self.child, self.file = pty.fork()
+        if self.child == 0:
+            os.environ["COLUMNS"], os.environ["LINES"] = "120", "40"
+            os.execv(sys.executable, [*COMMAND, *words])
+        self.text = ""
+
+    def until(self, wanted: str) -> str:
+        ends = time.monotonic() + patience_s
+        while time.monotonic() < ends:
+            if select.select([self.file], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.file, 65_536).decode("utf-8", "replace")
+                except OSError:
+                    break
+            frames = self.text.split("\x1b[H")
+            if any(wanted in frame for frame in frames[-2:]):
+                return frames[-1]
+        raise AssertionError((wanted, self.text[-2_000:]))
+
+    def press(self, keys: str) -> None:
+        self.text = ""
+        os.write(self.file, keys.encode())
+
+    def end(self) -> int:
+        ends = time.monotonic() + patience_s
+        while time.monotonic() < ends:
+            if select.select([self.file], [], [], 0.05)[0]:
+                with contextlib.suppress(OSError):
+                    self.text += os.read(self.file, 65_536).decode("utf-8", "replace")
+            done, status = os.waitpid(self.child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.child, signal.SIGKILL)
+        raise AssertionError("it does not end")
+
+
+def test_the_terminal_shows_the_overview_executions_and_one_of_them(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/h.db"
+    fill(store)
+    top = Terminal("top", "-S", store, "--every", "0.2")
+    top.until("OVERVIEW")
+    top.until("order-17")
+    top.press("e")
+    top.until("> order-17")
+    top.press("\n")
+    top.until("waits for promise")
+    top.until("STEPS")
+    top.press("b")
+    top.until("EXECUTIONS")
+    top.press("f")
+    top.until("Nothing here yet")  # none is pending
+    top.press("q")
+    assert top.end() == 0
+    assert "\x1b[?1049l" in top.text
+
+
+def run(*words: str) -> str:
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=patience_s, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_without_a_terminal_one_overview_is_printed() -> None:
+    async with running(Settings(port=0, store="memory:")) as server:
+        await Api(server.url).post("executions", {"workflow": "pay", "id": "e1"})
+        shown = await asyncio.to_thread(run, "top", "-S", server.url)
+        assert "Executions: pending 1" in shown
+        assert "e1" in shown
+        await Api(server.url).post("queues/mail/pause")
+        listed = await asyncio.to_thread(run, "audit", "-S", server.url)
+        assert "Let none of its tasks begin" in listed
+        entries = json.loads(await asyncio.to_thread(run, "audit", "-S", server.url, "--json"))
+        assert [each["target"] for each in entries] == ["mail", "e1"]
+        where = await asyncio.to_thread(run, "console", "-S", server.url)
+        assert where == f"The console is at {server.url}/console/\n"
+
+
+def test_the_console_is_served_on_a_file_until_the_command_is_stopped(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/h.db"
+    fill(store)
+    with subprocess.Popen(
+        [*COMMAND, "console", "-S", store, "--port", "0"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found is not None
+        with urlopen(f"{found[0]}/v1/executions/order-17", timeout=patience_s) as answer:
+            assert json.load(answer)["status"] == "suspended"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(patience_s) == 0
+
+
+def test_an_app_serves_its_console_while_it_is_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with hf.App(f"sqlite:///{tmp_path}/h.db", console=port) as app:
+        app.start("nothing", id="e1")
+        assert f"http://127.0.0.1:{port}/console/" in caplog.text
+        with urlopen(f"http://127.0.0.1:{port}/v1/executions", timeout=patience_s) as answer:
+            assert [each["id"] for each in json.load(answer)["executions"]] == ["e1"]
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"http://127.0.0.1:{port}/v1/executions", timeout=patience_s)
+
+
+def test_hostile_texts_are_shown_as_text_and_no_line_is_too_wide() -> None:
+    found: Any = {
+        "executions": [
+            {"id": "a\x1b[2Jb\u202ec" + "x" * 500, "status": "failed", "since": 0, "name": "\r\n<b>"}
+        ]
+    }
+    lines = top_screen.executions(found, 1_000, 0, None, 80)
+    assert all(len(line) <= 80 for line in lines)
+    assert "\x1b" not in "".join(lines)
+    assert "\u202e" not in "".join(lines)

@@ -1,0 +1,73 @@
+"""Pages are found, linked and named as they should be, on the site and on a code host alike."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.documents.pages import DOCS, FENCE, LINK, PAGES, ROOT, anchors, name_of
+
+SITE = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+
+
+def listed(entries: Any) -> list[str]:
+    """Every page in the navigation, in its order."""
+    if isinstance(entries, str):
+        return [entries]
+    each: list[Any] = [*entries.values()] if isinstance(entries, dict) else entries
+    return [page for below in each for page in listed(below)]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    found = listed(SITE["nav"])
+    assert sorted(found) == sorted(set(found))
+    assert set(found) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {
+        "llms-guide.md"
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_link_names_a_page_and_a_heading_that_exist(page: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name_of(page)} links to {target}"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there.read_text("utf-8")), f"{name_of(page)} links to {target}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name_of)
+def test_a_page_of_the_site_links_to_nothing_outside_of_it(page: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
+        if "://" not in target and not target.startswith("#"):
+            there = (page.parent / target.partition("#")[0]).resolve()
+            assert there.is_relative_to(DOCS), f"{name_of(page)} links to {target}: name the file instead"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name_of)
+def test_a_page_has_one_title(page: Path) -> None:
+    assert len(re.findall(r"^# ", FENCE.sub("", page.read_text("utf-8")), re.M)) == 1
+
+
+def test_every_picture_says_what_it_shows() -> None:
+    for page in PAGES:
+        for shown in re.findall(r"!\[([^]]*)\]\(", page.read_text("utf-8")):
+            assert shown.strip(), name_of(page)
+
+
+def test_the_index_of_examples_names_each_once_and_each_is_short() -> None:
+    index = (ROOT / "examples" / "README.md").read_text("utf-8")
+    listed_here = re.findall(r"^\| \[([\w/.]+)\]\(", index, re.M)
+    programs = sorted((ROOT / "examples").glob("*.py"))
+    assert sorted(name for name in listed_here if "/" not in name) == [path.name for path in programs]
+    assert not [path.name for path in programs if path.read_text("utf-8").count("\n") >= 100]
+
+
+def test_an_entry_of_the_changelog_stands_there_once() -> None:
+    """Merges like to double them."""
+    entries = re.findall(r"^- .{30}", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert sorted(entries) == sorted(set(entries))

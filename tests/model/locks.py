@@ -1,0 +1,310 @@
+"""The oracle's locks, as docs/reference/protocol.md tells of them: a queue of tickets for each name.
+
+Part of the oracle, so it shares nothing with the product. A deadlock is found by playing the future: whoever
+can release does so, whoever can be served is, and who is left then waits for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.model import fields
+from tests.model.fields import INSTANT_MAX, Json, Refused, bad
+from tests.model.machine import Machine, Promise, Task
+
+if TYPE_CHECKING:
+    from tests.model.oracle import Answer, Call
+
+NOT_OF_A_TICKET = ("resonate:target", "resonate:invoke", "resonate:delay", "holdfast:job")
+
+
+@dataclass(slots=True)
+class Ticket:
+    id: str
+    execution: str
+    since: int
+    count: int
+    token: int = 0
+    holding: list[str] = field(default_factory=list[str])
+
+    def show(self) -> Json:
+        shown: Json = {"id": self.id, "execution": self.execution, "since": self.since}
+        if self.count != 1:
+            shown["count"] = self.count
+        if self.token:
+            shown["token"] = self.token
+        if self.holding:
+            shown["holding"] = self.holding
+        return shown
+
+
+@dataclass(slots=True)
+class Lock:
+    name: str
+    limit: int
+    token: int = 0
+    holders: list[Ticket] = field(default_factory=list[Ticket])
+    waiters: list[Ticket] = field(default_factory=list[Ticket])
+    idle_since: int | None = None
+    forced: Json | None = None
+
+    @property
+    def tickets(self) -> list[Ticket]:
+        return [*self.holders, *self.waiters]
+
+    def show(self) -> Json:
+        shown: Json = {"name": self.name, "limit": self.limit}
+        if self.token:
+            shown["token"] = self.token
+        if self.holders:
+            shown["holders"] = [ticket.show() for ticket in self.holders]
+        if self.waiters:
+            shown["waiters"] = [ticket.show() for ticket in self.waiters]
+        if self.idle_since is not None:
+            shown["idleSince"] = self.idle_since
+        if self.forced is not None:
+            shown["forced"] = self.forced
+        return shown
+
+
+Leaves = Callable[[Ticket], bool]
+
+
+class LockMachine(Machine):
+    """The requests lock.*, and the same as actions of a fence."""
+
+    WAITERS_MAX = 1_000
+
+    def __init__(self, *, retry_ms: int) -> None:
+        super().__init__(retry_ms=retry_ms)
+        self.locks: dict[str, Lock] = {}
+
+    # ------------------------------------------------------------------------------------------ requests
+
+    def lock_get(self, data: Json, call: Call) -> Answer:
+        return 200, {"lock": self.lock_or_404(read_name(data)).show()}
+
+    def lock_search(self, data: Json, call: Call) -> Answer:
+        used = fields.flag(data, "used")
+        limit = fields.optional_integer(data, "limit", 1, 1_000) or 100
+        cursor = fields.optional_text(data, "cursor") or ""
+        prefix = fields.optional_text(data, "prefix") or ""
+        scope: str | None = getattr(self, "scope", None)
+        found = [
+            promise
+            for key, promise in sorted(self.promises.items())
+            if key.startswith(f"lock@{prefix}")
+            and key > cursor
+            and (scope is None or fields.reaches(scope, key.removeprefix("lock@")))
+        ]
+        count = self.fitting([self.chars(promise) for promise in found[:limit]])
+        shown = [promise for promise in found[:count] if "holdfast:lock" in promise.tags]
+        locks = [self.locks[promise.tags["holdfast:lock"]] for promise in shown]
+        answer: Json = {"locks": [lock.show() for lock in locks if lock.tickets or not used]}
+        if len(found) > count:
+            answer["cursor"] = found[count - 1].id
+        return 200, answer
+
+    def fitting(self, sizes: list[int]) -> int:
+        """How many records of these sizes go into one answer."""
+        raise NotImplementedError
+
+    def chars(self, promise: Promise) -> int:
+        """About how large it is in an answer."""
+        raise NotImplementedError
+
+    def lock_release(self, data: Json, call: Call) -> Answer:
+        name, ticket_id, reason = read_release(data)
+        if reason is None:
+            raise Refused(409, "a release from outside needs a reason", "HF1504")
+        lock = self.lock_or_404(name)
+        ended = [ticket for ticket in lock.tickets if ticket_id in (ticket.id, ticket.execution)]
+        if ended:
+            lock.forced = {"execution": ended[0].execution, "at": call.now, "reason": reason}
+            self.write_lock(lock, call.now)
+        for ticket in ended:
+            self.end_ticket(lock, ticket.id, call.now)
+        return 200, {"lock": lock.show()}
+
+    # --------------------------------------------------------------------------------------------- fenced
+
+    def acquire_lock(self, data: Json, task: Task, call: Call) -> Json:
+        asked, name, limit, deadline, param, tags = read_acquire(data)
+        existing = self.promises.get(asked.id)
+        if existing is not None:
+            if existing.tags.get("holdfast:ticket") != name:
+                raise Refused(409, "the promise exists and is no ticket", "HF1202")
+            return {"promise": self.show_promise(existing, call.dialect, call.now)}
+        anchor = self.promises.get(f"lock@{name}")
+        if anchor is not None and "holdfast:lock" not in anchor.tags:
+            raise Refused(409, "the id of the lock is taken", "HF1505")
+        lock = self.locks.get(name) or Lock(name, limit)
+        if lock.limit != limit and lock.tickets:
+            raise Refused(409, "the lock has another limit", "HF1501")
+        asked.execution, asked.since = task.id, call.now
+        deadline = min(deadline, self.promises[task.id].timeout_at)
+        ticket = Promise(asked.id, param, tags | {"holdfast:ticket": name}, deadline, min(call.now, deadline))
+        if deadline <= call.now:
+            ticket.state, ticket.settled_at = "rejected_timedout", deadline
+        else:
+            held = sum(each.count for each in lock.holders)
+            served = not lock.waiters and limit - held >= asked.count
+            if not served and len(lock.waiters) >= self.WAITERS_MAX:
+                raise Refused(409, "too many wait", "HF1502")
+            if not served and self.waits_for_ever(asked, lock):
+                raise Refused(409, "executions wait for each other", "HF1503")
+            lock.limit = limit
+            self.locks[name] = lock
+            if anchor is None:
+                anchor = Promise(f"lock@{name}", {}, {"holdfast:lock": name}, INSTANT_MAX, call.now)
+                self.promises[anchor.id] = anchor
+            if served:
+                ticket.state, ticket.settled_at = "resolved", call.now
+                ticket.value = self.take(lock, asked, call.now)
+            else:
+                lock.waiters.append(asked)
+            owed = self.promises[task.id].callbacks
+            if anchor.id not in owed:
+                owed.append(anchor.id)
+            self.write_lock(lock, call.now)
+        self.promises[ticket.id] = ticket
+        return {"promise": self.show_promise(ticket, call.dialect, call.now)}
+
+    def release_lock(self, data: Json, task: Task, call: Call) -> Json:
+        name, ticket_id, _ = read_release(data)
+        lock = self.lock_or_404(name)
+        if any(ticket.id == ticket_id and ticket.execution != task.id for ticket in lock.tickets):
+            raise Refused(409, "the ticket is another execution's", "HF1504")
+        self.end_ticket(lock, ticket_id, call.now)
+        return {"lock": lock.show()}
+
+    # ---------------------------------------------------------------------------------------- transitions
+
+    def lock_or_404(self, name: str) -> Lock:
+        anchor = self.promises.get(f"lock@{name}")
+        if anchor is None:
+            raise Refused(404, "no such lock", "HF1506")
+        if "holdfast:lock" not in anchor.tags:
+            raise Refused(409, "the id of the lock is taken", "HF1505")
+        return self.locks[name]
+
+    def free(self, lock: Lock) -> int:
+        return lock.limit - sum(ticket.count for ticket in lock.holders)
+
+    def take(self, lock: Lock, ticket: Ticket, now: int) -> Json:
+        """The ticket holds the lock from now on."""
+        lock.token = max(lock.token + 1, now)
+        lock.holders.append(Ticket(ticket.id, ticket.execution, now, ticket.count, lock.token))
+        return {"headers": {"holdfast:token": str(lock.token)}}
+
+    def write_lock(self, lock: Lock, now: int) -> None:
+        if lock.tickets:
+            lock.idle_since = None
+        elif lock.idle_since is None:
+            lock.idle_since = now
+        text = json.dumps(lock.show(), ensure_ascii=False, separators=(",", ":"))
+        self.promises[f"lock@{lock.name}"].value = {"data": text}
+
+    def end_ticket(self, lock: Lock, ticket_id: str, now: int) -> None:
+        promise = self.promises.get(ticket_id)
+        named = None if promise is None else promise.tags.get("holdfast:ticket")
+        if promise is not None and named == lock.name and self.live(promise.id, now):
+            over: Json = {"headers": {"holdfast-code": "HF1402"}}
+            self.settle(promise, "rejected_canceled", over, now, now)
+        else:
+            self.drop(lock, lambda ticket: ticket.id == ticket_id, now)
+
+    def settle(self, promise: Promise, state: str, value: Json, settled_at: int, now: int) -> None:
+        lock = self.locks.get(promise.tags.get("holdfast:ticket", ""))
+        super().settle(promise, state, value, settled_at, now)
+        if lock is not None and any(ticket.id == promise.id for ticket in lock.waiters):
+            self.drop(lock, lambda ticket: ticket.id == promise.id, now)
+
+    def end_dependent(self, promise: Promise, now: int, ended: str = "") -> None:
+        """A lock is let go by an execution that has ended."""
+        lock = self.locks.get(promise.tags.get("holdfast:lock", ""))
+        if lock is None:
+            super().end_dependent(promise, now, ended)
+            return
+        waited = [ticket.id for ticket in lock.waiters if ticket.execution == ended]
+        self.drop(lock, lambda ticket: ticket.execution == ended, now)
+        for ticket_id in waited:
+            if self.live(ticket_id, now):
+                over: Json = {"headers": {"holdfast-code": "HF1402"}}
+                self.settle(self.promises[ticket_id], "rejected_canceled", over, now, now)
+
+    def drop(self, lock: Lock, leaves: Leaves, now: int) -> None:
+        """Some leave; whoever is first now, and can be served, is."""
+        left = {ticket.execution for ticket in lock.tickets if leaves(ticket)}
+        if not left:
+            return
+        lock.holders = [ticket for ticket in lock.holders if not leaves(ticket)]
+        lock.waiters = [ticket for ticket in lock.waiters if not leaves(ticket)]
+        served: list[tuple[Promise, Json]] = []
+        while lock.waiters:
+            first = lock.waiters[0]
+            if not self.live(first.id, now):
+                left.add(lock.waiters.pop(0).execution)
+                continue
+            if self.free(lock) < first.count:
+                break
+            lock.waiters.pop(0)
+            served.append((self.promises[first.id], self.take(lock, first, now)))
+        anchor = f"lock@{lock.name}"
+        for execution in left - {ticket.execution for ticket in lock.tickets}:
+            owed = self.promises[execution].callbacks
+            if anchor in owed:
+                owed.remove(anchor)
+        self.write_lock(lock, now)
+        for promise, value in served:
+            self.settle(promise, "resolved", value, now, now)
+
+    # ------------------------------------------------------------------------------------------- deadlock
+
+    def waits_for_ever(self, asked: Ticket, lock: Lock) -> bool:
+        waiting = [(ticket, each) for each in self.locks.values() for ticket in each.waiters]
+        waiting.append((asked, lock))
+        while True:
+            kept = {(t.execution, held) for t, _ in waiting for held in t.holding}
+            left = [
+                (ticket, each)
+                for ticket, each in waiting
+                if each.limit - sum(h.count for h in each.holders if (h.execution, h.id) in kept)
+                < ticket.count
+            ]
+            if len(left) == len(waiting):
+                return any(ticket is asked for ticket, _ in left)
+            waiting = left
+
+
+def read_name(data: Json) -> str:
+    name = fields.check_text(data.get("name"), "name", 256)
+    if not name:
+        raise bad("name is empty")
+    return name
+
+
+def read_release(data: Json) -> tuple[str, str, str | None]:
+    name, ticket_id = read_name(data), fields.identifier(data, "id")
+    reason = fields.optional_text(data, "reason", 4_096)
+    if reason == "":
+        raise bad("reason is empty")
+    return name, ticket_id, reason
+
+
+def read_acquire(data: Json) -> tuple[Ticket, str, int, int, Json, dict[str, str]]:
+    name = read_name(data)
+    limit = fields.optional_integer(data, "limit", 1, 10_000)
+    limit = 1 if limit is None else limit
+    count = fields.optional_integer(data, "count", 1, limit)
+    holding = [] if data.get("holding") is None else fields.items(data, "holding", 0, 16)
+    for held in holding:
+        fields.identifier({"held": held}, "held")
+    tags = fields.tags(data, "tags", "A")
+    if any(tag in tags for tag in NOT_OF_A_TICKET):
+        raise bad("a ticket has no target")
+    ticket = Ticket(fields.identifier(data, "id"), "", 0, 1 if count is None else count, 0, holding)
+    return ticket, name, limit, fields.integer(data, "timeoutAt"), fields.payload(data, "param"), tags
