@@ -296,7 +296,7 @@ STORE = (
         "store",
         "return await self._read_clock()",
         "return step.reading",
-        "tests/cluster/test_many_nodes.py -k skewed",
+        "tests/store/test_postgres.py -k clock_of_the_database",
     ),
     Mutant(
         "a node may stand still in a transaction for ever",

@@ -430,6 +430,15 @@ async def test_locks_out_of_order_are_taken_at_once_or_the_work_runs_again(url: 
                 assert {reply.status for reply in replies} <= {200, 409}
 
 
+@pytest.mark.parametrize("reading", [0, FAR - 1])
+async def test_the_clock_of_the_database_decides_whatever_the_node_reads(
+    store: PostgresStore, url: str, reading: int
+) -> None:
+    before = int(execute(url, sql.NOW))
+    made = await store.transact(lambda: run_group([create("a")], CommitContext(reading, Rules(), debug=False)))
+    assert before <= promise_of(made.replies[0]).created_at <= int(execute(url, sql.NOW))
+
+
 async def test_the_clock_never_goes_back_even_if_the_servers_does(store: PostgresStore, url: str) -> None:
     await commit(store, create("a"))
     execute(url, f"UPDATE clock SET now = {FAR}")
