@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.protocol import limits
+from holdfast.store.granted_records import GrantedRecords
 from tests.backends import DirectBackend
 from tests.counts import count_of
 from tests.model.differential import Backend, Difference, OracleBackend, open_named, run, shrink
@@ -113,6 +114,16 @@ def test_a_planted_fault_is_found_and_shrunk(mutant: type[Oracle]) -> None:
     with pytest.raises(Difference, match="the fewest steps") as found:
         run(count=30_000, seed=11, backends={"mutant": OracleBackend(mutant())}, invariants=False)
     assert "--seed 11" in str(found.value)
+
+
+@pytest.mark.parametrize("fault", ["written", "_drop"])
+def test_a_record_that_is_kept_though_it_was_written_is_found(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stale row in memory: what the SQLite store keeps of granted tasks."""
+    monkeypatch.setattr(GrantedRecords, fault, lambda *_: None)
+    with opened("sqlite") as backends, pytest.raises(Difference):
+        run(count=30_000, seed=15, backends=backends, snap_every=SNAP_EVERY, invariants=False)
 
 
 def test_a_fault_that_everybody_shares_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:

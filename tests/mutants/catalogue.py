@@ -234,6 +234,7 @@ STORE = (
         "try:\n"
         "    if ...:\n"
         "        ...\n"
+        "    granted.see(self.foreign_version())\n"
         "    result = drive(work(), transaction.perform)\n"
         '    execute("COMMIT")\n'
         "except BaseException:\n"

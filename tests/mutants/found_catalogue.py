@@ -262,4 +262,28 @@ FOUND = (
         "cycle.disconnected = cycle.disconnected",
         "tests/server/test_attacks.py -k hangs_up",
     ),
+    Mutant(
+        "what another process writes leaves kept records as they are",
+        "what is kept of granted tasks is what the file holds",
+        "store",
+        "version != self._version",
+        "self._version is None",
+        "tests/store/test_granted_records.py",
+    ),
+    Mutant(
+        "a record that is written stays kept as it was",
+        "what is kept of granted tasks is what the file holds",
+        "store",
+        "self._kept.pop(key, None)",
+        "self._kept.get(key, None)",
+        "tests/store/test_granted_records.py",
+    ),
+    Mutant(
+        "what a transaction has written is kept though it was undone",
+        "what is kept of granted tasks is what the file holds",
+        "store",
+        "granted.undone()",
+        "granted.committed()",
+        "tests/store/test_granted_records.py",
+    ),
 )

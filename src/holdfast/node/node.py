@@ -41,7 +41,7 @@ from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
 from holdfast.protocol.wire import refuse
-from holdfast.store.interface import Backlog, RunsApart, Store, Work
+from holdfast.store.interface import Backlog, Handover, RunsApart, Store, Work
 
 log = logging.getLogger("holdfast.node")
 
@@ -319,7 +319,11 @@ class Node:
                 self._clock.follow(result.result().now, asked_at)
             finish(result)
 
-        asyncio.ensure_future(self._store.transact(lambda: work(context))).add_done_callback(done)
+        under_way = self._store.transact(lambda: work(context))
+        if isinstance(under_way, Handover):
+            under_way.told_first = done
+        else:
+            asyncio.ensure_future(under_way).add_done_callback(done)
 
     def _finish_group(
         self, group: list[Submission], requests: list[Request], done: "asyncio.Future[CommitOutcome]"

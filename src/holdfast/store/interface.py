@@ -10,6 +10,7 @@ the work has room for (`TooMuchAtOnce`). Every other error ends the
 transaction.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
@@ -109,6 +110,13 @@ def only_looks(step: Step) -> bool:
 
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
+
+
+class Handover(asyncio.Future[Result]):
+    """A future of a thread. `told_first` is called when it is done, in the same turn of the loop, which all
+    callbacks of a future wait for."""
+
+    told_first: "Callable[[asyncio.Future[Result]], None] | None" = None
 
 
 class Bus(Protocol):

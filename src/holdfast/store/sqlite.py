@@ -23,6 +23,7 @@ from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.records import Millis
 from holdfast.store import lines, rows, sqlite_statements as sql
 from holdfast.store.documents import perform_on_sqlite
+from holdfast.store.granted_records import GrantedRecords
 from holdfast.store.interface import (
     Backlog,
     CannotOpen,
@@ -122,7 +123,8 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
-        self._transaction = SqliteTransaction(connection)
+        self._granted = GrantedRecords()
+        self._transaction = SqliteTransaction(connection, self._granted)
         ((now,),) = connection.execute("SELECT now FROM clock")
         if sys.platform != "win32":  # sqlite_log.py says why
             with suppress(FileNotFoundError):  # of a database in memory
@@ -180,17 +182,20 @@ class SqliteFile:
         transaction = self._transaction
         if transaction is None:
             raise StoreError(f"{self._path} is not open")
-        execute = transaction.connection.execute
+        execute, granted = transaction.connection.execute, self._granted
         execute("BEGIN IMMEDIATE")
         try:
             if self._log is not None:
                 self._log.make_room()
+            granted.see(self.foreign_version())
             result = drive(work(), transaction.perform)
             execute("COMMIT")
         except BaseException:
+            granted.undone()
             with suppress(Exception):  # whatever is wrong, the first error is the one to tell
                 execute("ROLLBACK")
             raise
+        granted.committed()
         return result
 
 
@@ -219,13 +224,14 @@ def _create_private(path: str) -> None:
 class SqliteTransaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, granted: GrantedRecords | None = None) -> None:
         self.connection = connection
+        self._granted = granted  # None: of somebody else's transaction, which nobody tells us the end of
 
     def perform(self, step: Step) -> Any:
         kind = type(step)
         if kind is Load:
-            return self._load(load(step.ws, step.footprint, step.bytes_max))  # type: ignore[union-attr]
+            return self._load_footprint(step)  # type: ignore[arg-type]
         if kind is Now:
             return step.reading  # type: ignore[union-attr]
         if kind is Save:
@@ -248,6 +254,14 @@ class SqliteTransaction:
         return self._query(statement, (_encode(list(ids)).decode(),))
 
     # --- load ----------------------------------------------------------------------------------------
+
+    def _load_footprint(self, step: Load) -> None:
+        ws, named = step.ws, step.footprint.promises
+        if self._granted is not None and named:
+            self._granted.fill(ws, named)
+        self._load(load(ws, step.footprint, step.bytes_max))
+        if self._granted is not None and named:
+            self._granted.loaded(ws, named)
 
     def _load(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None
@@ -336,6 +350,8 @@ class SqliteTransaction:
             self._write(sql.UPSERT_QUEUES, [rows.queue_row(queue) for queue in queues if queue is not None])
         if clock is not None:
             self.connection.execute(sql.SET_CLOCK, (clock, clock))
+        if self._granted is not None:
+            self._granted.written(ws)
         ws.saved()
 
     def _write(self, statement: sql.Writing, records: Sequence[rows.Row]) -> None:

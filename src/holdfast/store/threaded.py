@@ -1,6 +1,7 @@
 """A synchronous store in a separate thread, so that the event loop never waits for a disk.
 
-One hop there and one back per transaction, not per request.
+One hop there and one back per transaction, not per request. Who asks for it is told in the very turn of the
+loop that the hop back wakes (`Handover`).
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.protocol.records import Millis
-from holdfast.store.interface import Bus, Result, SyncStore, Work
+from holdfast.store.interface import Bus, Handover, Result, SyncStore, Work
 
 Job = Callable[[], None]
 
@@ -37,7 +38,7 @@ class ThreadedStore:
             self._end()
             raise
 
-    def transact(self, work: Callable[[], Work[Result]]) -> "asyncio.Future[Result]":
+    def transact(self, work: Callable[[], Work[Result]]) -> Handover[Result]:
         return self._call(lambda: self._store.run(work))
 
     def run_apart(self, work: Callable[[], Work[Result]]) -> Result:
@@ -63,9 +64,9 @@ class ThreadedStore:
         self._jobs.put(None)
         self._thread.join()
 
-    def _call(self, do: Callable[[], Result]) -> "asyncio.Future[Result]":
+    def _call(self, do: Callable[[], Result]) -> Handover[Result]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
+        future = Handover[Result](loop=loop)
 
         def job() -> None:
             try:
@@ -85,7 +86,7 @@ class ThreadedStore:
 
 def _tell(
     loop: asyncio.AbstractEventLoop,
-    future: "asyncio.Future[Result]",
+    future: Handover[Result],
     result: Any,
     error: BaseException | None,
 ) -> None:
@@ -96,6 +97,8 @@ def _tell(
             future.set_exception(error)
         else:
             future.set_result(result)
+        if future.told_first is not None:
+            future.told_first(future)
 
     with suppress(RuntimeError):  # the loop was closed while the disk was busy: nobody is left to tell
         loop.call_soon_threadsafe(set_outcome)

@@ -1,0 +1,154 @@
+"""Records of granted tasks are not read again; and what is kept in memory is what the file holds."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.engine import Rules
+from holdfast.node.group import CommitContext, CommitOutcome, run_group
+from holdfast.protocol.records import Value
+from holdfast.protocol.requests import (
+    CreateAction,
+    PromiseCreate,
+    PromiseSettle,
+    Request,
+    TaskFence,
+    TaskHalt,
+)
+from holdfast.store import granted_records, sqlite
+from holdfast.store.interface import Work
+from holdfast.store.sqlite import SqliteFile
+from tests.requests import FAR, acquire, ask, create, heartbeat
+
+
+class Told:
+    """A connection that remembers what was read of records: the parameters of each such statement."""
+
+    def __init__(self, path: str) -> None:
+        self.reads: list[Any] = []
+        self._connection = sqlite.connect(path)
+
+    def execute(self, statement: str, parameters: Any = ()) -> Any:
+        if "FROM promises p LEFT JOIN tasks" in statement:
+            self.reads.append(parameters)
+        return self._connection.execute(statement, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+class Opened:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = SqliteFile(path, connect=self._connect)
+        self.file.open()
+        self.commit(create("w", target="poll://any@g"), acquire("w"))
+
+    def _connect(self, path: str) -> Told:
+        self.told = Told(path)
+        return self.told
+
+    def commit(self, *requests: Request, now: int = 1_000) -> CommitOutcome:
+        self.told.reads.clear()
+        return self.file.run(lambda: run_group(requests, CommitContext(now, Rules(), debug=False)))
+
+    def names_read(self) -> str:
+        return repr(self.told.reads)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Generator[Opened]:
+    opened = Opened(tmp_path / "holdfast.db")
+    yield opened
+    opened.file.close()
+
+
+def fence(promise_id: str, task_id: str = "w", version: int = 1) -> Request:
+    return ask(TaskFence(task_id, version, CreateAction(PromiseCreate(promise_id, FAR, Value()))))
+
+
+def statuses(outcome: CommitOutcome) -> list[int]:
+    return [reply.status for reply in outcome.replies]
+
+
+def change(path: Path, statement: str) -> None:
+    """By another process, as it were."""
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(statement)
+
+
+def test_a_fence_does_not_read_the_task_that_this_file_has_granted(opened: Opened) -> None:
+    assert statuses(opened.commit(fence("w:1"), fence("w:2"))) == [200, 200]
+    assert "w:1" in opened.names_read()
+    assert "'w'" not in opened.names_read()
+    assert '"w"' not in opened.names_read()
+
+
+def test_a_heartbeat_reads_nothing_of_what_is_granted(opened: Opened) -> None:
+    assert statuses(opened.commit(heartbeat("p", ("w", 1)), now=2_000)) == [200]
+    assert opened.told.reads == []
+    assert statuses(opened.commit(fence("w:1"), now=61_500)) == [200], "the lease that it has given counts"
+
+
+def test_what_another_process_has_changed_is_read(opened: Opened) -> None:
+    opened.commit(fence("w:1"))
+    change(opened.path, "UPDATE tasks SET version = 2 WHERE id = 'w'")
+    assert statuses(opened.commit(fence("w:2"))) == [409]
+    assert statuses(opened.commit(fence("w:2", version=2))) == [200]
+
+
+def test_what_was_read_again_after_another_process_wrote_is_kept_again(opened: Opened) -> None:
+    change(opened.path, "UPDATE clock SET now = now + 1")
+    opened.commit(fence("w:1"))
+    assert "w:1" in opened.names_read()
+    assert opened.names_read().count("w") == 2, "both were read"
+    opened.commit(fence("w:2"))
+    assert opened.names_read().count("w") == 1
+
+
+def test_a_task_that_is_given_up_is_read(opened: Opened) -> None:
+    opened.commit(fence("w:1"))
+    assert statuses(opened.commit(ask(TaskHalt("w")))) == [200]
+    assert statuses(opened.commit(fence("w:2"))) == [409]
+
+
+def test_a_fence_sees_what_was_written_to_the_promise_of_its_task(opened: Opened) -> None:
+    opened.commit(fence("w:1"))
+    assert statuses(opened.commit(ask(PromiseSettle("w", "resolved", Value())))) == [200]
+    assert statuses(opened.commit(fence("w:2"))) == [409]
+
+
+def test_what_was_undone_is_not_kept(opened: Opened) -> None:
+    """A commit fails after everything was saved: the claim that it gave has never been."""
+    opened.commit(create("u", target="poll://any@g"))
+
+    def failing() -> Work[None]:
+        yield from run_group([acquire("u"), ask(TaskHalt("w"))], CommitContext(1_000, Rules(), debug=False))
+        raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        opened.file.run(failing)
+    assert statuses(opened.commit(fence("u:1", "u"), fence("w:1"))) == [409, 200]
+
+
+def test_large_records_are_not_kept(opened: Opened) -> None:
+    data = "x" * granted_records.granted_record_bytes_max
+    opened.commit(create("big", data=data, target="poll://any@g"), acquire("big"))
+    opened.commit(fence("big:1", "big"))
+    assert '"big"' in opened.names_read()
+
+
+def test_no_more_records_are_kept_than_there_is_room_for(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granted_records, "granted_records_max", 3)
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        opened.commit(create(name, target="poll://any@g"), acquire(name))
+    opened.commit(*(fence(f"{name}:1", name) for name in names))
+    read = opened.names_read()
+    assert [f'"{name}"' in read for name in names] == [True, True, False, False, False]
