@@ -147,6 +147,8 @@ def _read(body: bytes | Raw) -> RawEnvelope | RefusedRequest:
 
 def open_envelopes(envelopes: Sequence[RawEnvelope | RefusedRequest]) -> list[Request | RefusedRequest]:
     """The second step for all of an array. Schedules take time to check, so their number is bounded."""
+    if len(envelopes) == 1:
+        return [open_envelope(envelopes[0])]
     schedules = [envelope for envelope in envelopes if envelope.kind in costly_schedule_kinds]
     left = {id(envelope) for envelope in schedules[limits.batch_schedules_max :]}
     return [
