@@ -17,7 +17,7 @@ from holdfast.engine import WorkingSet
 from holdfast.protocol.records import Promise, Task
 from holdfast.protocol.sizes import promise_bytes
 
-granted_records_max: Final = 2_000
+granted_records_max: Final = 2_048
 granted_record_bytes_max: Final = 16_384
 
 Record = tuple[Promise, Task]
