@@ -32,6 +32,8 @@ from holdfast.protocol.replies import (
     ExecutionsReply,
     PromiseReply,
     PromisesReply,
+    StreamReply,
+    StreamsReply,
 )
 from holdfast.protocol.requests import (
     ExecutionCount,
@@ -39,7 +41,10 @@ from holdfast.protocol.requests import (
     ExecutionSearch,
     PromiseGet,
     PromiseSearch,
+    StreamList,
+    StreamRead,
 )
+from holdfast.protocol.streams import is_published
 from holdfast.steps.info import StepProgress, read_progress
 
 if TYPE_CHECKING:
@@ -56,7 +61,8 @@ class ExecutionDetails(Struct, frozen=True):
     `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
     `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
-    steps that are under way told with `hf.progress`.
+    steps that are under way told with `hf.progress`. `published`: its last value under each name, as plain
+    data; only from `handle.info()`.
     """
 
     id: str
@@ -78,6 +84,7 @@ class ExecutionDetails(Struct, frozen=True):
     generation: int = 0  # how often it has continued as new
     crashes: int = 0
     progress: Mapping[str, StepProgress] = {}  # by step, "" of a background task
+    published: Mapping[str, Any] = {}
 
 
 class OperationDetails(Struct, frozen=True):
@@ -120,7 +127,18 @@ class LookClient:
         if view.status == "failed":
             promise = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
             details = replace(details, error=self._error_text(promise))
-        return details
+        return replace(details, published=await self._published(execution_id))
+
+    async def _published(self, execution_id: str) -> dict[str, Any]:
+        """One value at a time: each may be large."""
+        found: dict[str, Any] = {}
+        streams = (await self._caller.ask(StreamList(execution_id), StreamsReply)).streams
+        for stream in sorted(name for name, count in streams.items() if is_published(name) and count):
+            page = await self._caller.ask(StreamRead(execution_id, stream, last=True), StreamReply)
+            for element in page.promises:
+                with suppress(HoldfastError):  # whoever speaks the protocol may have written it
+                    found[stream.partition(".")[2]] = self._payloads.decode(element.value)
+        return found
 
     async def steps(self, execution_id: str) -> list[OperationDetails]:
         view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
