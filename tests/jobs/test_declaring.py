@@ -50,7 +50,7 @@ def test_a_task_is_deleted_so_long_after_its_end_as_it_is_kept() -> None:
 
     with World(app) as world:
         called = app.start(calls)
-        sent = [brief.send(1), brief.send(-1), plain.send()]
+        sent: list[hf.types.TaskHandle[Any, Any]] = [brief.send(1), brief.send(-1), plain.send()]
         assert [each.get().is_ok for each in sent] == [True, False, True]
         world.elapse("50m")
         assert [is_known(each.id) for each in sent] == [True, True, True]
