@@ -23,7 +23,8 @@ newest_few: Final = 1_000
 newest_rounds: Final = 100
 newest_ratio_max: Final = 1.5
 cancelled_count: Final = 100_000
-creates: Final = 400
+creates: Final = 300
+cancel_rounds: Final = 3
 slowed_max: Final = 0.2
 
 Run = Callable[[str], None]  # a statement, on the store's own database
@@ -83,14 +84,19 @@ async def slowed(url: str, run: Run, series: Series, count: int) -> float:
     async with app:
         await report.with_options(id="waiting").start(0).started()
         copy_executions(run, series(count), "waiting", "'c' || n")
-        alone = await median_create()
-        operation = await app.find(report, prefix="c").cancel_async(now=True)
-        beside = await median_create()
-        progress = await operation.progress_async()
-        assert not progress.is_over, "it was done before the creates were: cancel more"
-        assert progress.done, "it did nothing meanwhile"
-        await operation.cancel()
-    return beside / alone - 1
+        shares: list[float] = []
+        before = await median_create()
+        for _ in range(cancel_rounds):
+            operation = await app.find(report, prefix="c").cancel_async(now=True)
+            beside = await median_create()
+            progress = await operation.progress_async()
+            assert not progress.is_over, "it was done before the creates were: cancel more"
+            assert progress.done, "it did nothing meanwhile"
+            await operation.cancel()
+            after = await median_create()
+            shares.append(beside / ((before + after) / 2) - 1)
+            before = after
+    return statistics.median(shares)
 
 
 async def _ask(node: Node, *asked: RequestData) -> list[object]:
