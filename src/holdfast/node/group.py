@@ -39,10 +39,9 @@ from holdfast.node.budget import (
 )
 from holdfast.node.changes import NO_CHANGES, Changes, note_changes
 from holdfast.node.crashes import Crash, Stuck, find_crashes, find_stuck
-from holdfast.node.janitor import shortest_keep
 from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
-from holdfast.node.rates import Tally, tally
+from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded

@@ -15,9 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from holdfast.engine import WorkingSet
 from holdfast.node.retention import RetentionProgress
-from holdfast.protocol.tags import KEEP, keep_of
 
 log = logging.getLogger("holdfast.node")
 
@@ -29,16 +27,6 @@ page_rest_s_min: Final = 0.02
 page_rest_share: Final = 4.0  # so many times as long as the page took
 
 CollectSome = Callable[[RetentionProgress, int | None], Awaitable[RetentionProgress]]
-
-
-def shortest_keep(ws: WorkingSet, found: int | None) -> int | None:
-    """Of what ends in this working set: how long the one is kept that is kept for the shortest time."""
-    for task_id in ws.changed_tasks:
-        task, promise = ws.tasks[task_id], ws.promises.get(task_id)
-        if task is not None and task.state == "fulfilled" and promise is not None and KEEP in promise.tags:
-            keep_ms = keep_of(promise.tags)
-            found = keep_ms if found is None or keep_ms is None else min(found, keep_ms)
-    return found
 
 
 class Janitor:
