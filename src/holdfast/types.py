@@ -13,6 +13,7 @@ from holdfast.host.bulk import (
 )
 from holdfast.host.looking import (
     ExecutionDetails as ExecutionDetails,
+    MessageAside as MessageAside,
     OperationDetails as OperationDetails,
 )
 from holdfast.jobs.handle import (
@@ -81,6 +82,7 @@ __all__ = [
     "Handle",
     "Invocation",
     "Message",
+    "MessageAside",
     "Operation",
     "OperationDetails",
     "ScheduleHandle",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller
+from holdfast.client.caller import Caller, expect
 from holdfast.host.bulk import BulkHandle, begin_bulk
 from holdfast.host.errors import HistoryTooLong
 from holdfast.payloads.error_values import text_of
@@ -32,6 +32,7 @@ from holdfast.protocol.replies import (
     ExecutionsReply,
     PromiseReply,
     PromisesReply,
+    StreamsReply,
 )
 from holdfast.protocol.requests import (
     ExecutionCount,
@@ -39,7 +40,9 @@ from holdfast.protocol.requests import (
     ExecutionSearch,
     PromiseGet,
     PromiseSearch,
+    StreamList,
 )
+from holdfast.protocol.streams import ASIDE, MAILBOX, number_of
 from holdfast.steps.info import StepProgress, read_progress
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 HISTORY_FORMAT: Final = "holdfast-history-1"
 history_records_max: Final = 100_000
+set_aside_max: Final = 100  # of the messages of one execution that are shown
 
 
 class ExecutionDetails(Struct, frozen=True):
@@ -56,7 +60,8 @@ class ExecutionDetails(Struct, frozen=True):
     `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
     `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
-    steps that are under way told with `hf.progress`.
+    steps that are under way told with `hf.progress`. `set_aside`: messages that were not of the type that the
+    code receives, the first 100 of them; `handle.info()` has them, `app.find` does not look for them.
     """
 
     id: str
@@ -78,6 +83,15 @@ class ExecutionDetails(Struct, frozen=True):
     generation: int = 0  # how often it has continued as new
     crashes: int = 0
     progress: Mapping[str, StepProgress] = {}  # by step, "" of a background task
+    set_aside: "tuple[MessageAside, ...]" = ()
+
+
+class MessageAside(Struct, frozen=True):
+    """A message that could not be read as what the code asked for, and why. Its id gives the message itself."""
+
+    id: str
+    number: int
+    error: str
 
 
 class OperationDetails(Struct, frozen=True):
@@ -115,12 +129,30 @@ class LookClient:
         self._errors = errors
 
     async def info(self, execution_id: str) -> ExecutionDetails:
-        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
+        looked, listed = await self._caller.replies([ExecutionGet(execution_id), StreamList(execution_id)])
+        view = expect(looked, ExecutionReply).execution
         details = details_of(view)
+        if expect(listed, StreamsReply).streams.get(MAILBOX):
+            details = replace(details, set_aside=await self._set_aside(execution_id))
         if view.status == "failed":
             promise = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
             details = replace(details, error=self._error_text(promise))
         return details
+
+    async def _set_aside(self, execution_id: str) -> tuple[MessageAside, ...]:
+        """A page may have few of them, or none: the messages themselves lie between."""
+        own = {tags.PARENT: execution_id, tags.SCOPE: "local"}
+        search = PromiseSearch(None, own, f"{below(execution_id)}{MAILBOX}.", limits.page_size_max)
+        found: list[MessageAside] = []
+        cursor: str | None = ""
+        while cursor is not None and len(found) < set_aside_max:
+            page = await self._caller.ask(replace(search, cursor=cursor or None), PromisesReply)
+            for record in page.promises:
+                message = record.id.removesuffix(ASIDE)
+                if message != record.id:
+                    found.append(MessageAside(message, number_of(message), self._error_text(record)))
+            cursor = page.cursor
+        return tuple(sorted(found, key=lambda each: each.number)[:set_aside_max])
 
     async def steps(self, execution_id: str) -> list[OperationDetails]:
         view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
