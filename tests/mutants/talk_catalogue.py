@@ -113,4 +113,12 @@ TALKS = (
         "is_woken",
         "tests/workflow/test_messages.py",
     ),
+    Mutant(
+        "an execution stays for a moment after every message",
+        "where messages come slowly none of them costs a write more",
+        "workflow",
+        "self._has_paid = now_s - self._suspended_s < self.moment_s",
+        "self._has_paid = True",
+        "tests/workflow/test_lingering.py -k slowly",
+    ),
 )
