@@ -173,9 +173,7 @@ async def hold_an_auction(
     expectation.looks[name] = look
 
 
-async def ask_each_other(
-    simulation: Simulation, expectation: Expectation, name: str, chance: Random
-) -> None:
+async def ask_each_other(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     rounds = chance.randint(1, 6)
     pauses = [chance.choice((0.0, 0.5, 5.0)) for _ in range(2)]
     names = [f"{name}-a", f"{name}-b"]

@@ -1,4 +1,4 @@
-"""An execution that is told one message right after the other keeps its claim; one that is told rarely does not."""
+"""An execution keeps its claim while messages come one right after the other, and only then."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def converse(world: World, pause_s: float, messages: int = 20) -> list[str
     await world.start(world.workflow(listener), id="x")
     for number in range(1, messages + 1):
         await tell(world, "x", number)
-        await world.until(lambda number=number: len(seen) >= number, 0.001)  # type: ignore[misc]
+        await world.until(lambda number=number: len(seen) >= number, 0.001)
         await asyncio.sleep(pause_s)
     assert await world.result("x") == [*range(1, messages + 1)]
     return hands.wire.kinds()

@@ -87,7 +87,7 @@ class ExecutionDetails(Struct, frozen=True):
 
 
 class MessageAside(Struct, frozen=True):
-    """A message that could not be read as what the code asked for, and why. Its id gives the message itself."""
+    """A message that could not be read as what the code asked for, and why. Its promise has this `id`."""
 
     id: str
     number: int
