@@ -230,7 +230,8 @@ class Host:
         for slots, runner in self._served.items():
             while slots.claimed and slots.free > 0:
                 self._ask_to_start(slots.claimed.popleft())
-            intents = slots.claim_intents(self._pid, self._lease_ms, runner.known(slots.invited))
+            known = runner.known(slots.invited) if slots.invited else ()
+            intents = slots.claim_intents(self._pid, self._lease_ms, known)
             if intents:
                 slots.invited.clear()
             for intent in intents:
