@@ -13,6 +13,7 @@ from holdfast.host.bulk import (
 )
 from holdfast.host.details import (
     ExecutionDetails as ExecutionDetails,
+    MessageAside as MessageAside,
     OperationDetails as OperationDetails,
     WaitDetails as WaitDetails,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Handle",
     "Invocation",
     "Message",
+    "MessageAside",
     "Operation",
     "OperationDetails",
     "ScheduleHandle",

@@ -509,7 +509,12 @@ class Generator:
             "count": count,
             "pid": self.rng.choice(PIDS),
             "ttl": self.ttl(),
+            **({"known": self.known_tasks()} if self.chance(0.3) else {}),
         }
+
+    def known_tasks(self) -> list[str]:
+        """Some that can be claimed, and some that cannot."""
+        return [self.task_id("pending") for _ in range(self.rng.randint(0, 5))]
 
     def held(self, *, bounced: bool = False) -> Json:
         task_id = self.task_id("acquired", bounced=bounced)

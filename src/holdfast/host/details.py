@@ -47,7 +47,8 @@ class ExecutionDetails(Struct, frozen=True):
     `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
     steps that are under way told with `hf.progress`. `published`: its last value under each name, as plain
-    data; only from `handle.info()`.
+    data. `set_aside`: messages that were not of the type that the code receives, the first 100 of them.
+    Both come only from `handle.info()`.
     """
 
     id: str
@@ -70,6 +71,15 @@ class ExecutionDetails(Struct, frozen=True):
     crashes: int = 0
     progress: Mapping[str, StepProgress] = {}  # by step, "" of a background task
     published: Mapping[str, Any] = {}
+    set_aside: "tuple[MessageAside, ...]" = ()
+
+
+class MessageAside(Struct, frozen=True):
+    """A message that could not be read as what the code asked for, and why. Its promise has this `id`."""
+
+    id: str
+    number: int
+    error: str
 
 
 class OperationDetails(Struct, frozen=True):

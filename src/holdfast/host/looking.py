@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller
+from holdfast.client.caller import Caller, expect
 from holdfast.host.bulk import BulkHandle, begin_bulk
 from holdfast.host.details import (
     ExecutionDetails,
+    MessageAside,
     OperationDetails,
     details_of,
     moment,
@@ -48,13 +49,14 @@ from holdfast.protocol.requests import (
     StreamList,
     StreamRead,
 )
-from holdfast.protocol.streams import is_published
+from holdfast.protocol.streams import ASIDE, MAILBOX, is_published, number_of
 
 if TYPE_CHECKING:
     from holdfast.host.bridge import AppBridge
 
 HISTORY_FORMAT: Final = "holdfast-history-1"
 history_records_max: Final = 100_000
+set_aside_max: Final = 100  # of the messages of one execution that are shown
 
 
 class LookClient:
@@ -66,23 +68,41 @@ class LookClient:
         self._errors = errors
 
     async def info(self, execution_id: str) -> ExecutionDetails:
-        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
-        details = details_of(view)
+        looked, listed = await self._caller.replies([ExecutionGet(execution_id), StreamList(execution_id)])
+        view = expect(looked, ExecutionReply).execution
+        streams = expect(listed, StreamsReply).streams
+        details = replace(details_of(view), published=await self._published(execution_id, streams))
+        if streams.get(MAILBOX):
+            details = replace(details, set_aside=await self._set_aside(execution_id))
         if view.status == "failed":
             promise = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
             details = replace(details, error=self._error_text(promise))
-        return replace(details, published=await self._published(execution_id))
+        return details
 
-    async def _published(self, execution_id: str) -> dict[str, Any]:
+    async def _published(self, execution_id: str, streams: Mapping[str, int]) -> dict[str, Any]:
         """One value at a time: each may be large."""
         found: dict[str, Any] = {}
-        streams = (await self._caller.ask(StreamList(execution_id), StreamsReply)).streams
         for stream in sorted(name for name, count in streams.items() if is_published(name) and count):
             page = await self._caller.ask(StreamRead(execution_id, stream, last=True), StreamReply)
             for element in page.promises:
                 with suppress(HoldfastError):  # whoever speaks the protocol may have written it
                     found[stream.partition(".")[2]] = self._payloads.decode(element.value)
         return found
+
+    async def _set_aside(self, execution_id: str) -> tuple[MessageAside, ...]:
+        """A page may have few of them, or none: the messages themselves lie between."""
+        own = {tags.PARENT: execution_id, tags.SCOPE: "local"}
+        search = PromiseSearch(None, own, f"{below(execution_id)}{MAILBOX}.", limits.page_size_max)
+        found: list[MessageAside] = []
+        cursor: str | None = ""
+        while cursor is not None and len(found) < set_aside_max:
+            page = await self._caller.ask(replace(search, cursor=cursor or None), PromisesReply)
+            for record in page.promises:
+                message = record.id.removesuffix(ASIDE)
+                if message != record.id:
+                    found.append(MessageAside(message, number_of(message), self._error_text(record)))
+            cursor = page.cursor
+        return tuple(sorted(found, key=lambda each: each.number)[:set_aside_max])
 
     async def steps(self, execution_id: str) -> list[OperationDetails]:
         view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution

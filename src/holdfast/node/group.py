@@ -361,12 +361,13 @@ class _Commit:
     def _load_claimable(self, data: TaskClaim, found: Sequence[str]) -> Work[set[str]]:
         """Answers with what cannot be read: one such task must not keep all others from being claimed."""
         unread: set[str] = set()
+        known = set(data.known)
         try:
-            yield Load(self.ws, Footprint(branches_of=set(found)))
+            yield Load(self.ws, Footprint(branches_of=set(found), known=known))
         except CorruptRecord:
             for task_id in found:
                 try:
-                    yield Load(self.ws, Footprint(branches_of={task_id}))
+                    yield Load(self.ws, Footprint(branches_of={task_id}, known=known))
                 except CorruptRecord as error:
                     self.unread.append((data, error))
                     unread.add(task_id)

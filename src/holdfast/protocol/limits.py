@@ -45,6 +45,7 @@ messages_bytes_max: Final = 32 * 1_048_576  # that wait in the message router; i
 node_bytes_max: Final = 128 * 1_048_576  # of all that waits in a node; past that it takes no request
 claim_count_max: Final = 1_000
 claim_groups_max: Final = 64
+claim_known_max: Final = 64  # executions that a claim says it needs no preload of
 priority_max: Final = 1_000_000
 catch_up_max: Final = 1_000
 catch_up: Final = 100

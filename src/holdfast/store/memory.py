@@ -152,7 +152,7 @@ class MemoryStore:
         for promise_id in footprint.branches_of & self.promises.keys():
             entries = self.promises[promise_id].tags
             branch = entries.get(tags.BRANCH)
-            if branch is not None and tags.JOB not in entries:
+            if branch is not None and tags.JOB not in entries and promise_id not in footprint.known:
                 branches.add(branch)
             task = self.tasks.get(promise_id)
             if task is not None and task.woken_by is not None:

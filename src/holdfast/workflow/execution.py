@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -57,6 +57,7 @@ from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
 from holdfast.workflow.fiber_world import FiberWorld
 from holdfast.workflow.generations import BoundCall, ContinueAsNew, begun_now, find_continuation
+from holdfast.workflow.lingering import Lingering
 from holdfast.workflow.logs import tell
 from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.operations import Asked, StepOperation
@@ -64,10 +65,6 @@ from holdfast.workflow.progress_end import EndingProgress
 from holdfast.workflow.reading import find_records, read_rest
 from holdfast.workflow.running_steps import RunningSteps, around_step
 from holdfast.workflow.transacting import TransactionalStep
-
-linger_executions_max: Final = 4  # with more at work here nobody lingers
-linger_s_max: Final = 0.25
-linger_writes: Final = 4  # an execution lingers as long as so many writes take
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -103,6 +100,7 @@ class Execution(FiberWorld):
         self._unread: AcquireReply | None = claim  # until it has begun
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
+        self._lingering = Lingering()
         self._steps.learn_reported(claim.task)
 
     def _prepare(self, bound: BoundCall, records: Sequence[Promise]) -> None:
@@ -146,6 +144,7 @@ class Execution(FiberWorld):
         if claim.task.version != self.version + 1 or self._writer.is_lost:
             return False
         self._writer.version = claim.task.version
+        self._lingering.resumed(self._loop.time())
         self._claim = None
         self.promise = claim.promise
         self._steps.learn_reported(claim.task)
@@ -316,20 +315,25 @@ class Execution(FiberWorld):
 
     @property
     def _may_linger(self) -> bool:
-        """Shall it wait a moment for the next message? Not if others want to run: it has a slot meanwhile."""
+        """Shall it keep its claim for a moment, in which the next message may come?"""
         workflow = self.bound.workflow
-        few = self.worker_context.runner.executions <= linger_executions_max
-        return few and workflow is not None and not workflow.is_kept_warm
+        return workflow is not None and self._lingering.pays(
+            self.worker_context.runner.executions, is_entity=not workflow.is_kept_warm
+        )
 
     async def _linger(self) -> None:
         [awaited] = self._progress.awaited(self.scheduler.waiting())
         began_s = self._loop.time()
-        self._listening[awaited] = self.worker_context.inbox.hear(awaited, self._notice)
-        self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
-        if not self._has_news():
-            self._waiter = self._loop.create_future()
-            rest_s = min(linger_s_max, linger_writes * (self._loop.time() - began_s))
-            await asyncio.wait([self._waiter], timeout=rest_s)
+        withdraw = self.worker_context.inbox.hear(awaited, self._notice)
+        try:
+            self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
+            self._lingering.wrote(began_s, self._loop.time())
+            if not self._has_news():
+                self._waiter = self._loop.create_future()
+                await asyncio.wait([self._waiter], timeout=self._lingering.moment_s)
+        finally:
+            withdraw()
+        self._lingering.ended(has_news=self._has_news())
 
     async def _announce(self) -> None:
         self._progress.announce(self._steps.take_late(), self._steps.failures)
@@ -348,11 +352,13 @@ class Execution(FiberWorld):
             for promise_id in awaited
         ]
         waits = self._progress.describe_waits(waiting)
+        began_s = self._loop.time()
         [reply] = await self._write(
             TaskSuspend(self.id, self.version, actions, True, waits, self._writer.generation)
         )
         if reply.status == 200:
             self._awaiting = awaited
+            self._lingering.suspended(began_s, self._loop.time())
             return True
         if self._writer.refused or self._progress.unwritten:  # what was to be awaited could not be created
             return False

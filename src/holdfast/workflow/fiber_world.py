@@ -92,6 +92,10 @@ class FiberWorld:
         return self._progress.is_patched(name)
 
     @property
+    def has_many_records(self) -> bool:
+        return self._progress.has_many_records
+
+    @property
     def is_replaying(self) -> bool:
         return self._progress.is_replaying
 
