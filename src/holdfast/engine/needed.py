@@ -46,6 +46,7 @@ class Footprint(Struct):
     answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
     placed: set[str] = set()  # lines of queues: their open executions
     turns: set[Line] = set()  # the last turn of each, if its queue has turns at all
+    noted: tuple[str | None, ...] = ()  # the tags whose place in a queue was noted last
 
 
 class Missing(Exception):

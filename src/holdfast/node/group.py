@@ -147,7 +147,8 @@ def run_group(
     """`group` says what came together; otherwise all of them did. What there is no time for is put off."""
     commit = _Commit(context)
     try:
-        yield Load(commit.ws, footprint(requests), limits.commit_bytes_max)
+        needed = group[0].footprint if len(group) == 1 else footprint(requests)
+        yield Load(commit.ws, needed, limits.commit_bytes_max)
     except CorruptRecord:
         pass
     except TooMuchAtOnce:  # each request loads its own, as long as there is room

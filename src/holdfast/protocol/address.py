@@ -62,12 +62,14 @@ def is_pushed_to(group: str) -> bool:
     return group.startswith(("http://", "https://"))
 
 
+@lru_cache(maxsize=4096)
 def poll_group(text: str) -> str | None:
     """The group of an address that workers poll; None for a pushed one."""
     address = parse_address(text)
     return address.group if isinstance(address, Poll) else None
 
 
+@lru_cache(maxsize=4096)
 def claim_group(text: str) -> str | None:
     """The group any of whose workers may claim a task with this target, if there is one."""
     address = parse_address(text)

@@ -31,6 +31,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Annotated[
         str, Meta(description="where records are kept: sqlite:///path, postgresql://... or memory:")
     ] = "sqlite:///holdfast.db"
+    processes: Annotated[
+        int,
+        Meta(ge=0, le=64, description="node processes behind the port, on PostgreSQL; 0: one for each core"),
+    ] = 1
     debug: Annotated[
         bool, Meta(description="allow debug.* requests and the debug clock; never in production")
     ] = False
