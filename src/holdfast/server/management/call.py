@@ -127,6 +127,13 @@ class Call:
         except ValueError:
             raise BadManagementRequest(f"{name}={text[:40]!r} is not a whole number") from None
 
+    def page_limit(self, most: int) -> int:
+        """How many may be on a page: `limit`, where it is given and not more than that."""
+        found = self.integer("limit")
+        if found is not None and found < 1:
+            raise BadManagementRequest(f"limit is {found}, and must be at least 1")
+        return most if found is None else min(found, most)
+
     def seconds(self, name: str, default: float) -> float:
         text = self.text(name)
         if text is None:
@@ -171,6 +178,13 @@ class Call:
                 f"{name} must be {words.get(kind, 'an object' if kind is dict else 'a list')}"
             )
         return value
+
+    def tag_field(self) -> dict[str, str] | None:
+        """The field `tags`: texts by name."""
+        found: Json | None = self.field("tags", dict)
+        if found is not None and not all(isinstance(each, str) for each in found.values()):
+            raise BadManagementRequest("tags must be an object of texts")
+        return found
 
     # --- asking the node -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from holdfast.protocol.failures import Failure, again_prefix, failures_max, read
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import is_tried, operations_of, tries_of
 from holdfast.protocol.plain_json import plain_call
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import NOTHING, Promise
 from holdfast.protocol.requests import (
     CreateAction,
     ExecutionCancel,
@@ -28,6 +28,7 @@ from holdfast.protocol.requests import (
     TaskContinue,
     TaskHalt,
 )
+from holdfast.protocol.sizes import promise_bytes
 from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.call import Call, Json
@@ -122,14 +123,19 @@ async def steps(call: Call) -> Json:
 
 
 async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
-    """The records that count the attempts at these steps. They may lie on another page."""
+    """The records that count the attempts at these steps. They may lie on another page. What failed is kept
+    of as many as a page of a search may hold."""
     tried = [each.id for each in records if is_tried(each)]
     found: list[Promise] = []
+    kept_bytes = 0
     for start in range(0, len(tried), _searches_max):
         some = tried[start : start + _searches_max]
         searches = [PromiseSearch(prefix=again_prefix(step), limit=limits.page_size_max) for step in some]
         for page in await call.ask_all(searches):
-            found += [read_promise(each) for each in page["promises"]]
+            for each in map(read_promise, page["promises"]):
+                kept_bytes += promise_bytes(each)
+                is_kept = kept_bytes <= limits.search_bytes_max
+                found.append(each if is_kept else replace(each, param=NOTHING, value=NOTHING))
     return found
 
 
@@ -166,7 +172,7 @@ async def start(call: Call) -> Json:
     workflow = call.field("workflow", str)
     if not workflow:
         raise BadManagementRequest("workflow must be the name of a workflow")
-    given = call.field("tags", dict, {})
+    given = call.tag_field() or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     execution_id = call.field("id", str) or call.fresh_id(workflow)

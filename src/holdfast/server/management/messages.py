@@ -45,6 +45,7 @@ async def send(call: Call) -> Json:
             raise BadManagementRequest("timeout is how long to wait for an answer, so it needs ask=true")
         told = await call.ask(StreamAppend(call.id, MAILBOX, value, key or _fresh_key()))
         return {"id": told["promise"]["id"], "number": told["number"]}
+    call.content = None  # an answer may take long
     return await call.until_gone(_ask(call, value, key or _fresh_key()))
 
 

@@ -161,7 +161,7 @@ def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
         return None
     if workflow and task:
         raise BadManagementRequest("A schedule runs either a workflow or a task")
-    given = call.field("tags", dict, {})
+    given = call.tag_field() or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     entries: dict[str, str] = {**given, tags.SCOPE: "global"}

@@ -84,12 +84,18 @@ async def _follow(call: Call, name: str, first: StreamRead, *, is_resumed: bool)
 async def _events(call: Call, name: str, page: Json) -> Feed:
     number: int = page["number"]
     while True:
-        elements = [each for each in page["promises"] if each["state"] != "pending"]
+        coming: list[Json] = page.pop("promises")  # whoever does not read shall keep none of it here
+        elements = [each for each in coming if each["state"] != "pending"]
+        awaited = coming[0]["id"] if coming else None
+        del coming
         if elements:
             number = number_of(elements[-1]["id"]) + 1
-            yield b"".join(_event(each) for each in elements)
-        elif page["promises"]:
-            await call.services.settled(page["promises"][0]["id"])
+            text = b"".join(_event(each) for each in elements)
+            del elements
+            yield text
+            del text
+        elif awaited is not None:
+            await call.services.settled(awaited)
         if page["over"] and number > page["count"]:
             yield frame(msgspec.json.encode({"count": page["count"]}), name=END)
             return
