@@ -62,7 +62,8 @@ async def test_no_field_and_no_parameter_is_answered_with_500(
             assert answer.status < 500, (body[:200], answer.body)
         for parameter in route.query:
             for text in TEXTS:
-                answer = await api.call(route.method, path_of(route), **{parameter.name: text})
+                query: dict[str, Any] = {parameter.name: text}
+                answer = await api.call(route.method, path_of(route), **query)
                 assert answer.status < 500, (parameter.name, text, answer.body)
     assert not caplog.records
 

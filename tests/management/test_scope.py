@@ -1,4 +1,4 @@
-"""A token with a prefix sees, changes, wakes and attracts nothing that is not its own, whatever it is called."""
+"""A token with a prefix sees, changes, wakes and attracts nothing but its own, whatever it is called."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_what_an_event_starts_lies_under_the_prefix_of_whoever_subscribed(
 
 
 async def test_no_prefix_has_the_nodes_act_for_everybody(tenants: Tenants) -> None:
-    """A bulk operation is an execution whose workers are the nodes, in a group that `holdfast` would cover."""
+    """A bulk operation is an execution whose workers are the nodes; `holdfast` covers their group."""
     foreign = create("other-1", "poll://any@other", tags={"holdfast:workflow": "w"})
     assert (await tenants.ask(tenants.other, "promise.create", foreign))[0] == 200
     spec = BulkSpec("cancel", wanted_by("cancel", ExecutionSearch(), 10**15), now=True)

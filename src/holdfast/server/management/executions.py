@@ -1,6 +1,6 @@
 """`/v1/executions`: found, looked at, started, steered, mended; and `/v1/counts`."""
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import asdict, replace
 
@@ -32,7 +32,14 @@ from holdfast.protocol.sizes import promise_bytes
 from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import (
+    RESERVED,
+    read_promise,
+    show_call,
+    show_value,
+    show_whole,
+    with_progress,
+)
 
 default_group: Final = "default"
 _searches_max: Final = 50  # in one commit
@@ -95,7 +102,7 @@ async def get(call: Call) -> Json:
     view, promise = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
     shown: Json = with_progress(view["execution"]) | {"call": show_call(promise["promise"]["param"])}
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -115,7 +122,7 @@ async def steps(call: Call) -> Json:
         operation: Json = {name: value for name, value in asdict(view).items() if value is not None}
         operation = {_camel(name): value for name, value in operation.items()}
         if call.flag("results") and view.state != "running":
-            operation["value"] = show_value(values[view.id])
+            [operation["value"]] = await call.show_all([{"value": values[view.id]}], _value_of)
         if failures := _failures(told.get(view.id, [])):
             operation["failures"] = failures
         shown.append(operation)
@@ -137,6 +144,10 @@ async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
                 is_kept = kept_bytes <= limits.search_bytes_max
                 found.append(each if is_kept else replace(each, param=NOTHING, value=NOTHING))
     return found
+
+
+def _value_of(record: Json) -> Any:
+    return show_whole(record["value"])
 
 
 def _failures(tries: list[Promise]) -> list[Json]:
@@ -172,7 +183,7 @@ async def start(call: Call) -> Json:
     workflow = call.field("workflow", str)
     if not workflow:
         raise BadManagementRequest("workflow must be the name of a workflow")
-    given = call.tag_field() or {}
+    given = call.text_fields("tags") or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     execution_id = call.field("id", str) or call.fresh_id(workflow)

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.node.health import store_kind
 from holdfast.node.node import Node
+from holdfast.protocol import limits
 from holdfast.protocol.address import READERS_GROUP
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.records import Millis
@@ -55,6 +56,7 @@ Query = dict[str, list[str]]
 T = TypeVar("T")
 
 query_bytes_max: Final = 16_384
+_MARKS: Final = (b"[", b"]", b"{", b"}", b",", b":")  # each of them is stored, and each may cost an object
 openapi_path: Final = ["v1", "openapi.json"]
 
 
@@ -81,6 +83,7 @@ class Management:
         self._readers = Readers(settings, metrics, show_refusal)
         self._services = Services(
             post,
+            turns.take,
             node,
             node.now,
             self._workers,
@@ -287,6 +290,8 @@ def _read_content(body: bytes, route: Route) -> tuple[Json, Any]:
     """The fields of the body; or the body itself, of a route that takes any JSON."""
     if not body.strip():
         return {}, None
+    if len(body) > limits.data_bytes_max and sum(map(body.count, _MARKS)) > limits.data_bytes_max:
+        raise BadManagementRequest("The body holds more values than one payload may have bytes")
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

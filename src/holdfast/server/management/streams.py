@@ -21,7 +21,7 @@ from holdfast.server.errors import BadManagementRequest, NothingPublished
 from holdfast.server.events import frame
 from holdfast.server.management.call import Call, Json, Refused
 from holdfast.server.management.events import END, Feed
-from holdfast.server.management.shapes import headers_of, show_value
+from holdfast.server.management.shapes import headers_of, show_whole
 
 refused_rest_s: Final = 1.0
 
@@ -40,7 +40,7 @@ async def read(call: Call) -> Json:
         StreamRead(call.id, _name(call, "out"), call.integer("after"), call.integer("limit"))
     )
     return {
-        "elements": [_element(promise) for promise in page["promises"]],
+        "elements": await call.show_all(page["promises"], _element),
         "count": page["count"],
         "over": page["over"],
     }
@@ -122,7 +122,7 @@ def _event(promise: Json) -> bytes:
 
 def _element(promise: Json) -> Json:
     headers = headers_of(promise["value"])
-    shown: Json = {"number": number_of(promise["id"]), "value": show_value(promise["value"])}
+    shown: Json = {"number": number_of(promise["id"]), "value": show_whole(promise["value"])}
     for name, of in (("step", STEP_HEADER), ("attempt", ATTEMPT_HEADER)):
         if of in headers:
             shown[name] = headers[of]

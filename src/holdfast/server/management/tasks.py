@@ -18,7 +18,7 @@ from holdfast.server.errors import BadManagementRequest, CannotRunAgain, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.executions import search_of
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_whole, with_progress
 from holdfast.server.management.workers import declaration_of
 
 
@@ -36,7 +36,7 @@ async def get(call: Call) -> Json:
         "call": show_call(promise["promise"]["param"]),
     }
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -48,7 +48,7 @@ async def send(call: Call) -> Json:
     name = call.field("task", str)
     if not name:
         raise BadManagementRequest("task must be the name of a background task")
-    given = call.tag_field() or {}
+    given = call.text_fields("tags") or {}
     if any(each.startswith(RESERVED) for each in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     args, kwargs, now = call.field("args", list, []), call.field("kwargs", dict, {}), call.now()

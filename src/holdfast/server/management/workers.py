@@ -28,7 +28,7 @@ _ALIVE: Final = ("running", "draining", "drained")
 async def find(call: Call) -> Json:
     """By id. `held` are the executions and background tasks that it has claimed, the first hundred."""
     after, now = call.text("cursor") or "", call.now()
-    most = call.page_limit(workers_max)
+    most = call.page_limit("limit", workers_max)
     told = await _told(call, after, most, now)
     connected = _connected(call)
     ids = sorted({*told, *(each for each in connected if each > after)})
@@ -96,7 +96,7 @@ async def declarations(call: Call) -> Json:
     kind, name = call.text("kind"), call.text("name")
     if kind not in (None, "workflow", "task", "entity"):
         raise BadManagementRequest(f"kind={kind[:40]!r} is none of workflow, task, entity")
-    most = call.page_limit(declarations_max)
+    most = call.page_limit("limit", declarations_max)
     after = call.text("cursor") or ""
     rows = await _all_declared(call)
     wanted = {
