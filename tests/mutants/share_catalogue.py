@@ -154,8 +154,8 @@ SHARES = (
         "an event starts an execution for each time it is heard of",
         "an event starts an execution once by its id",
         "engine",
-        'end = event.ikc or event.id.rpartition("@")[2]',
-        'end = event.id.rpartition("@")[2]',
+        'started_id(..., event.ikc or event.id.rpartition("@")[2])',
+        'started_id(..., event.id.rpartition("@")[2])',
         _EVENTS,
     ),
     Mutant(
