@@ -203,7 +203,7 @@ async def test_of_the_declarations_of_one_prefix_the_oldest_go(
     monkeypatch.setattr(workers, "declared_in_scope_max", 2)
     assert await tenants.tell(tenants.other, "w-o", "other", **declared("d0", "other")) == 200
     for number in range(4):
-        told = declared(f"d{number}", "acme") | {"host": str(number)}
+        told: dict[str, Any] = {**declared(f"d{number}", "acme"), "host": str(number)}
         told["declarations"][0]["name"] = f"task-{number}"
         assert await tenants.tell(tenants.acme, f"w-{number}", "acme", **told) == 200
     shown = (await tenants.admin.get("declarations"))["declarations"]

@@ -35,7 +35,8 @@ async def test_a_timeline_reads_so_many_bytes_and_its_cursor_goes_on(
     monkeypatch.setattr(limits, "search_bytes_max", 50_000)
     async with running(Settings(port=0, store="memory:")) as server:
         await records(server.url, 30, "x" * 10_000)
-        api, seen, pages = Api(server.url), [], 0
+        api, pages = Api(server.url), 0
+        seen: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
             page = await api.get("executions/x/timeline", limit=1_000, **cursor)
