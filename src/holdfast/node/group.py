@@ -49,13 +49,14 @@ from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
-from holdfast.protocol.replies import Reply
+from holdfast.protocol.replies import EventsReply, Reply, StreamReply
 from holdfast.protocol.requests import (
     DebugReset,
     DebugSnap,
     DebugStart,
     DebugStop,
     DebugTick,
+    EventSearch,
     PromiseCreate,
     PromiseSettle,
     QueueGet,
@@ -65,6 +66,7 @@ from holdfast.protocol.requests import (
     Request,
     RequestData,
     StreamAppend,
+    StreamRead,
     TaskClaim,
     TaskFence,
     TaskFulfill,
@@ -94,6 +96,7 @@ reloads_max: Final = 1_000
 claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
+page_kinds: Final = frozenset({EventSearch, StreamRead})
 plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, TaskFence, TaskFulfill})
 _too_much: Final = refuse(
     Overloaded("The searches and claims in this array are more than one commit has time for")
@@ -196,6 +199,13 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     return replace(commit.outcome([]), is_due_new=is_due_new, crashes=crashes, stuck=stuck)
 
 
+def _shown(reply: Reply) -> int:
+    """The steps that it took to show a page of what its request has named together."""
+    if isinstance(reply.data, EventsReply):
+        return len(reply.data.events)
+    return len(reply.data.promises) if isinstance(reply.data, StreamReply) else 0
+
+
 class _Commit:
     """One transaction's working set, and when the node must look again because of it."""
 
@@ -273,7 +283,8 @@ class _Commit:
                 reply = self.try_at_once(request)
             else:
                 budget = budget or ArrayBudget(len(requests), spent)
-                is_over = budget.is_used(self.spent) and class_of(request.data) is not None
+                is_limited = class_of(request.data) is not None or type(request.data) in page_kinds
+                is_over = is_limited and budget.is_used(self.spent)
                 if is_over and not self.context.debug:  # whoever debugs has no neighbours to wait for him
                     reply = _too_much
             if reply is None:
@@ -322,6 +333,7 @@ class _Commit:
         for _ in range(reloads_max):
             try:
                 reply = apply(request, ws, now)
+                self.looked += _shown(reply)
                 if ws.forgotten or ws.replaced:  # what comes next finds them gone, or as they are now
                     yield from self.save()
                 return reply
@@ -329,6 +341,7 @@ class _Commit:
                 if missing.footprint.turns:
                     yield from self.save()  # turns are found in the store
                 yield Load(ws, missing.footprint)
+                self.is_crowded = self.is_crowded or ws.read_bytes > limits.commit_bytes_max
             except Exception:
                 log.exception("a request failed and was undone", extra={"kind": request.kind})
                 return refuse(InternalFault(f"{request.kind} failed"))

@@ -4,10 +4,15 @@ The group is taken as it is written, case, spaces and all: clients use it raw.
 """
 
 from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
 from holdfast.protocol.text import check_text
+
+BULK_GROUP: Final = "holdfast.bulk"  # whose workers are the nodes: they perform bulk operations
+READERS_GROUP: Final = "holdfast.readers"  # by which a node hears that promises have settled
+NODE_GROUPS: Final = frozenset({BULK_GROUP, READERS_GROUP})
 
 
 class Poll(Struct, frozen=True):

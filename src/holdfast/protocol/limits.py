@@ -108,6 +108,7 @@ event_subscriptions_max: Final = 16  # workflows that events of one name start
 event_bucket_max: Final = 128  # waits that are woken together
 event_buckets_max: Final = 2  # that one commit wakes for one event
 event_look_back_max: Final = 1_000  # events of its name that a wait looks back at
+event_look_back_bytes_max: Final = 4 * 1_048_576  # of those; the newest is looked at whatever it holds
 
 retry_ms: Final = 30_000
 offer_rest_ms_max: Final = 3_600_000  # between two offers of a task that nobody takes

@@ -1,6 +1,6 @@
 """`/v1/executions`: found, looked at, started, steered, mended; and `/v1/counts`."""
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import asdict, replace
 
@@ -10,7 +10,7 @@ from holdfast.protocol.failures import Failure, again_prefix, failures_max, read
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import is_tried, operations_of, tries_of
 from holdfast.protocol.plain_json import plain_call
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import NOTHING, Promise
 from holdfast.protocol.requests import (
     CreateAction,
     ExecutionCancel,
@@ -27,11 +27,19 @@ from holdfast.protocol.requests import (
     TaskContinue,
     TaskHalt,
 )
+from holdfast.protocol.sizes import promise_bytes
 from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.beginning import begins_at, place_of, span
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import (
+    RESERVED,
+    read_promise,
+    show_call,
+    show_value,
+    show_whole,
+    with_progress,
+)
 
 _searches_max: Final = 50  # in one commit
 
@@ -93,7 +101,7 @@ async def get(call: Call) -> Json:
     view, promise = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
     shown: Json = with_progress(view["execution"]) | {"call": show_call(promise["promise"]["param"])}
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -113,7 +121,7 @@ async def steps(call: Call) -> Json:
         operation: Json = {name: value for name, value in asdict(view).items() if value is not None}
         operation = {_camel(name): value for name, value in operation.items()}
         if call.flag("results") and view.state != "running":
-            operation["value"] = show_value(values[view.id])
+            [operation["value"]] = await call.show_all([{"value": values[view.id]}], _value_of)
         if failures := _failures(told.get(view.id, [])):
             operation["failures"] = failures
         shown.append(operation)
@@ -121,15 +129,24 @@ async def steps(call: Call) -> Json:
 
 
 async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
-    """The records that count the attempts at these steps. They may lie on another page."""
+    """The records that count the attempts at these steps. They may lie on another page. What failed is kept
+    of as many as a page of a search may hold."""
     tried = [each.id for each in records if is_tried(each)]
     found: list[Promise] = []
+    kept_bytes = 0
     for start in range(0, len(tried), _searches_max):
         some = tried[start : start + _searches_max]
         searches = [PromiseSearch(prefix=again_prefix(step), limit=limits.page_size_max) for step in some]
         for page in await call.ask_all(searches):
-            found += [read_promise(each) for each in page["promises"]]
+            for each in map(read_promise, page["promises"]):
+                kept_bytes += promise_bytes(each)
+                is_kept = kept_bytes <= limits.search_bytes_max
+                found.append(each if is_kept else replace(each, param=NOTHING, value=NOTHING))
     return found
+
+
+def _value_of(record: Json) -> Any:
+    return show_whole(record["value"])
 
 
 def _failures(tries: list[Promise]) -> list[Json]:
@@ -165,7 +182,7 @@ async def start(call: Call) -> Json:
     workflow = call.field("workflow", str)
     if not workflow:
         raise BadManagementRequest("workflow must be the name of a workflow")
-    given = call.field("tags", dict, {})
+    given = call.text_fields("tags") or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     execution_id = call.field("id", str) or call.fresh_id(workflow)

@@ -21,7 +21,7 @@ from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.beginning import begins_at, check_choice, span
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.executions import search_of
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_whole, with_progress
 from holdfast.server.management.workers import declaration_of
 
 ON_CONFLICT: Final = ("existing", "replace", "reject")
@@ -41,7 +41,7 @@ async def get(call: Call) -> Json:
         "call": show_call(promise["promise"]["param"]),
     }
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -53,14 +53,13 @@ async def send(call: Call) -> Json:
     name = call.field("task", str)
     if not name:
         raise BadManagementRequest("task must be the name of a background task")
-    given = call.field("tags", dict, {})
+    given = call.text_fields("tags") or {}
     if any(each.startswith(RESERVED) for each in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     args, kwargs, now = call.field("args", list, []), call.field("kwargs", dict, {}), call.now()
     if call.field("check", bool, True):
         await check_arguments(call, "task", name, 0, args, kwargs)
-    declared = await declaration_of(call, "task", name)
-    queue = call.field("queue", str) or (declared or {}).get("queue") or "default"
+    queue = call.field("queue", str) or await _declared_queue(call, name)
     check_queue(queue)
     retry = call.field("retry", dict)
     rule = None if retry is None else msgspec.convert(retry, RetryRule)
@@ -100,6 +99,16 @@ async def send(call: Call) -> Json:
     if not has_key and not is_same:
         raise IdInUse(f"Something else has the id {task_id!r} already")
     return await call.ask_for("execution", ExecutionGet(promise["id"]))
+
+
+async def _declared_queue(call: Call, name: str) -> str:
+    declared = await declaration_of(call, "task", name)
+    if declared is None and await declaration_of(call, "task", name, is_believed=False) is not None:
+        raise BadManagementRequest(
+            f"queue must be given: workers whose tokens cover less than yours have declared {name[:80]!r}"
+        )
+    queue: str | None = None if declared is None else declared.get("queue")
+    return queue or "default"
 
 
 async def promote(call: Call) -> Json:

@@ -10,11 +10,12 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import OperationView, operations_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import ExecutionGet, PromiseSearch
+from holdfast.protocol.sizes import promise_bytes
 from holdfast.protocol.streams import MAILBOX
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.management.call import Call, Json
@@ -41,15 +42,19 @@ async def timeline(call: Call) -> Json:
 
 
 async def _records(call: Call, wanted: int) -> tuple[list[Promise], str | None]:
-    """Page by page, until there are so many, or the node has given all it gives at a time."""
+    """Page by page, until there are so many, or their payloads are as much as one page of a search may hold:
+    of those only errors are shown, but all of them are read."""
     records: list[Promise] = []
-    cursor = call.text("cursor")
+    cursor, read_bytes = call.text("cursor"), 0
     while True:
         size = min(search_size, wanted - len(records))
         page = await call.ask(PromiseSearch(None, {tags.PARENT: call.id}, below(call.id), size, cursor))
-        records += [read_promise(each) for each in page["promises"]]
+        found = [read_promise(each) for each in page["promises"]]
+        read_bytes += sum(map(promise_bytes, found))
+        records += found
         cursor = page.get("cursor")
-        if cursor is None or len(records) >= wanted or not page["promises"]:
+        is_enough = len(records) >= wanted or read_bytes >= limits.search_bytes_max
+        if cursor is None or is_enough or not found:
             return records, cursor
 
 
