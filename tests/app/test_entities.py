@@ -192,6 +192,35 @@ def test_an_idle_one_is_suspended_and_nothing_of_it_is_in_memory() -> None:
         assert [name for name in kept if name.startswith("Account/k")] == []
 
 
+def test_what_a_call_leaves_in_memory_is_freed_without_the_garbage_collector() -> None:
+    with World(app) as world:
+        for _ in range(2):  # the first round fills caches
+            world.settle_down()
+            gc.collect()
+            gc.disable()
+            try:
+                for number in range(10):
+                    entity(f"k{number}").deposit(1)
+                world.elapse("10s")
+                kept = [it.id for it in gc.get_objects() if isinstance(it, Execution)]
+            finally:
+                gc.enable()
+    assert [name for name in kept if name.startswith("Account/k")] == []
+
+
+def test_an_idle_one_that_is_called_writes_nothing_before_the_answer() -> None:
+    """The message that wakes it comes with the claim: it is not asked for once more."""
+    with World(app) as world:
+        entity().withdraw(0)
+        world.elapse("10s")
+        before = len(world.fuse.writes)
+        entity().withdraw(0)
+        world.elapse("10s")
+        writes = [each for each in world.fuse.writes[before:] if each != "task.claim"]
+    assert "settle Account/ada:in" in writes[0], writes
+    assert "task.restart" in writes[0]
+
+
 def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
     with World(app) as world:
         for _ in range(100):

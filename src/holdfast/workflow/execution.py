@@ -48,6 +48,7 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.streams import MAILBOX
 from holdfast.runtime import ExecutionClosed, Future, Scheduler
 from holdfast.runtime.inbox import Inbox
+from holdfast.runtime.teardown import let_go
 from holdfast.steps import observer
 from holdfast.steps.here import StepClaim
 from holdfast.workflow.around_body import around_body
@@ -92,6 +93,8 @@ class Execution(FiberWorld):
         self.is_loss_told = False
         self._loop = asyncio.get_running_loop()
         self._prepare(bound, claim.preload)
+        if claim.data.awaited is not None:  # what has woken it: a message is no part of what is preloaded
+            self._progress.learn(claim.data.awaited)
         self._writer = FencedWriter(
             worker_context.client,
             self.id,
@@ -101,6 +104,7 @@ class Execution(FiberWorld):
         )
         self._writer.generation = generation_of(self.promise).number or None
         self._unread: AcquireReply | None = claim  # until it has begun
+        self._is_let_go = False
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
         self._steps.learn_reported(claim.task)
@@ -164,14 +168,30 @@ class Execution(FiberWorld):
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more. Steps are told, whatever we wait for now."""
         self._writer.is_lost = True
-        self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
-        self._wake()
+        if not self._is_let_go:
+            self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
+            self._wake()
 
     def close(self) -> None:
         """Take the fibers down and call off what still runs."""
-        self._stop_listening()
-        without_loop(self.scheduler.close)
-        self._steps.close()
+        if not self._is_let_go:
+            self._stop_listening()
+            without_loop(self.scheduler.close)
+            self._steps.close()
+
+    def let_go(self) -> None:
+        """It is closed, and nobody asks for more than its id and version. What leads back to it is cut, so
+        that its memory is freed at once, not by the garbage collector."""
+        self._is_let_go = True
+        self._let_go_of_generation()
+        self._writer.let_go()
+        del self.scheduler, self._progress, self._steps, self._inbox, self._received
+
+    def _let_go_of_generation(self) -> None:
+        let_go(self.scheduler)
+        self._progress.after_drain = None
+        if self._inbox is not None:
+            self._inbox.let_go()
 
     # --- driving ---------------------------------------------------------------------------------------
 
@@ -263,6 +283,7 @@ class Execution(FiberWorld):
         self._stop_listening()
         without_loop(self.scheduler.close)
         self._steps.close()
+        self._let_go_of_generation()
         value = begun_with(param, Generation(before.number + 1, read))
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
