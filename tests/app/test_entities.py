@@ -3,7 +3,8 @@
 import asyncio
 import gc
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -288,6 +289,43 @@ def test_an_older_state_is_upgraded() -> None:
     assert state_in(entity_of(Basket), "b", promise, new.payloads).items == ["tea"]
     with pytest.raises(EntityStateUnread):
         state_in(entity_of(Other), "b", promise, new.payloads)
+
+
+def test_a_class_of_a_newer_version_goes_on_with_what_an_older_one_has_stored(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'baskets.db'}"
+    old, new, newest = hf.App(url), hf.App(url), hf.App(url)
+
+    @old.entity(name="Basket")
+    class OldBasket:
+        items: str = ""
+
+        async def add(self, item: str) -> str:
+            self.items += f"{item} "
+            return self.items
+
+    @new.entity(name="Basket", version=2)
+    class Basket:
+        items: list[str] = []
+
+        @classmethod
+        def upgrade(cls, older: dict[str, Any], version: int) -> dict[str, Any]:
+            return {"items": older["items"].split()}
+
+        async def add(self, item: str) -> list[str]:
+            self.items.append(item)
+            return self.items
+
+    @newest.entity(name="Basket", version=2)
+    class NoBasket:  # it has forgotten what is stored
+        async def add(self, item: str) -> None: ...
+
+    with old:
+        cast(Any, old.entity(OldBasket, "b")).add("tea")
+    with newest, pytest.raises(EntityStateUnread):
+        cast(Any, newest.entity(NoBasket, "b")).add("milk")
+    with new:
+        assert cast(Any, new.entity(Basket, "b")).add("milk") == ["tea", "milk"]
+        assert new.entities(Basket).state("b").items == ["tea", "milk"]
 
 
 @dataclass

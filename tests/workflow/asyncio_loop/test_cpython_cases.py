@@ -1,5 +1,5 @@
-"""CPython's own test cases for asyncio, run as the code of a workflow: queues, locks, groups, timeouts, gather,
-wait, as_completed, shield and sleep.
+"""CPython's own test cases for asyncio, run as the code of a workflow: queues, locks, groups, timeouts,
+gather, wait, as_completed, shield and sleep.
 
 They come with the interpreter. Those that are left out look into the loop that asyncio brings, and are named
 with the reason.
