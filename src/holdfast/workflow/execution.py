@@ -31,7 +31,6 @@ from holdfast.protocol.replies import (
     PreloadReply,
     PromiseReply,
     Reply,
-    StreamsReply,
 )
 from holdfast.protocol.requests import (
     PromiseGet,
@@ -45,10 +44,8 @@ from holdfast.protocol.requests import (
     TaskRestart,
     TaskSuspend,
 )
-from holdfast.protocol.streams import MAILBOX
 from holdfast.runtime import ExecutionClosed, Future, Scheduler
 from holdfast.runtime.inbox import Inbox
-from holdfast.runtime.teardown import let_go
 from holdfast.steps import observer
 from holdfast.steps.here import StepClaim
 from holdfast.workflow.around_body import around_body
@@ -186,12 +183,6 @@ class Execution(FiberWorld):
         self._let_go_of_generation()
         self._writer.let_go()
         del self.scheduler, self._progress, self._steps, self._inbox, self._received
-
-    def _let_go_of_generation(self) -> None:
-        let_go(self.scheduler)
-        self._progress.after_drain = None
-        if self._inbox is not None:
-            self._inbox.let_go()
 
     # --- driving ---------------------------------------------------------------------------------------
 
@@ -400,8 +391,8 @@ class Execution(FiberWorld):
         for promise_id, why in [*self._writer.refused, *self._progress.unheard]:
             message = f"{promise_id} was begun last and was refused: {why}"
             tell(logging.ERROR, "refused", message, promise=promise_id, **self._fields)
-        if self._inbox is not None:
-            self._tell_unread(streams[0], self._inbox)
+        for each in streams:
+            self._tell_unread(each)
         return "fulfilled"
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
@@ -410,14 +401,6 @@ class Execution(FiberWorld):
             ending = "cancelled"
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
-
-    def _tell_unread(self, reply: Reply, inbox: Inbox) -> None:
-        """The code has received messages, and has returned before the last one."""
-        if isinstance(reply.data, StreamsReply):
-            unread = reply.data.streams.get(MAILBOX, 0) - inbox.taken
-            if unread > 0:
-                message = f"{self.name} {self.id} has ended, and {unread} message(s) to it were not read"
-                tell(logging.WARNING, "unread", message, **self._fields)
 
     # --- waiting and asking ----------------------------------------------------------------------------
 
