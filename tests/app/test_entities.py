@@ -194,6 +194,7 @@ def test_an_idle_one_is_suspended_and_nothing_of_it_is_in_memory() -> None:
 
 
 def test_what_a_call_leaves_in_memory_is_freed_without_the_garbage_collector() -> None:
+    kept: list[str] = []
     with World(app) as world:
         for _ in range(2):  # the first round fills caches
             world.settle_down()
