@@ -31,7 +31,6 @@ from holdfast.protocol.replies import (
     PreloadReply,
     PromiseReply,
     Reply,
-    StreamsReply,
 )
 from holdfast.protocol.requests import (
     PromiseGet,
@@ -45,7 +44,6 @@ from holdfast.protocol.requests import (
     TaskRestart,
     TaskSuspend,
 )
-from holdfast.protocol.streams import MAILBOX
 from holdfast.runtime import ExecutionClosed, Future, Scheduler
 from holdfast.runtime.inbox import Inbox
 from holdfast.steps import observer
@@ -89,6 +87,8 @@ class Execution(FiberWorld):
         self.is_loss_told = False
         self._loop = asyncio.get_running_loop()
         self._prepare(bound, claim.preload)
+        if claim.data.awaited is not None:  # what has woken it: a message is no part of what is preloaded
+            self._progress.learn(claim.data.awaited)
         self._writer = FencedWriter(
             worker_context.client,
             self.id,
@@ -98,6 +98,7 @@ class Execution(FiberWorld):
         )
         self._writer.generation = generation_of(self.promise).number or None
         self._unread: AcquireReply | None = claim  # until it has begun
+        self._is_let_go = False
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
         self._lingering = Lingering()
@@ -163,14 +164,24 @@ class Execution(FiberWorld):
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more. Steps are told, whatever we wait for now."""
         self._writer.is_lost = True
-        self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
-        self._wake()
+        if not self._is_let_go:
+            self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
+            self._wake()
 
     def close(self) -> None:
         """Take the fibers down and call off what still runs."""
-        self._stop_listening()
-        without_loop(self.scheduler.close)
-        self._steps.close()
+        if not self._is_let_go:
+            self._stop_listening()
+            without_loop(self.scheduler.close)
+            self._steps.close()
+
+    def let_go(self) -> None:
+        """It is closed, and nobody asks for more than its id and version. What leads back to it is cut, so
+        that its memory is freed at once, not by the garbage collector."""
+        self._is_let_go = True
+        self._let_go_of_generation()
+        self._writer.let_go()
+        del self.scheduler, self._progress, self._steps, self._inbox, self._received
 
     # --- driving ---------------------------------------------------------------------------------------
 
@@ -262,6 +273,7 @@ class Execution(FiberWorld):
         self._stop_listening()
         without_loop(self.scheduler.close)
         self._steps.close()
+        self._let_go_of_generation()
         value = begun_with(param, Generation(before.number + 1, read))
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
@@ -385,8 +397,8 @@ class Execution(FiberWorld):
         for promise_id, why in [*self._writer.refused, *self._progress.unheard]:
             message = f"{promise_id} was begun last and was refused: {why}"
             tell(logging.ERROR, "refused", message, promise=promise_id, **self._fields)
-        if self._inbox is not None:
-            self._tell_unread(streams[0], self._inbox)
+        for each in streams:
+            self._tell_unread(each)
         return "fulfilled"
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
@@ -395,14 +407,6 @@ class Execution(FiberWorld):
             ending = "cancelled"
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
-
-    def _tell_unread(self, reply: Reply, inbox: Inbox) -> None:
-        """The code has received messages, and has returned before the last one."""
-        if isinstance(reply.data, StreamsReply):
-            unread = reply.data.streams.get(MAILBOX, 0) - inbox.taken
-            if unread > 0:
-                message = f"{self.name} {self.id} has ended, and {unread} message(s) to it were not read"
-                tell(logging.WARNING, "unread", message, **self._fields)
 
     # --- waiting and asking ----------------------------------------------------------------------------
 

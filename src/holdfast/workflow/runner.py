@@ -144,6 +144,8 @@ class WorkflowRunner:
         except (Exception, SystemExit) as error:  # an exit would end the loop, and with it everybody else
             final = self._give_back(execution.id, execution.version, execution, error)
         ended(final)
+        if self._warm.get(execution.id) is not execution:
+            execution.let_go()
 
     def _left(self, driving: asyncio.Task[None]) -> None:
         self._driving.pop(driving, None)
