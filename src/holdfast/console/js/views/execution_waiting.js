@@ -39,17 +39,29 @@ function told(it) {
   return null;
 }
 
+/** Which kind of wait it is, and of what: `lock printer-3`, `call pay`, `message 4`. @param {Wait} wait */
+export function kindOf(wait) {
+  const [kind = "", ...name] = (wait.what || "promise").split(" ");
+  return { kind: wait.resumes_at ? "retry" : kind, name: name.join(" ") };
+}
+
+/** When it ends by itself. @param {string} kind @param {Wait} wait */
+function until(kind, wait) {
+  const at = wait.resumes_at || wait.due_at;
+  if (!at) return null;
+  return el("span", {}, kind === "retry" || kind === "sleep" ? ", due " : ", times out ", when(at, "ago"), " (", when(at), ")");
+}
+
 /** @param {Execution} it @param {Wait} wait @param {() => void} again */
 function line(it, wait, again) {
-  const kind = wait.kind ?? (wait.what ?? "promise").split(" ")[0] ?? "promise";
-  const name = (wait.what ?? "").split(" ").slice(1).join(" ");
+  const { kind, name } = kindOf(wait);
   const where = wait.file ? `${wait.file}:${wait.line ?? 0}${wait.function ? `, in ${wait.function}` : ""}` : "";
-  const since = wait.since ?? it.since;
-  const isCall = kind === "call";
+  const since = wait.since || it.since;
   return el("li", {}, icon(kind),
     el("div", { class: "grow" },
-      el("div", {}, el("strong", { text: wait.title ?? WAITS[kind] ?? kind }), " ", name ? said(name, { max: 120 }) : null, " ", idLink(wait.id, isCall ? "executions" : "promises"),
-        wait.dueAt ? el("span", {}, ", due ", when(wait.dueAt, "ago")) : null, wait.held_by ? el("span", {}, ", held by ", said(wait.held_by, { max: 120 })) : null),
+      el("div", {}, el("strong", { text: WAITS[kind] ?? kind }), " ", name ? el("span", {}, said(name, { max: 120 }), " ") : null, idLink(wait.id, kind === "call" ? "executions" : "promises"), until(kind, wait)),
+      wait.held_by ? el("div", {}, "held by ", idLink(wait.held_by), wait.held_since ? el("span", {}, " since ", when(wait.held_since), " (", when(wait.held_since, "for"), ")") : null) : null,
+      wait.attempts ? el("div", {}, said(`tried ${wait.attempts === 1 ? "once" : `${wait.attempts} times`}${wait.error ? `; the last error: ${wait.error}` : ""}`, { class: "bad", max: 400 })) : null,
       el("div", { class: "muted" }, "since ", when(since), " (", when(since, "for"), ")", where ? el("span", {}, " at ", el("code", {}, said(where, { max: 300 }))) : null)),
     mayAct() && canSettle(wait) ? el("div", { class: "line" },
       el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(wait, again) }),
