@@ -158,7 +158,7 @@ WaitingRow = tuple[str | None, int, Millis]
 
 
 class WaitingScan(Struct, frozen=True):
-    """How much of a queue waits, by key: rows of key or None, how many, and when the first of them was created.
+    """How much of a queue waits, by key: rows of key or None, how many, and when the first was created.
     So many that may begin, and so many that may not yet, are looked at."""
 
     group: str

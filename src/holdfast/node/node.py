@@ -32,7 +32,15 @@ from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacit
 from holdfast.node.observed import Observed
 from holdfast.node.patience import Patience
 from holdfast.node.queue import RequestQueue, Submission
-from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, read_queue_use, write_pulse
+from holdfast.node.reads import (
+    NodeStats,
+    read_backlog,
+    read_offers,
+    read_promises,
+    read_pulse,
+    read_queue_use,
+    write_pulse,
+)
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.protocol import limits
