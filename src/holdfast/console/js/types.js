@@ -79,7 +79,8 @@
  * @property {number} [dueAt]
  * @property {string} [error]
  * @property {string} [code]
- * @property {Attempt[]} [attemptsLog]
+ * @property {Attempt[]} [failures] attempts that failed, each at the instant at which it did
+ * @property {number} [resumesAt] of a step that waits for its next attempt
  */
 
 /** @typedef {{version?: number, worker?: string, at: number, until?: number, end?: string}} Claim */

@@ -44,7 +44,7 @@ function draw(it, again) {
       ["At a time", it.concurrency ? meter(counted, it.concurrency) : "no limit"],
       ["At a time, of one key", it.keyConcurrency ? count(it.keyConcurrency) : "no limit"],
       ["Claimed at a time", it["runningLimit"] ? meter(claimed, it["runningLimit"]) : "no limit"],
-      ["Rate", it.rate ? el("span", {}, meter(begun, it.rate["count"]), ` begun in ${duration(it.rate["perMs"])}`) : "no limit"],
+      ["Rate", it.rate ? el("span", {}, meter(begun, it.rate["count"]), ` in ${duration(it.rate["perMs"])}`) : "no limit"],
       ["Rate of one key", rateWords(it.keyRate) || "no limit"],
       ["Fair", it.fair ? "keys take turns" : "first come, first served"],
       ["Weights", it.weights && Object.keys(it.weights).length ? said(Object.entries(it.weights).map(([key, weight]) => `${key}: ${weight}`).join(", "), { max: 400 }) : null],
@@ -56,10 +56,10 @@ function draw(it, again) {
 function keyTable(it, keys) {
   const of = (/** @type {number} */ number, /** @type {number | undefined} */ most) => (most ? meter(number, most) : count(number));
   return el("div", {}, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }),
-    el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time"], ["At a time", "w-name"], ["Rate", "w-name mid"], ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
+    el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time mid"], ["At a time", "w-use"], ["Rate", "w-use mid"], ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
     el("tbody", {}, keys.map((each) => el("tr", {},
       el("td", {}, each.key === undefined ? el("span", { class: "muted", text: "without a key" }) : said(each.key, { max: 120 })),
-      el("td", { class: "num", text: count(each.pending ?? 0) }), el("td", {}, each.oldestAt ? when(each.oldestAt, "ago") : el("span", { class: "muted", text: "\u2013" })),
+      el("td", { class: "num", text: count(each.pending ?? 0) }), el("td", { class: "mid" }, each.oldestAt ? when(each.oldestAt, "ago") : el("span", { class: "muted", text: "\u2013" })),
       el("td", {}, of(each.counted ?? 0, each.key === undefined ? undefined : it.keyConcurrency)),
       el("td", { class: "mid" }, it.keyRate && each.key !== undefined ? meter(each.begun ?? 0, it.keyRate["count"]) : ""),
       el("td", { class: "num mid", text: each.key === undefined ? "" : String(it.weights?.[each.key] ?? 1) }))))),

@@ -16,6 +16,9 @@ import { mayAct } from "../session.js";
 import { said, visible } from "../text.js";
 import { now, when } from "../time.js";
 
+/** @type {Record<string, string>} */
+const OVERLAPS = { allow: "start the next one beside it", skip: "skip the next one", replace: "cancel it and start the next one" };
+
 /** @param {Context} context */
 export async function view(context) {
   const id = context.path[0] ?? "";
@@ -34,7 +37,7 @@ function draw(it, again) {
       el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
     facts([
       ["When", said(it.words ?? (cronWords(it.cron) || "\u2013"), { max: 200 })], ["Cron", el("code", {}, said(it.cron, { max: 120 }))], ["Time zone", said(it.timezone ?? "UTC", { max: 60 })],
-      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", it.overlap ?? "allow"], ["Missed runs made up for", `at most ${it.catchUp ?? 100}`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
+      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", OVERLAPS[it.overlap ?? "allow"] ?? it.overlap], ["After downtime", `at most ${it.catchUp ?? 100} missed runs`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
     ]),
     given.length ? el("div", { class: "line" }, given.map(([name, value]) => tag(name, value))) : null,
     el("div", { class: "grid" },
