@@ -1,4 +1,4 @@
-"""Changing many at once: what is refused does not stop the rest, and what is said beforehand is what is done."""
+"""Changing many at once: what is refused stops nothing else, and what is said beforehand is what is done."""
 
 import re
 
@@ -80,9 +80,7 @@ def test_all_tasks_that_match_are_run_now(shop: World, look: Watched) -> None:
 def test_a_queue_shows_its_keys_and_its_weights_are_changed(shop: World, look: Watched) -> None:
     shop.ask("PUT", "queues/post", {"keyConcurrency": 2, "rate": {"count": 50, "perMs": 3_600_000}})
     for key in ("ada", "ada", "bob"):
-        shop.post(
-            "tasks", {"task": "send_mail", "queue": "post", "args": ["x"], "key": key, "check": False}
-        )
+        shop.post("tasks", {"task": "send_mail", "queue": "post", "args": ["x"], "key": key, "check": False})
     page = look.open("queues/post")
     keys = page.get_by_role("table", name="By key")
     expect(keys.get_by_role("row").filter(has_text="ada")).to_contain_text(re.compile(r"ada\s*2.*0 of 2"))
