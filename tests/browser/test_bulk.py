@@ -77,6 +77,22 @@ def test_all_tasks_that_match_are_run_now(shop: World, look: Watched) -> None:
     expect(page.locator("#toasts")).to_contain_text("3 of 3 promoted.")
 
 
+def test_all_runs_of_a_long_stretch_of_the_past_are_made(shop: World, look: Watched) -> None:
+    """The server makes a hundred in one call; the page goes on."""
+    shop.post(
+        "schedules", {"id": "minutely", "cron": "* * * * *", "workflow": "echo", "args": [1], "catchUp": 0}
+    )
+    shop.post("schedules/minutely/pause")
+    page = look.open("schedules/minutely")
+    page.get_by_role("button", name="Backfill").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("From").fill("2026-01-05T00:00")
+    dialog.get_by_label("Until").fill("2026-01-05T02:30")
+    confirm(page, "Backfill")
+    expect(page.locator("#toasts")).to_contain_text(re.compile(r"Started 15[01] runs\."))
+    shop.ask("DELETE", "schedules/minutely")
+
+
 def test_a_queue_shows_its_keys_and_its_weights_are_changed(shop: World, look: Watched) -> None:
     shop.ask("PUT", "queues/post", {"keyConcurrency": 2, "rate": {"count": 50, "perMs": 3_600_000}})
     for key in ("ada", "ada", "bob"):

@@ -1,8 +1,8 @@
 """`holdfast top`: the overview, executions and one execution, live in the terminal, also over ssh.
 
 Plain ANSI: an alternate screen, drawn again every second and on every key. Without a terminal one overview is
-printed. Keys: o overview, e executions, f the next status, j k (or arrows) choose or scroll, Enter look at it,
-b back, q quit.
+printed. Keys: o overview, e executions, f the next status, j k (or arrows) choose or scroll, Enter look at
+it, b back, q quit.
 """
 
 import argparse
