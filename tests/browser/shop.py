@@ -180,6 +180,32 @@ async def fragile(marker: str) -> str:
 
 
 @hf.step
+def pick(item: str, seconds: float) -> str:
+    time.sleep(seconds)
+    return item
+
+
+@hf.step(retry=hf.Retry(attempts=5, delay="300ms", jitter=0))
+def book_courier(order: str) -> str:
+    time.sleep(0.15)
+    if hf.current().attempt < 3:
+        raise ConnectionError("the courier does not answer")
+    return f"a courier comes for {order}"
+
+
+@app.workflow
+async def fulfil(order: str, marker: str) -> str:
+    """Everything that an order needs, on more than one worker."""
+    await reserve(order)
+    await hf.gather(pick("tea", 0.9), pick("cups", 0.4), pick("sugar", 0.6))
+    await book_courier(order)
+    await hf.call(checkout, order, "good", 4200)
+    await hf.sleep("800ms")
+    await crunch(marker)
+    return await pack(order)
+
+
+@hf.step
 def tiny(number: int) -> int:
     return number
 

@@ -37,7 +37,7 @@ function draw(it, again) {
       ["Of these delayed", count(it["delayed"] ?? 0)],
       ["Claimed, not begun", count(it["claimed"] ?? 0)],
       ["Running", el("a", { href: link(["tasks"], { queue: it.name, status: "running" }) }, count(it.running ?? 0))],
-      ["The oldest waits since", it.oldestAt ? when(it.oldestAt) : null],
+      ["The oldest waits", it.oldestAt ? when(it.oldestAt, "for") : null],
       ["Failed", el("a", { href: link(["tasks"], { queue: it.name, status: "failed" }), text: "show" })],
     ]),
     panel("Limits", {}, facts([
