@@ -280,8 +280,8 @@ class MemoryStore:
                 return self.lanes.count(scan, self.promises)
             case HeldScan(groups):
                 return memory_queues.held(self.tasks.values(), groups)
-            case WaitingScan(group, limit):
-                return memory_queues.waiting(self.tasks.values(), group, limit)
+            case WaitingScan():
+                return memory_queues.waiting(self.tasks.values(), scan.group, scan.limit)
             case QueueScan(page):
                 used = {
                     queue
