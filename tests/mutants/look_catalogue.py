@@ -22,6 +22,14 @@ LOOK = (
         "tests/conformance/test_executions.py -k memory",
     ),
     Mutant(
+        "of the keys of a queue the emptiest are shown",
+        "a queue shows its fullest keys",
+        "engine",
+        '(-each.pending, -each.counted, each.key is None, each.key or "")',
+        '(each.pending, -each.counted, each.key is None, each.key or "")',
+        "tests/management/test_api.py -k memory",
+    ),
+    Mutant(
         "a search shows what a deadline has ended as it was",
         "a status that is shown is the one that was asked for",
         "engine",
