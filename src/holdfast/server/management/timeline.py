@@ -73,13 +73,14 @@ def _as_message(view: OperationView, execution_id: str) -> OperationView | None:
 
 
 def _row(view: OperationView, record: Promise, tries: list[Promise]) -> Json:
-    failures = [_cut(each) for each in executions.failures_of(tries)]
+    failures = [_cut(each) for each in executions.failures_of(tries)] if tries else []
+    first = [failures[0]["at"]] if failures else []  # by a clock of its own
     shown: Json = {
         "id": view.id,
         "kind": view.kind,
         "name": view.name,
         "state": view.state,
-        "startedAt": min([view.began_at, *(each["at"] for each in failures)]),  # by clocks of their own
+        "startedAt": min([view.began_at, *first]),
         "endedAt": None if view.took_ms is None else view.began_at + view.took_ms,
         "attempts": view.attempts or None,
         "worker": view.worker,
