@@ -11,9 +11,10 @@ from holdfast.host.bulk import (
     BulkHandle as BulkHandle,
     BulkProgress as BulkProgress,
 )
-from holdfast.host.looking import (
+from holdfast.host.details import (
     ExecutionDetails as ExecutionDetails,
     OperationDetails as OperationDetails,
+    WaitDetails as WaitDetails,
 )
 from holdfast.jobs.handle import (
     TaskHandle as TaskHandle,
@@ -94,5 +95,6 @@ __all__ = [
     "StepProgress",
     "TaskHandle",
     "TaskInfo",
+    "WaitDetails",
     "Workflow",
 ]

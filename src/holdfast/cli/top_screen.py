@@ -108,7 +108,7 @@ def _execution(each: Any, now: int) -> tuple[str, ...]:
 
 
 def _problem(each: Any, now: int) -> tuple[str, ...]:
-    words = {"unserved": "no worker"}.get(each["kind"], each["kind"])
+    words: str = "no worker" if each["kind"] == "unserved" else each["kind"]
     which = each.get("id") or next(
         (f"{name} {each[name]}" for name in ("queue", "group", "schedule") if name in each), ""
     )

@@ -129,6 +129,8 @@ def job_tags(
     )
     if options.time_limit_s is not None:
         entries[tags.TIME_LIMIT] = str(round(options.time_limit_s * 1000))
+    if task.options.keep_ms is not None:
+        entries[tags.KEEP] = str(task.options.keep_ms)
     if priority:
         entries[tags.PRIORITY] = str(priority)
     return entries

@@ -41,7 +41,7 @@ from holdfast.node.changes import NO_CHANGES, Changes, note_changes
 from holdfast.node.crashes import Crash, Stuck, find_crashes, find_stuck
 from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
-from holdfast.node.rates import Tally, tally
+from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
@@ -126,6 +126,7 @@ class CommitOutcome(Struct, frozen=True):
     stuck: Sequence[Stuck] = ()
     changes: Changes | None = None  # None: something, and nobody knows what
     tally: Tally | None = None  # of what began and ended
+    shortest_keep_ms: int | None = None  # of what ended and says how long it is kept
 
 
 class CommitContext(Struct, frozen=True):
@@ -209,6 +210,7 @@ class _Commit:
         self.is_crowded = False  # its requests name more than there is room for
         self.changes: Changes | None = Changes() if context.tells_changes else NO_CHANGES
         self.tally: Tally | None = None
+        self.shortest_keep_ms: int | None = None
         self._counts = QueueCounts()
 
     @property
@@ -238,6 +240,7 @@ class _Commit:
             put_off=put_off,
             changes=self.changes,
             tally=self.tally,
+            shortest_keep_ms=self.shortest_keep_ms,
         )
 
     def note_due(self, instant: Millis | None) -> None:
@@ -253,6 +256,7 @@ class _Commit:
                 note_changes(self.ws, self.changes)
             if self.ws.changed_tasks:
                 self.tally = tally(self.ws, self.tally)
+                self.shortest_keep_ms = shortest_keep(self.ws, self.shortest_keep_ms)
             if self.ws.changed_tasks or self.ws.cleared:
                 self._counts.forget()
             yield Save(self.ws, None if self.context.debug else self.now)

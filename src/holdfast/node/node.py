@@ -100,7 +100,7 @@ class Node:
             ForeignWriteWatcher(self, store) if isinstance(store, Watched) and not debug else None
         )
         self.watch_foreign_writes(self.observed.feed.note_unknown)
-        self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
+        self._janitor = None if debug or not sweeps else Janitor(self.collect_some, retention_ms)
         self._bulk = BulkRunner(self, is_idle=debug or not sweeps)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -237,7 +237,7 @@ class Node:
         return progress.forgotten
 
     async def collect_some(
-        self, progress: RetentionProgress, older_than_ms: int, *, dry_run: bool = False
+        self, progress: RetentionProgress, older_than_ms: int | None, *, dry_run: bool = False
     ) -> RetentionProgress:
         """One page of that, in one short transaction. `dry_run` only counts."""
         reading = self._clock.now()
@@ -400,6 +400,8 @@ class Node:
             self.observed.feed.note(outcome.changes)
         if outcome.tally is not None:
             self.observed.rates.note(outcome.tally, outcome.now)
+        if outcome.shortest_keep_ms is not None and self._janitor is not None:
+            self._janitor.note_kept(outcome.shortest_keep_ms)
         if outcome.messages:
             try:
                 self.router.deliver(outcome.messages)

@@ -112,6 +112,7 @@ retry_ms: Final = 30_000
 offer_rest_ms_max: Final = 3_600_000  # between two offers of a task that nobody takes
 crashes_default: Final = 10  # of an execution in a row, without progress: then it is halted
 crashes_max: Final = 1_000_000
+keep_ms_min: Final = 1_000
 lost_claims_max: Final = 20  # of an execution, that are remembered
 grace_ms: Final = 30_000  # of an execution that is started with a timeout: to clean up after it
 progress_bytes_max: Final = 1_024  # of what one step tells of its progress, as JSON

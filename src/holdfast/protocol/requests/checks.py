@@ -49,6 +49,8 @@ def check_meaning(entries: dict[str, str]) -> None:
     tags.priority_of(entries)
     if tags.CRASHES in entries:
         tags.crashes_of(entries)
+    if tags.KEEP in entries:
+        tags.keep_of(entries)
     if tags.GRACE in entries:
         tags.grace_of(entries)
         if tags.TARGET not in entries or tags.JOB in entries or tags.is_timer(entries):
@@ -69,7 +71,10 @@ def check_meaning(entries: dict[str, str]) -> None:
 
 
 meaningful: Final = frozenset(
-    {tags.TARGET, tags.PRIORITY, tags.CRASHES, tags.GRACE, tags.JOB, tags.QUEUE, tags.DELAY, *tags.NODE_ALONE}
+    {
+        *(tags.TARGET, tags.PRIORITY, tags.CRASHES, tags.GRACE, tags.KEEP, tags.JOB, tags.QUEUE, tags.DELAY),
+        *tags.NODE_ALONE,
+    }
 )
 
 

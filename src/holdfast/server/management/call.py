@@ -72,6 +72,15 @@ class Services(Struct, frozen=True):
     kept: dict[tuple[Any, ...], tuple[float, int, Any]]  # until when, behind which frame, the answer
 
 
+_words: Final[dict[Any, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float | int: "a number",
+    bool: "true or false",
+    dict: "an object",
+}
+
+
 class Call:
     """`path` are the parts of the path that are not fixed; `query` what follows the question mark; `content`
     the body of a route that takes any JSON."""
@@ -166,7 +175,12 @@ class Call:
         value = self.body.get(name, default)
         is_number = isinstance(value, bool) and kind is not bool
         if value is not default and (not isinstance(value, kind) or is_number):
-            words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+            words: dict[Any, str] = {
+                str: "a text",
+                int: "a whole number",
+                float | int: "a number",
+                bool: "true or false",
+            }
             raise BadManagementRequest(
                 f"{name} must be {words.get(kind, 'an object' if kind is dict else 'a list')}"
             )

@@ -5,7 +5,6 @@ from typing import Final, get_args
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.address import target_of
 from holdfast.protocol.executions import ExecutionKind
 from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
@@ -30,10 +29,10 @@ from holdfast.protocol.requests import (
 )
 from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
+from holdfast.server.management.beginning import begins_at, place_of, span
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
 
-default_group: Final = "default"
 _searches_max: Final = 50  # in one commit
 
 
@@ -170,25 +169,23 @@ async def start(call: Call) -> Json:
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     execution_id = call.field("id", str) or call.fresh_id(workflow)
-    group = call.field("group", str) or default_group
     entries: dict[str, str] = {
         **given,
         tags.ORIGIN: execution_id,
         tags.BRANCH: execution_id,
         tags.PARENT: execution_id,
         tags.SCOPE: "global",
-        tags.TARGET: target_of(group),
         tags.WORKFLOW: workflow,
+        **place_of(call),
     }
     now = call.now()
-    if (delay := call.field("delay", float | int)) is not None:  # type: ignore[arg-type]
-        entries[tags.DELAY] = str(now + round(delay * 1000))
-    timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
+    entries |= begins_at(call, now)
+    timeout_ms, grace_ms = span(call, "timeout"), span(call, "grace")
     timeout_at = limits.instant_ms_max
-    if timeout is not None:
-        grace = call.field("grace", float | int, limits.grace_ms / 1000)  # type: ignore[arg-type]
-        timeout_at = min(now + round((timeout + grace) * 1000), limits.instant_ms_max)
-        entries |= {tags.GRACE: str(round(grace * 1000))} if grace else {}
+    if timeout_ms is not None:
+        grace_ms = limits.grace_ms if grace_ms is None else grace_ms
+        timeout_at = min(now + timeout_ms + grace_ms, limits.instant_ms_max)
+        entries |= {tags.GRACE: str(grace_ms)} if grace_ms else {}
     args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
     version = call.field("version", int, 0)
     if call.field("check", bool, True):
