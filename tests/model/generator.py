@@ -555,7 +555,10 @@ class Generator:
         if self.chance(0.3):
             data["checkWoken"] = self.chance(0.8)
         if self.chance(0.3):
-            data["waits"] = [{"id": "a:1", "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}]
+            awaited = self.awaited_id(data["id"])
+            data["waits"] = [
+                {"id": awaited, "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}
+            ]
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:

@@ -730,7 +730,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
 
     def execution_get(self, data: Json, call: Call) -> Answer:
         self.promise_or_404(fields.identifier(data, "id"))
-        return 200, {"execution": self.show_execution(self.task_or_404(data["id"]), call.now)}
+        found = self.show_execution(self.task_or_404(data["id"]), call.now)
+        if "waits" in found:
+            found["waits"] = [wait | self.times_of(wait["id"]) for wait in found["waits"]]
+        return 200, {"execution": found}
 
     def execution_search(self, data: Json, call: Call) -> Answer:
         """A page of what is stored so; of that is shown what is still so at this instant."""

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Final, Self
 
 from holdfast.engine import Rules
+from holdfast.engine.queue_use import QueueUse
 from holdfast.engine.scans import ClaimPlace
 from holdfast.node.bulk import ADDRESS, BulkRunner
 from holdfast.node.changes import Changes
@@ -32,7 +33,15 @@ from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacit
 from holdfast.node.observed import Observed
 from holdfast.node.patience import Patience
 from holdfast.node.queue import RequestQueue, Submission
-from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
+from holdfast.node.reads import (
+    NodeStats,
+    read_backlog,
+    read_offers,
+    read_promises,
+    read_pulse,
+    read_queue_use,
+    write_pulse,
+)
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.protocol import limits
@@ -198,6 +207,10 @@ class Node:
     async def backlog(self) -> Backlog:
         now = self._clock.now()
         return await self._store.transact(lambda: read_backlog(now))
+
+    async def queue_use(self, name: str) -> QueueUse:
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_queue_use(name, now))
 
     async def check(self) -> None:
         """Raise if the store cannot be read; or written, if the latest commit failed.

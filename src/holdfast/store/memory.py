@@ -27,6 +27,7 @@ from holdfast.engine.scans import (
     StretchScan,
     TaskScan,
     TreeScan,
+    WaitingScan,
     place_of,
 )
 from holdfast.protocol import limits, tags
@@ -283,6 +284,8 @@ class MemoryStore:
                 return self.lanes.count(scan, self.promises)
             case HeldScan(groups):
                 return memory_queues.held(self.tasks.values(), groups)
+            case WaitingScan():
+                return memory_queues.waiting(self.tasks.values(), scan.group, scan.limit)
             case QueueScan(page):
                 used = {
                     queue

@@ -114,7 +114,7 @@ async def steps(call: Call) -> Json:
     records = [read_promise(record) for record in page["promises"]]
     values = {record["id"]: record["value"] for record in page["promises"]}
     records = [each for each in records if step_of(each.id) is None]
-    tries = await _tries(call, records)
+    tries = await tries_at(call, records)
     told = tries_of(tries)
     shown: list[Json] = []
     for view in operations_of(call.id, [*records, *tries], looked["execution"].get("generation", 0)):
@@ -122,13 +122,13 @@ async def steps(call: Call) -> Json:
         operation = {_camel(name): value for name, value in operation.items()}
         if call.flag("results") and view.state != "running":
             [operation["value"]] = await call.show_all([{"value": values[view.id]}], _value_of)
-        if failures := _failures(told.get(view.id, [])):
+        if failures := failures_of(told.get(view.id, [])):
             operation["failures"] = failures
         shown.append(operation)
     return {"steps": shown, "cursor": page.get("cursor")}
 
 
-async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
+async def tries_at(call: Call, records: list[Promise]) -> list[Promise]:
     """The records that count the attempts at these steps. They may lie on another page. What failed is kept
     of as many as a page of a search may hold."""
     tried = [each.id for each in records if is_tried(each)]
@@ -149,7 +149,7 @@ def _value_of(record: Json) -> Any:
     return show_whole(record["value"])
 
 
-def _failures(tries: list[Promise]) -> list[Json]:
+def failures_of(tries: list[Promise]) -> list[Json]:
     """The latest ones, as many as are kept, where they can be read."""
     found: list[Failure] = []
     for record in tries[-failures_max:]:

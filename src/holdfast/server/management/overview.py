@@ -13,10 +13,9 @@ from holdfast import __version__
 from holdfast.node.health import shown_times, store_facts, store_kind
 from holdfast.node.rates import Tally, buckets, minute_ms
 from holdfast.protocol.executions import ExecutionStatus
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.requests import ExecutionSearch, QueueSearch, ScheduleSearch
 from holdfast.server.errors import BadManagementRequest
-from holdfast.server.management import executions, problems, schedules
+from holdfast.server.management import executions, problems, queues, schedules
 from holdfast.server.management.call import Call, Json
 
 holds_s: Final = 1.0
@@ -115,12 +114,7 @@ async def _oldest(call: Call, now: int) -> list[Json]:
 
 async def _queues(call: Call) -> list[Json]:
     page = await call.ask(QueueSearch(limit=queues_max))
-    waiting = {queue_of(each.group): each for each in (await call.node.backlog()).groups}
-    shown: list[Json] = []
-    for queue in page["queues"]:
-        found = waiting.get(queue["name"])
-        shown.append(queue | ({} if found is None else {"oldestAt": found.oldest_at}))
-    return shown
+    return await queues.with_ages(call, page["queues"])
 
 
 async def _due_next(call: Call) -> list[Json]:
