@@ -435,7 +435,9 @@ async def test_the_clock_of_the_database_decides_whatever_the_node_reads(
     store: PostgresStore, url: str, reading: int
 ) -> None:
     before = int(execute(url, sql.NOW))
-    made = await store.transact(lambda: run_group([create("a")], CommitContext(reading, Rules(), debug=False)))
+    made = await store.transact(
+        lambda: run_group([create("a")], CommitContext(reading, Rules(), debug=False))
+    )
     assert before <= promise_of(made.replies[0]).created_at <= int(execute(url, sql.NOW))
 
 
