@@ -3,13 +3,15 @@
 Needs `pip install 'holdfast[sentry]'`. Set SENTRY_DSN to send the events; here they are printed.
 """
 
+from typing import Any
+
 import sentry_sdk
 
 import holdfast as hf
 from holdfast.ext.sentry import Sentry
 
 
-def show(event, hint):
+def show(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]:
     print(event["exception"]["values"][-1]["value"], dict(event["tags"])["holdfast.attempt"])
     return event
 

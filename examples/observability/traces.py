@@ -1,6 +1,6 @@
 """One trace for an execution, whatever happens to its processes. A replay repeats no span.
 
-Needs `pip install 'holdfast[otel]' opentelemetry-sdk`. In production, export with BatchSpanProcessor and OTLP.
+Needs `pip install 'holdfast[otel]' opentelemetry-sdk`. In production, use BatchSpanProcessor and OTLP.
 """
 
 from opentelemetry.sdk.trace import TracerProvider
