@@ -151,6 +151,7 @@ check: $(STAMP) $(DOCUMENTS)/.installed  ## format, lint, types, spelling and pr
 	$(BIN)/pyright --warnings
 	$(BIN)/python -m tests.browser.installation types
 	$(DOCUMENTS)/bin/codespell README.md CONTRIBUTING.md AGENTS.md SECURITY.md CHANGELOG.md docs examples src
+	$(DOCUMENTS)/bin/python -m tests.documents.style
 	$(BIN)/python -m tests.documents.prose
 	$(BIN)/python -m pytest tests/test_layers.py tests/test_tidy.py tests/documents
 

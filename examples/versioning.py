@@ -16,7 +16,7 @@ def tax(cents: int) -> int:
 @app.workflow
 async def invoice(item: str) -> int:
     total = await hf.run(price, item)
-    # Added later. An execution that was recorded beyond this line goes on without it, for ever.
+    # Added later. An execution that was recorded beyond this line goes on without it, forever.
     if await hf.patched("tax"):
         total += await hf.run(tax, total)
     await hf.sleep("100ms")

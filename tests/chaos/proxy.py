@@ -69,7 +69,7 @@ class FaultProxy:
         return self._on_links(_Link.abort)
 
     def half_open(self) -> int:
-        """Every connection stays open and is dead for ever; neither side is told."""
+        """Every connection stays open and is dead forever; neither side is told."""
         return self._on_links(lambda link: setattr(link, "is_dead", True))
 
     def lose_replies(self) -> int:

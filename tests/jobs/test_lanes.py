@@ -1,4 +1,4 @@
-"""Lanes: how many tasks a worker asks for, when, and that no priority waits for ever."""
+"""Lanes: how many tasks a worker asks for, when, and that no priority waits forever."""
 
 import random
 from collections import Counter

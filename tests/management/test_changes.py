@@ -289,7 +289,7 @@ async def test_a_frame_that_is_full_asks_commits_for_no_names_and_the_next_one_c
 
 
 async def test_reading_while_much_changes_is_not_told_as_a_change(server: Running) -> None:
-    """Else pages would read for ever, each because of the others."""
+    """Else pages would read forever, each because of the others."""
     async with reading(server.url) as reader:
         await reader.next()
         server.node.observed.feed.note(None)  # full from the start

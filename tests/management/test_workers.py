@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -208,6 +210,19 @@ async def test_a_report_that_makes_no_sense_is_refused_and_changes_nothing(api: 
     large = good | {"declared": "d", "declarations": [{"kind": "task", "name": "x" * 300_000}]}
     assert await api.refused("POST", "workers/w", large) == (400, "HF3401")
     assert (await api.get("workers"))["workers"] == []
+
+
+async def test_a_store_that_fails_is_no_defect_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    async with running(Settings(port=0, store=f"sqlite:///{path}")) as server:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("ALTER TABLE holdfast_documents RENAME TO away")
+            api = Api(server.url)
+            assert await api.refused("GET", "workers") == (503, "HF1904")
+            report = {"group": "g", "startedAt": 1}
+            assert await api.refused("POST", "workers/w", report) == (503, "HF1904")
+            other.execute("ALTER TABLE away RENAME TO holdfast_documents")
+            await api.post("workers/w", report)
 
 
 async def test_a_prefix_token_sees_and_tells_of_its_own_workers() -> None:

@@ -1,7 +1,7 @@
 """The oracle's locks, as docs/reference/protocol.md tells of them: a queue of tickets for each name.
 
 Part of the oracle, so it shares nothing with the product. A deadlock is found by playing the future: whoever
-can release does so, whoever can be served is, and who is left then waits for ever.
+can release does so, whoever can be served is, and who is left then waits forever.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ APP = (
     ),
     Mutant(
         "nobody who waits is told that the app is closed",
-        "nobody waits for ever",
+        "nobody waits forever",
         "host",
         "session.executions.stop_waiting()\nawait self._crossing.finish(within_s)",
         "await self._crossing.finish(within_s)",

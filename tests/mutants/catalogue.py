@@ -299,7 +299,7 @@ STORE = (
         "tests/store/test_postgres.py -k clock_of_the_database",
     ),
     Mutant(
-        "a node may stand still in a transaction for ever",
+        "a node may stand still in a transaction forever",
         "a node that stands still does not stop the others",
         "store",
         "idle_transaction_ms: Final = 2_000",
@@ -394,7 +394,7 @@ WORKER = (
         "tests/workflow/test_durable_before_effects.py",
     ),
     Mutant(
-        "a step is tried for ever",
+        "a step is tried forever",
         "attempts are bounded",
         "steps",
         "policy.attempts is not None and attempt >= policy.attempts",

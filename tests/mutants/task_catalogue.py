@@ -22,7 +22,7 @@ TASKS = (
         "tests/conformance/test_crashes.py -k memory",
     ),
     Mutant(
-        "all lost claims are kept for ever",
+        "all lost claims are kept forever",
         "the last twenty lost claims are kept",
         "engine",
         "lost_claims_text(claims[-limits.lost_claims_max:])",

@@ -35,7 +35,7 @@ def swept(store: MemoryStore, now: int) -> CommitOutcome:
 
 
 def test_a_sweep_tells_the_others_of_what_it_has_written_and_not_of_what_it_has_found() -> None:
-    """Who tells of what he found calls the others to look, who tell of it again, and so on for ever."""
+    """Who tells of what he found calls the others to look, who tell of it again, and so on forever."""
     store = MemoryStore()
     requests = [
         create("p", timeout_at=90_000),

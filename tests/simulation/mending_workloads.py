@@ -157,7 +157,7 @@ async def steer_many(simulation: Simulation, expectation: Expectation, name: str
 
     def look(store: MemoryStore) -> list[str]:
         halted = [each for each in ids if store.tasks[each].state == "halted"]
-        return [f"{name}: {halted} are halted for ever"] if halted else []
+        return [f"{name}: {halted} are halted forever"] if halted else []
 
     expectation.looks[name] = look
 

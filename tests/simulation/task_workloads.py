@@ -290,7 +290,7 @@ def enter(what: str) -> str:
 
 
 async def many_tenants(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
-    """Tasks and executions of many keys in one fair queue with limits: none waits for ever."""
+    """Tasks and executions of many keys in one fair queue with limits: none waits forever."""
     seconds = chance.choice([0.0, 0.3, 1.0])
     tenants = [f"tenant-{min(chance.randint(0, 3), chance.randint(0, 3))}" for _ in range(8)]
     calls = {

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.node import documents
 from holdfast.node.documents import Documents
+from holdfast.protocol.errors import StoreUnavailable
 from holdfast.store.interface import Store
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.urls import open_store
@@ -78,7 +79,7 @@ async def test_a_store_that_fails_is_told_to_whoever_writes_and_the_next_write_i
     kept = Documents(store)
     with closing(sqlite3.connect(path)) as other:
         other.execute("ALTER TABLE holdfast_documents RENAME TO away")
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(StoreUnavailable):
             await kept.put("worker", "a", {}, 1)
         other.execute("ALTER TABLE away RENAME TO holdfast_documents")
         await kept.put("worker", "b", {}, 1)

@@ -391,6 +391,18 @@ async def test_what_loses_a_race_runs_again_and_gives_up_in_the_end(
     assert (await commit(store, get("a"))).replies[0].status == 404
 
 
+async def test_a_database_that_is_away_is_not_taken_for_a_lost_race(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(postgres, "reconnect_rest_s", 0.0)
+    monkeypatch.setattr(store, "_take", away)
+    with pytest.raises(ConnectionRefusedError):
+        await commit(store, create("a"))
+
+
 async def test_a_failed_transaction_leaves_no_trace_and_no_lock(store: PostgresStore, url: str) -> None:
     await commit(store, create("b"))
 

@@ -165,6 +165,19 @@ def test_a_failure_says_how_to_repeat_it() -> None:
         crash_everywhere(fickle, app=app)
 
 
+def test_a_workflow_that_fails_without_a_crash_proves_nothing_unless_it_is_meant() -> None:
+    @app.workflow(name="hopeless")
+    async def hopeless() -> None:
+        await hf.sleep("1s")
+        raise KeyError("nobody wrote this one down")
+
+    with pytest.raises(CrashFailure, match="hopeless failed without any crash: KeyError"):
+        crash_everywhere(hopeless, app=app)
+    assert isinstance(crash_everywhere(hopeless, app=app, raises=KeyError).result, KeyError)
+    with pytest.raises(CrashFailure, match="was meant to fail and ended with"):
+        crash_everywhere(month, "x", app=app, raises=KeyError)
+
+
 def test_a_crash_point_can_be_repeated() -> None:
     assert crash_everywhere(month, "x", app=app, at="after:3").crashes == 1
     with pytest.raises(ValueError, match="no crash point"):

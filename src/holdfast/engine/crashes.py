@@ -6,7 +6,7 @@
 2. Progress starts the count anew: a record that was not there (of a lock or a wait for an event, too), a
    settlement, a suspension, a new generation, or a step or task that has come further than ever before.
 3. Only executions of workflows are counted: a promise that says neither which workflow it runs nor how many
-   failures it allows is offered again for ever, as the protocol has it.
+   failures it allows is offered again forever, as the protocol has it.
 """
 
 from msgspec.structs import replace

@@ -6,7 +6,7 @@ cancels it: the promise beside it that asks is resolved. Here that promise is a 
 execution, so the sweep rings it like any other.
 
 1. It is made in the same commit as the execution, and again when the execution is retried.
-2. Whoever asks before resolves it early. `asked_by_deadline` tells one from the other, for ever.
+2. Whoever asks before resolves it early. `asked_by_deadline` tells one from the other, forever.
 3. Where something has its id already, nothing is made: the execution is ended at its timeout, as without.
 """
 

@@ -1,4 +1,4 @@
-"""Finds out whether executions would wait for each other's locks for ever, before one begins to wait.
+"""Finds out whether executions would wait for each other's locks forever, before one begins to wait.
 
 Tickets wait, not executions: one that waits in one strand of its code goes on in another. So a ticket says
 which others its strand keeps meanwhile (`holding`), and those are released only after its own turn has come.

@@ -8,7 +8,7 @@ the one task of another key goes in among the first of them.
 1. Nobody counts what a key was given. Its place follows from what waits, and from one number per priority:
    the highest turn that was granted (`QueueRecord.turns`), written with the grant.
 2. A key that was idle gets no credit: its next task begins one step behind what is being served.
-3. Nobody waits for ever: before a task stand only those with lower turns, and turns only grow.
+3. Nobody waits forever: before a task stand only those with lower turns, and turns only grow.
 4. A task that comes back unbegun keeps its turn. One that rests loses it, and takes another afterwards.
 5. So many priorities of a queue have turns of their own (`fair_priorities_max`). In any further one, and in a
    queue that is no longer fair, whoever comes is the last of all: first come, first served.

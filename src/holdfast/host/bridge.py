@@ -26,7 +26,7 @@ And what becomes of an app that is opened or closed:
     [5] In a thread, by itself: because a script sent or started something.
 
 1. There is never more than one session of an app in a process.
-2. Whoever waits for something when the app is closed is told: nobody waits for ever.
+2. Whoever waits for something when the app is closed is told: nobody waits forever.
 3. After os.fork() nothing of the parent's is touched or closed in the child: neither its loop nor its files.
 """
 
@@ -397,7 +397,7 @@ class AppBridge:
             self._become("closed" if session is None else "open")
 
     def after_fork(self) -> None:
-        """In the child: what the parent had open stays as it is, for ever, and the app is closed."""
+        """In the child: what the parent had open stays as it is, forever, and the app is closed."""
         if self._state != "closed":
             parts = (self._session, self._loop, self._thread, self.tracked_calls, self._crossing)
             process_end.leave_alone(parts, self._settings().url)

@@ -259,7 +259,7 @@ class JobRunner:
         return store_error(TaskError(OperationalCode.WORKER_SERIALIZATION_ERROR, what), self._payloads)
 
     def _final(self, run: JobRun, conclude: Callable[[], AttemptResult]) -> RequestData:
-        """The final request of a run. There is always one: without it, the task would run for ever."""
+        """The final request of a run. There is always one: without it, the task would run forever."""
         try:
             result = conclude()
             try:

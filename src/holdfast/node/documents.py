@@ -2,17 +2,18 @@
 
 1. A document is durable when `put` returns. Those that come while a write is under way are written together.
 2. Each kind has a bound in time, and old ones are deleted a few at a time, seldom: `keep_ms`.
-3. A store that fails makes `put` raise. What a document tells of is done or not done whatever happens to it,
-   so whoever cannot do without it writes it first.
+3. A store that fails makes every call raise `StoreUnavailable`. What a document tells of is done or not done
+   whatever happens to it, so a caller that needs the document writes it first.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.protocol.errors import StoreUnavailable
 from holdfast.protocol.records import Millis
 from holdfast.store.documents import Document, DropDocuments, FindDocuments, PutDocuments, documents_max
 from holdfast.store.interface import Store, Work
@@ -28,6 +29,9 @@ keep_ms: Final[dict[str, int]] = {
     "audit": 90 * day_ms,
     "rates": 7 * day_ms,
 }
+
+
+Result = TypeVar("Result")
 
 
 class Put(Struct):
@@ -71,7 +75,13 @@ class Documents:
             found: list[Document] = yield step
             return found
 
-        return await self.store.transact(work)
+        return await self._transact(work)
+
+    async def _transact(self, work: Callable[[], Work[Result]]) -> Result:
+        try:
+            return await self.store.transact(work)
+        except Exception as error:
+            raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
 
     async def _write(self) -> None:
         try:
@@ -91,7 +101,7 @@ class Documents:
                 _ = yield drop
 
         try:
-            await self.store.transact(work)
+            await self._transact(work)
         except BaseException as error:
             for put in puts:
                 if not put.done.done():

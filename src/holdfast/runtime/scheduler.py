@@ -220,7 +220,7 @@ class Scheduler:
     def refuse(self, why: str) -> None:
         """A fiber asks for something while it is taken down: that is an error, at first.
 
-        A body that catches every error and asks again, for ever, soon gets what never settles instead:
+        A body that catches every error and asks again, forever, soon gets what never settles instead:
         waiting for that gives control back to us.
         """
         self.refused += 1

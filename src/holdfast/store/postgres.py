@@ -136,7 +136,8 @@ class PostgresStore:
                 first |= again.ids
                 await asyncio.sleep(random.uniform(0, 0.001 * min(attempt, 20)))  # noqa: S311
             except Exception as error:
-                if not is_disconnect(error) or time.monotonic() - began > reconnect_s_max:
+                is_last = attempt + 1 == attempts_max or time.monotonic() - began > reconnect_s_max
+                if is_last or not is_disconnect(error):
                     raise
                 await asyncio.sleep(reconnect_rest_s * random.uniform(0.5, 1.5))  # noqa: S311
         raise TooManyConflicts("The same work met other nodes again and again; it has changed nothing")

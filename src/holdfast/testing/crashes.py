@@ -9,7 +9,7 @@
 import os
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -27,6 +27,7 @@ from holdfast.workflow import journal as j
 from holdfast.workflow.registry import WorkflowDefinition
 
 T = TypeVar("T")
+Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 VARIABLE: Final = "HOLDFAST_CRASH_AT"
 points_max_default: Final = 400
@@ -68,6 +69,7 @@ def crash_everywhere(
     ledger: Ledger | None = None,
     reset: Callable[[], None] | None = None,
     check: Callable[[Any], object] | None = None,
+    raises: Errors = (),
     provide: Mapping[Key, Any] | None = None,
     replace: Fakes | None = None,
     at: str | None = None,
@@ -80,7 +82,8 @@ def crash_everywhere(
     `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
     the effects of its steps; each must be there once. `reset` is called before each run. `provide` replaces
     what the app provides, `replace` steps and tasks by fakes. A workflow whose result honestly depends on
-    when things happen has a `check` of its results instead of all being equal.
+    when things happen has a `check` of its results instead of all being equal. A workflow that is meant to
+    fail needs `raises`: the class of its error.
 
     A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
 
@@ -109,6 +112,7 @@ def crash_everywhere(
         reference = run(())
     except Untrue as error:
         raise CrashFailure(f"{workflow.name} is not the same twice, even without a crash: {error}") from error
+    _expect(workflow, reference.outcome, raises)
     if check is not None and not isinstance(reference.outcome, BaseException):
         _accept(check, reference)
     wanted = at or os.environ.get(VARIABLE)
@@ -123,6 +127,17 @@ def crash_everywhere(
         except Exception as error:
             raise _failure(workflow, points, reference, error) from error
     return Proof(reference.outcome, len(plans), reference.writes)
+
+
+def _expect(workflow: WorkflowDefinition[..., Any], outcome: Any, raises: Errors) -> None:
+    """A workflow that fails in every run ends the same in every run. It must be meant."""
+    if isinstance(outcome, Exception) and not isinstance(outcome, raises):
+        raise CrashFailure(
+            f"{workflow.name} failed without any crash: {type(outcome).__name__}: {outcome}\n"
+            f"If it is meant to fail: crash_everywhere(..., raises={type(outcome).__name__})."
+        ) from outcome
+    if raises != () and not isinstance(outcome, Exception):
+        raise CrashFailure(f"{workflow.name} was meant to fail and ended with {outcome!r}")
 
 
 def _plans(writes: int, points_max: int, seed: int) -> list[list[CrashPoint]]:

@@ -163,7 +163,7 @@ def lock(name: str, *, timeout: Duration | None = None) -> SharedLock:
 
     Crash: it stays held, and the next worker goes on in the block. It is released when the
     block is left, or when the execution ends, however it ends. With a `timeout`, `TimedOut` if it was not
-    granted by then. `LockDeadlock` if executions would wait for each other for ever.
+    granted by then. `LockDeadlock` if executions would wait for each other forever.
 
     >>> async with lock("printer-3") as held:
     ...     await run(print_page, page, token=held.token)

@@ -42,8 +42,7 @@ def test_the_main_task_is_cancelled_with_the_reason_and_may_clean_up_durably() -
         await asyncio.sleep(60)
         await app.handle("crash-test").cancel()
 
-    proof = crash_everywhere(order, app=app, outside=outside, ledger=ledger)
-    assert isinstance(proof.result, ExecutionCancelled)
+    crash_everywhere(order, app=app, outside=outside, ledger=ledger, raises=ExecutionCancelled)
     assert seen
     assert all(isinstance(each, hf.Cancelled) for each in seen)
     assert ledger.entries == ["refund"]
