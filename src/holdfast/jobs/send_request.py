@@ -12,6 +12,7 @@
 import itertools
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -180,6 +181,9 @@ def make_orders(
             at_instant = options.at_ms is not None
             orders.append(SendRequest(creation, task, begins_at_instant=at_instant, entered=entered))
         except (WorkerError, ValueError) as error:
+            if entered is not None:
+                with suppress(type(error)):
+                    entered.raised(error)
             orders.append(_invalid(task_id, error))
     return orders
 
