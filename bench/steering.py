@@ -1,7 +1,7 @@
-"""What a claim costs behind a long backlog, and a start in a queue: `make bench-steering`.
+"""What a claim costs behind a long backlog, a start in a queue, and looking and mending among many.
 
-Every figure is a ratio of two medians that were measured in turns on one store, because machines are noisy.
-Backlogs are copied by the database itself. `--scale 0.1` makes them a tenth as long.
+`make bench-steering`. Every figure is a ratio of two medians that were measured in turns, because machines
+are noisy. Backlogs are copied by the database itself. `--scale 0.1` makes them a tenth as long.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sqlite3
 import statistics
 import tempfile
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bench import many
 from bench.table import Row, print_table
 from holdfast.app import App
 from holdfast.node import Node
@@ -24,7 +26,7 @@ from holdfast.protocol.records import TaskRef
 from holdfast.protocol.requests import PromiseCreate, QueueSet, RequestData, TaskCancel, TaskClaim
 from holdfast.store import rows
 from holdfast.store.urls import open_store
-from tests.postgres import PostgresServer, execute
+from tests.postgres import PostgresServer, database_url, execute
 from tests.requests import FAR, ask
 
 saturated_count: Final = 500_000
@@ -145,8 +147,8 @@ class Ground:
         return statistics.median(rates[True]) / statistics.median(rates[False])
 
 
-def sqlite_ground(folder: Path) -> Ground:
-    path = folder / "steering.db"
+def sqlite_ground(folder: Path, name: str = "steering") -> Ground:
+    path = folder / f"{name}.db"
 
     def run(statement: str) -> None:
         connection = sqlite3.connect(path, timeout=60)
@@ -174,6 +176,19 @@ def postgres_ground(url: str) -> Ground:
     return Ground(url, run, series)
 
 
+def measure_many(name: str, large: Ground, small: Ground, scale: float) -> list[Row]:
+    count, few = int(many.newest_count * scale), many.newest_few
+    for ground, stored in ((large, count), (small, few)):
+        asyncio.run(many.fill(ground.url, ground.run, ground.series, stored))
+    ratio = asyncio.run(many.newest(large.url, small.url))
+    row = f"{name}: newest 50 of a status with {count:,} stored, against {few:,}"
+    table = [Row(row, f"{ratio:.2f}x", f"<= {many.newest_ratio_max:g}x", ratio <= many.newest_ratio_max)]
+    count = int(many.cancelled_count * scale)
+    share = asyncio.run(many.slowed(small.url, small.run, small.series, count))
+    row = f"{name}: how much a bulk cancel of {count:,} slows the creates of others"
+    return [*table, Row(row, f"{share:.0%}", f"<= {many.slowed_max:.0%}", share <= many.slowed_max)]
+
+
 def measure(name: str, ground: Ground, scale: float) -> list[Row]:
     table: list[Row] = []
     for what, measuring in (
@@ -196,9 +211,14 @@ def main() -> None:
     table: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         table += measure("SQLite", sqlite_ground(Path(folder)), scale)
+        large, small = (sqlite_ground(Path(folder), each) for each in ("large", "small"))
+        table += measure_many("SQLite", large, small, scale)
     server = PostgresServer(durable=True).create()
     try:
-        table += measure("PostgreSQL", postgres_ground(server.url()), scale)
+        os.environ["HOLDFAST_TEST_POSTGRES"] = server.url()  # where database_url makes its schemas
+        table += measure("PostgreSQL", postgres_ground(database_url()), scale)
+        large, small = postgres_ground(database_url()), postgres_ground(database_url())
+        table += measure_many("PostgreSQL", large, small, scale)
     finally:
         server.remove()
     print_table("Steering", table)

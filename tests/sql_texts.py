@@ -66,6 +66,12 @@ PUT_IN: dict[str, set[str]] = {
         "where",
         "words.parked",
     },
+    "postgres_caller.py": {
+        "facts.lock_timeout",  # the database's own setting, quoted by it
+    },
+    "postgres_drivers.py": {
+        "statements",  # constants of postgres_caller.py
+    },
     "postgres_parts.py": {
         "kind.part",
     },
@@ -75,6 +81,7 @@ PUT_IN: dict[str, set[str]] = {
         "*(f'SET LOCAL {name} = {value}' for name, value in SETTINGS.items())",
         "PARTS[part]",
         "2 * limits.claim_bytes_max",
+        "INSIST_ON_SYNC.format(local='true')",
         (
             "BEHIND.format(t='t.', ready=_READY, p='$6::bigint', u='$7::bigint', r='$8::bigint', "
             "c='$9::bigint', i='$10::text')"

@@ -39,14 +39,13 @@ from holdfast.jobs.errors import PlainWorkflow
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.jobs.schedule_handles import Schedules
 from holdfast.payloads.durations import Duration
-from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Codec
 from holdfast.payloads.signature import signature_of
 from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.executions import ExecutionKind
 from holdfast.protocol.ids import new_id
 from holdfast.protocol.records import Value
-from holdfast.steps.middleware import Entered, await_asked
+from holdfast.steps.middleware import Entered, await_asked, telling
 from holdfast.steps.providers import Providers
 from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow
 from holdfast.workflow.placement import Placement
@@ -258,7 +257,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             entered = self.hooks.leaving("start", workflow, promise_id, args, kwargs, self.payloads)
             if entered is not None:
                 args, kwargs = entered.invocation.args, entered.invocation.kwargs
-            param = self.payloads.encode_call(workflow, args, kwargs, 0)
+            with telling(entered):
+                param = self.payloads.encode_call(workflow, args, kwargs, 0)
             asked = Start(promise_id, param, tags=tags, name=workflow, on_existing=on_existing, key=key)
             return self._begin(asked, entered)
         check_workflow(workflow)
@@ -285,9 +285,13 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         entered = self.hooks.leaving("start", workflow.name, promise_id, args, kwargs, self.payloads)
         if entered is not None:
             args, kwargs = entered.invocation.args, entered.invocation.kwargs
+        with telling(entered):
+            param = self.payloads.encode_call(
+                workflow.name, args, kwargs, workflow.version, signature, supplied
+            )
         asked = Start(
             promise_id,
-            self.payloads.encode_call(workflow.name, args, kwargs, workflow.version, signature, supplied),
+            param,
             workflow.group,
             workflow.timeout_s,
             workflow.tags,
@@ -303,9 +307,9 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
                 "start_and_tell tells the execution that has the id: it takes no on_existing="
             )
         if workflow.connection is None:
-            carried = self.hooks.carried.headers(self.payloads) if told else None
-            messages = (encode_message(self.payloads, message, carried) for message in told)
-            return self._begin(asked, entered, *messages)
+            with telling(entered):
+                message = self._leaving("tell", promise_id, *told) if told else None
+            return self._begin(asked, entered, message)
         if told:
             raise BadStartOption(
                 "start_and_tell takes no connection= of yours: start it there, and tell it after the commit"
@@ -315,16 +319,23 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             entered.returned(asked.id)
         return Handle(self._bridge, asked.id, asked.returns, created)
 
-    def _begin(self, asked: Start, entered: Entered | None, *told: Value) -> Handle[Any]:
+    def _begin(
+        self, asked: Start, entered: Entered | None, told: tuple[Value, Entered | None] | None = None
+    ) -> Handle[Any]:
+        """`told`: a message, and the middlewares around it."""
         asked = with_entered(asked, entered)
 
         async def create() -> None:
-            if told:
+            if told is not None:
                 await self.session.conversations.start_and_tell(asked, told[0])
             else:
                 await self.session.executions.start(asked)
 
-        work = create() if entered is None else await_asked(entered, create(), asked.id)
+        work = create()
+        if told is not None and told[1] is not None:
+            work = await_asked(told[1], work)
+        if entered is not None:
+            work = await_asked(entered, work, asked.id)
         if self._bridge.is_here(work):
             created = self._bridge.tracked_calls.begin(f"the start of {asked.id[:80]}", work)
             return Handle(self._bridge, asked.id, asked.returns, created)

@@ -11,9 +11,11 @@ from holdfast.host.bulk import (
     BulkHandle as BulkHandle,
     BulkProgress as BulkProgress,
 )
-from holdfast.host.looking import (
+from holdfast.host.details import (
     ExecutionDetails as ExecutionDetails,
+    MessageAside as MessageAside,
     OperationDetails as OperationDetails,
+    WaitDetails as WaitDetails,
 )
 from holdfast.jobs.handle import (
     TaskHandle as TaskHandle,
@@ -81,6 +83,7 @@ __all__ = [
     "Handle",
     "Invocation",
     "Message",
+    "MessageAside",
     "Operation",
     "OperationDetails",
     "ScheduleHandle",
@@ -94,5 +97,6 @@ __all__ = [
     "StepProgress",
     "TaskHandle",
     "TaskInfo",
+    "WaitDetails",
     "Workflow",
 ]

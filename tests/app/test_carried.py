@@ -43,6 +43,11 @@ program.carry(tenant)
 program.carry(user, type=User)
 
 
+@program.task(mode="process")
+def mail_in_a_process() -> str:
+    return read_tenant()
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> hf.App:
     app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
@@ -82,6 +87,38 @@ def test_it_goes_to_steps_children_tasks_and_processes(app: hf.App) -> None:
         assert as_tenant("acme", lambda: order.start().result()) == ["acme"] * 6
         assert as_tenant("acme", lambda: mail.send().get().ok_value) == "acme"
         assert order.start().result() == ["nobody"] * 6
+
+
+def test_it_goes_to_a_task_that_is_the_first_thing_a_child_process_does(
+    app: hf.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child imports the module that declares the variable only when it looks for the task."""
+    mail = app.task(mode="process")(mail_in_a_process.function)
+    monkeypatch.setitem(globals(), "mail_in_a_process", mail)
+    with app:
+        assert as_tenant("acme", lambda: mail.send().get().ok_value) == "acme"
+        assert mail.send().get().ok_value == "nobody"
+
+
+def test_the_call_of_an_entity_has_the_values_of_its_caller(app: hf.App) -> None:
+    @app.entity
+    class Account(hf.Entity):
+        calls: int = 0
+
+        async def owner(self) -> str:
+            self.calls += 1
+            await hf.sleep(0.01)  # it is put aside, and goes on elsewhere
+            return await hf.run(read_tenant)
+
+    @app.workflow
+    async def order() -> str:
+        return await Account("ada").owner()
+
+    with app:
+        account: Any = app.entity(Account, "ada")
+        assert as_tenant("acme", account.owner) == "acme"
+        assert as_tenant("zoo", lambda: order.start().result()) == "zoo"
+        assert account.owner() == "nobody"
 
 
 async def test_what_is_set_where_the_worker_was_opened_does_not_leak_into_executions(app: hf.App) -> None:

@@ -149,6 +149,21 @@ def test_what_is_not_of_the_type_fails_whoever_asks_and_nobody_else(app: hf.App)
     assert handle.result(30) == ["tea"]
 
 
+def test_what_was_set_aside_is_in_the_info_of_the_execution(app: hf.App) -> None:
+    handle = app.start("basket", id="b")
+    assert handle.info().set_aside == ()
+    app.tell("b", Item("tea"))
+    app.tell("b", 12)
+    app.tell("b", "milk")
+    assert app.ask("b", Item("salt")) == 2
+    found = handle.info().set_aside
+    assert [(each.id, each.number) for each in found] == [("b:in.2", 2), ("b:in.3", 3)]
+    assert "Expected Item, got int (12)" in found[0].error
+    app.tell("b", Stop())
+    assert handle.result(30) == ["tea", "salt"]
+    assert handle.info().set_aside == found
+
+
 def test_without_an_answer_in_time_it_is_a_timeout(app: hf.App) -> None:
     app.start("deaf", id="d")
     with pytest.raises(hf.TimedOut, match="no answer within"):

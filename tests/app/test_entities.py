@@ -3,7 +3,8 @@
 import asyncio
 import gc
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -192,6 +193,36 @@ def test_an_idle_one_is_suspended_and_nothing_of_it_is_in_memory() -> None:
         assert [name for name in kept if name.startswith("Account/k")] == []
 
 
+def test_what_a_call_leaves_in_memory_is_freed_without_the_garbage_collector() -> None:
+    kept: list[str] = []
+    with World(app) as world:
+        for _ in range(2):  # the first round fills caches
+            world.settle_down()
+            gc.collect()
+            gc.disable()
+            try:
+                for number in range(10):
+                    entity(f"k{number}").deposit(1)
+                world.elapse("10s")
+                kept = [it.id for it in gc.get_objects() if isinstance(it, Execution)]
+            finally:
+                gc.enable()
+    assert [name for name in kept if name.startswith("Account/k")] == []
+
+
+def test_an_idle_one_that_is_called_writes_nothing_before_the_answer() -> None:
+    """The message that wakes it comes with the claim: it is not asked for once more."""
+    with World(app) as world:
+        entity().withdraw(0)
+        world.elapse("10s")
+        before = len(world.fuse.writes)
+        entity().withdraw(0)
+        world.elapse("10s")
+        writes = [each for each in world.fuse.writes[before:] if each != "task.claim"]
+    assert "settle Account/ada:in" in writes[0], writes
+    assert "task.restart" in writes[0]
+
+
 def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
     with World(app) as world:
         for _ in range(100):
@@ -259,6 +290,43 @@ def test_an_older_state_is_upgraded() -> None:
     assert state_in(entity_of(Basket), "b", promise, new.payloads).items == ["tea"]
     with pytest.raises(EntityStateUnread):
         state_in(entity_of(Other), "b", promise, new.payloads)
+
+
+def test_a_class_of_a_newer_version_goes_on_with_what_an_older_one_has_stored(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'baskets.db'}"
+    old, new, newest = hf.App(url), hf.App(url), hf.App(url)
+
+    @old.entity(name="Basket")
+    class OldBasket:
+        items: str = ""
+
+        async def add(self, item: str) -> str:
+            self.items += f"{item} "
+            return self.items
+
+    @new.entity(name="Basket", version=2)
+    class Basket:
+        items: list[str] = []
+
+        @classmethod
+        def upgrade(cls, older: dict[str, Any], version: int) -> dict[str, Any]:
+            return {"items": older["items"].split()}
+
+        async def add(self, item: str) -> list[str]:
+            self.items.append(item)
+            return self.items
+
+    @newest.entity(name="Basket", version=2)
+    class NoBasket:  # it has forgotten what is stored
+        async def add(self, item: str) -> None: ...
+
+    with old:
+        cast(Any, old.entity(OldBasket, "b")).add("tea")
+    with newest, pytest.raises(EntityStateUnread):
+        cast(Any, newest.entity(NoBasket, "b")).add("milk")
+    with new:
+        assert cast(Any, new.entity(Basket, "b")).add("milk") == ["tea", "milk"]
+        assert new.entities(Basket).state("b").items == ["tea", "milk"]
 
 
 @dataclass

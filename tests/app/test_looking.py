@@ -85,6 +85,23 @@ def test_a_suspended_execution_says_what_it_waits_for_and_at_which_line(app: hf.
     assert done.ended_at == done.since
 
 
+def test_what_an_execution_publishes_is_part_of_what_it_tells(tmp_path: Path) -> None:
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+
+    @app.workflow
+    async def pack() -> None:
+        await hf.publish("stage", "picked")
+        await hf.publish("stage", "packed")
+        await hf.publish("boxes", {"small": 2})
+        await hf.emit("log", "not a value")
+
+    with app:
+        handle = app.start(pack)
+        handle.result(30)
+        assert handle.info().published == {"stage": "packed", "boxes": {"small": 2}}
+        assert next(iter(app.find(pack))).published == {}, "a page does not read them"
+
+
 def test_each_strand_of_a_suspended_execution_says_where_it_waits(tmp_path: Path) -> None:
     app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.errors import SendFailed, UnencodablePayload
 from holdfast.steps.errors import BadMiddleware
 from holdfast.testing import World
 from holdfast.testing.mortal import CrashPoint
@@ -294,6 +295,103 @@ def test_headers_that_it_adds_travel_with_the_call(app: hf.App) -> None:
         app.tell("o", "hello")
         assert handle.result() == "tell of tell"
     assert found == ["start of order", "start of child", "send of mail"]
+
+
+def test_the_call_of_an_entity_is_a_message(app: hf.App) -> None:
+    seen: list[tuple[str, str, tuple[Any, ...], Any]] = []
+
+    @app.middleware("tell")
+    def change(invocation: hf.types.Invocation) -> Around:
+        [cents] = invocation.args
+        if cents < 0:
+            raise PermissionError("no debts")
+        invocation.args = (2 * cents,)
+        result = yield
+        seen.append((invocation.name, invocation.id, invocation.args, result))
+
+    @app.entity
+    class Account(hf.Entity):
+        cents: int = 0
+
+        async def deposit(self, cents: int) -> int:
+            self.cents += cents
+            return self.cents
+
+    @app.workflow
+    async def order() -> int:
+        return await Account("ada").deposit(2)
+
+    with app:
+        account: Any = app.entity(Account, "ada")
+        assert account.deposit(1) == 2
+        with pytest.raises(PermissionError):
+            account.deposit(-5)
+        assert order.start().result() == 6
+    assert seen == [
+        ("Account.deposit", "Account/ada", (2,), 2),
+        ("Account.deposit", "Account/ada", (4,), None),
+    ]
+
+
+def test_the_message_of_a_start_and_tell_has_both_around_it(app: hf.App) -> None:
+    @app.middleware("start", "tell")
+    def add_header(invocation: hf.types.Invocation) -> Around:
+        invocation.headers["x-reason"] = invocation.kind
+        if invocation.args == ("never",):
+            raise PermissionError("no")
+        yield
+
+    @app.workflow
+    async def order() -> str | None:
+        return (await hf.mailbox(str).next()).headers.get("x-reason")
+
+    with app:
+        assert order.with_options(id="o").start_and_tell("hello").result() == "tell"
+        with pytest.raises(PermissionError):
+            order.with_options(id="p").start_and_tell("never")
+        assert [each.id for each in app.find(order)] == ["o"]
+
+
+def test_it_is_told_of_arguments_that_cannot_be_stored(app: hf.App) -> None:
+    told: list[str] = []
+
+    @app.middleware("start", "send", "tell")
+    def watch(invocation: hf.types.Invocation) -> Around:
+        try:
+            yield
+        except Exception as error:
+            told.append(f"{invocation.kind} {invocation.name}: {type(error).__name__}")
+            raise
+
+    @app.task
+    def mail(to: Any) -> None: ...
+
+    @app.workflow
+    async def flow(given: Any) -> None: ...
+
+    @app.workflow
+    async def calls() -> None:
+        with pytest.raises(UnencodablePayload):
+            await hf.tell("o", object())
+
+    with app:
+        for asked in (
+            lambda: flow.start(object()),
+            lambda: app.start("flow", object()),
+            lambda: app.tell("o", object()),
+        ):
+            with pytest.raises(UnencodablePayload):
+                asked()
+        with pytest.raises(SendFailed):
+            mail.send(object())
+        calls.start().result()
+    assert [each.partition(":")[0] for each in told] == [
+        "start flow",
+        "start flow",
+        "tell tell",
+        "send mail",
+        "tell tell",
+    ]
 
 
 @pytest.mark.parametrize("given", [add, add_async, 17])

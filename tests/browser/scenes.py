@@ -8,6 +8,9 @@ VIEWS = (
     "done",
     "failed",
     "waiting",
+    "retrying",
+    "locked",
+    "progress",
     "family",
     "steps",
     "tree",
@@ -39,6 +42,9 @@ class Scenes:
             "done": ("executions/scene-done", "receipt for 1999 on good"),
             "failed": ("executions/scene-failed", "was declined"),
             "waiting": ("executions/scene-approval", "scene-approval:approval"),
+            "retrying": ("executions/scene-retry", "tried once"),
+            "locked": ("executions/scene-label-2", "held by"),
+            "progress": ("executions/scene-catalogue", "62 %"),
             "family": ("executions/scene-family", "checkout"),
             "steps": ("executions/scene-done?tab=steps", "reserve"),
             "tree": ("executions/scene-family?tab=tree", "checkout"),
@@ -49,14 +55,14 @@ class Scenes:
             "tasks": ("tasks", "report"),
             "task": (f"tasks/{task}", "no data for q1"),
             "queues": ("queues", "mail"),
-            "queue": ("queues/mail", "At a time"),
+            "queue": ("queues/letters", "customer-2"),
             "schedules": ("schedules", "weekdays"),
             "schedule": (f"schedules/{schedule}", "Europe/Berlin"),
             "workers": ("workers", "Knows to run"),
             "promises": ("promises?prefix=scene-approval", "scene-approval:approval"),
             "promise": ("promises/scene-approval%3Aapproval", "Nobody has settled it yet"),
             "start": ("start?name=checkout", "Reserve, charge and pack"),
-            "audit": ("audit", "scene-"),
+            "audit": ("audit", "Start an execution"),
         }
         assert tuple(self._places) == VIEWS
 
@@ -75,6 +81,32 @@ def scenes(shop: World) -> Scenes:
     shop.start_execution("refund", "17", id="scene-approval")
     shop.start_execution("family", 2, id="scene-family")
     shop.start_execution("nap", 86_400, id="scene-nap")
+    shop.start_execution("restock", "tea", id="scene-retry")
+    shop.start_execution("welcome", "ada", id="scene-welcome")
+    shop.start_execution("catalogue", str(shop.directory / "scene-marker"), id="scene-catalogue")
+    for number in (1, 2):
+        shop.start_execution("print_label", str(number), id=f"scene-label-{number}")
+        shop.until(f"scene-label-{number}", "suspended")
+    shop.start_execution("confirm", "Go on?", id="scene-halted")
+    shop.until("scene-halted", "suspended")
+    shop.post("executions/scene-halted/halt", {"reason": "wait for the fix of the tax table"})
+    hour = {"count": 100, "perMs": 3_600_000}
+    shop.ask(
+        "PUT",
+        "queues/letters",
+        {"concurrency": 4, "keyConcurrency": 2, "rate": hour, "fair": True, "weights": {"customer-2": 3}},
+    )
+    for number in range(9):
+        shop.post(
+            "tasks",
+            {
+                "task": "send_mail",
+                "queue": "letters",
+                "args": ["ada"],
+                "key": f"customer-{number % 4}",
+                "check": False,
+            },
+        )
     shop.start_execution("basket", id="scene-basket")
     shop.post("executions/scene-basket/messages", {"name": "tea", "price": 5})
     task = shop.post("tasks", {"task": "report", "queue": "reports", "args": ["q1", True]})["id"]

@@ -116,6 +116,52 @@ async def basket() -> list[str]:
     return names
 
 
+@hf.step(retry=hf.Retry(attempts=9, delay="30m", jitter=0))
+def ask_supplier(item: str) -> str:
+    raise ConnectionError(f"the supplier of {item} does not answer")
+
+
+@app.workflow
+async def restock(item: str) -> str:
+    """Order from a supplier that may be away for long."""
+    await reserve(item)
+    return await ask_supplier(item)
+
+
+@app.workflow
+async def print_label(order: str) -> str:
+    """One at a time at the printer, for as long as it takes."""
+    async with hf.lock("printer-3"):
+        await hf.sleep("1h")
+    return f"label of {order}"
+
+
+@app.workflow
+async def welcome(user: str) -> str:
+    """Wait until a user has verified an address."""
+    await hf.event("user.verified", user=user, timeout="7d")
+    return f"welcome {user}"
+
+
+@hf.step
+def import_rows(marker: str) -> str:
+    """Says how far it is, until its file appears."""
+    done = 0
+    while not os.path.exists(marker):  # noqa: PTH110
+        done = min(done + 1, 620)
+        hf.progress(done / 1000, rows=done * 100)
+        time.sleep(0.02)
+    return "imported"
+
+
+@app.workflow
+async def catalogue(marker: str) -> str:
+    """Import a catalogue, after a short rest."""
+    await reserve("catalogue")
+    await hf.sleep("200ms")
+    return await import_rows(marker)
+
+
 @hf.step
 def crunch(marker: str) -> str:
     """Runs until its file appears, so that a test can kill its worker in the middle."""
@@ -131,6 +177,32 @@ async def fragile(marker: str) -> str:
     done = await crunch(marker)
     await pack("fragile")
     return done
+
+
+@hf.step
+def pick(item: str, seconds: float) -> str:
+    time.sleep(seconds)
+    return item
+
+
+@hf.step(retry=hf.Retry(attempts=5, delay="300ms", jitter=0))
+def book_courier(order: str) -> str:
+    time.sleep(0.15)
+    if hf.current().attempt < 3:
+        raise ConnectionError("the courier does not answer")
+    return f"a courier comes for {order}"
+
+
+@app.workflow
+async def fulfil(order: str, marker: str) -> str:
+    """Everything that an order needs, on more than one worker."""
+    await reserve(order)
+    await hf.gather(pick("tea", 0.9), pick("cups", 0.4), pick("sugar", 0.6))
+    await book_courier(order)
+    await hf.call(checkout, order, "good", 4200)
+    await hf.sleep("800ms")
+    await crunch(marker)
+    return await pack(order)
 
 
 @hf.step

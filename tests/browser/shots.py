@@ -4,6 +4,7 @@ They are for looking at: the best of them are in docs/. A world of a small shop 
 """
 
 import argparse
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ from tests.browser.scenes import VIEWS, scenes
 from tests.browser.world import World, world
 
 SIZES = {"wide": (1360, 820), "narrow": narrow}
+MORE = {"takeover": ("executions/order-17", "book_courier")}
 settle_ms = 700
 
 
@@ -27,32 +29,47 @@ def liven(shop: World) -> None:
             str(number),
             card,
             number * 10,
-            id=f"order-{number}",
+            id=f"order-{number + 100}",
             tags={"customer": str(number % 5)},
         )
     for number in range(6):
         shop.start_execution("confirm", "Ship it?", id=f"confirm-{number}")
         shop.post("tasks", {"task": "send_mail", "queue": "mail", "args": [f"customer-{number}"]})
-    shop.until("order-39", "completed", "failed")
+    shop.until("order-139", "completed", "failed")
     shop.until("confirm-5", "suspended")
+
+
+def takeover(shop: World, worker: subprocess.Popen[bytes]) -> None:
+    """An order that outlives its worker."""
+    marker = shop.directory / "crunched"
+    shop.start_execution("fulfil", "17", marker.name, id="order-17", tags={"customer": "2"})
+    rows = "executions/order-17/timeline"
+    shop.until_true(lambda: any(row["name"] == "crunch" for row in shop.get(rows)["rows"]))
+    shop.kill_worker(worker)
+    shop.start_worker()
+    marker.touch()
+    shop.until("order-17", "completed")
 
 
 def take(folder: Path, only: list[str]) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     with (
         tempfile.TemporaryDirectory() as directory,
-        world(Path(directory), f"sqlite:///{directory}/shop.db") as shop,
+        world(Path(directory), f"sqlite:///{directory}/shop.db", workers=0) as shop,
         sync_playwright() as playwright,
     ):
+        worker = shop.start_worker(lease_s=3.0)
         filled = scenes(shop)
         liven(shop)
+        takeover(shop, worker)
         browser = launch(playwright)
         for scheme in schemes:
             for name, size in SIZES.items():
                 with watched(browser, shop.console, scheme=scheme, size=size) as look:
-                    for view in only or VIEWS:
-                        page = look.open(filled.place(view))
-                        page.get_by_text(filled.says(view)).first.wait_for()
+                    for view in only or (*VIEWS, *MORE):
+                        place, says = MORE.get(view) or (filled.place(view), filled.says(view))
+                        page = look.open(place)
+                        page.get_by_text(says).first.wait_for()
                         page.wait_for_timeout(settle_ms)
                         page.screenshot(path=folder / f"{view}-{scheme}-{name}.png")
         browser.close()

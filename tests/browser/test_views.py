@@ -71,6 +71,19 @@ def test_filters_are_in_the_url_and_a_link_shows_the_same(
         expect(shown.locator('[data-status="failed"]')).to_have_attribute("aria-pressed", "true")
 
 
+def test_executions_are_found_between_two_instants(shop: World, filled: Scenes, look: Watched) -> None:
+    page = look.open("executions?prefix=scene-")
+    expect(page.locator(".rows tbody tr[data-key]").first).to_be_visible()
+    page.get_by_label("Created", exact=True).select_option("between")
+    page.get_by_label("Created before").fill("2020-01-01T00:00")
+    expect(page.locator("main")).to_contain_text("No execution matches these filters.")
+    page.get_by_label("Created before").fill("2090-01-01T00:00")
+    page.get_by_label("Created from").fill("2020-01-01T00:00")
+    expect(page.locator(".rows tbody tr[data-key]").first).to_be_visible()
+    linked = look.open(page.url.partition("#/")[2])
+    expect(linked.get_by_label("Created from")).to_have_value("2020-01-01T00:00")
+
+
 def test_executions_are_found_by_tag_error_and_id(shop: World, filled: Scenes, look: Watched) -> None:
     page = look.open("executions?tag=customer:4")
     expect(page.locator(".rows tbody")).to_contain_text("scene-done")

@@ -94,6 +94,7 @@ def test_the_terminal_shows_the_overview_executions_and_one_of_them(tmp_path: Pa
     top.until("> order-17")
     top.press("\n")
     top.until("waits for promise")
+    top.until("times out in 59m")
     top.until("STEPS")
     top.press("b")
     top.until("EXECUTIONS")
@@ -102,6 +103,40 @@ def test_the_terminal_shows_the_overview_executions_and_one_of_them(tmp_path: Pa
     top.press("q")
     assert top.end() == 0
     assert "\x1b[?1049l" in top.text
+
+
+def test_the_chosen_one_of_a_long_list_is_on_the_screen(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/h.db"
+    with hf.App(store) as app:
+        for number in range(100):
+            app.start("nothing", id=f"order-{number:03}")
+    top = Terminal("top", "-S", store, "--every", "0.2")
+    top.until("OVERVIEW")
+    top.press("e")
+    top.until("> order-099")
+    top.press("j" * 70)
+    top.until("> order-029")
+    top.press("k" * 70)
+    top.until("> order-099")
+    top.press("q")
+    assert top.end() == 0
+
+
+def test_an_execution_tells_how_long_its_steps_took_and_when_the_next_try_is() -> None:
+    found: Any = {"id": "o", "status": "suspended", "since": 0, "waits": [
+        {"id": "o:2", "what": "step pay", "since": 1_000, "attempts": 2, "error": "no", "resumes_at": 70_000},
+        {"id": "o:3", "what": "lock printer", "since": 1_000, "held_by": "other", "held_since": 4_000},
+    ]}  # fmt: skip
+    steps: Any = {"steps": [
+        {"id": "o:1", "name": "reserve", "state": "completed", "beganAt": 0, "tookMs": 250.0, "attempts": 1},
+        {"id": "o:2", "name": "pay", "state": "running", "beganAt": 1000, "attempts": 2, "resumesAt": 70_000},
+    ]}  # fmt: skip
+    text = "\n".join(top_screen.execution(found, steps, 10_000, 120))
+    assert "waits for step pay (o:2), for 9s, due in 1m" in text
+    assert "tried 2x, the last error: no" in text
+    assert "held by other for 6s" in text
+    assert re.search(r"o:1 +completed +250ms +reserve", text)
+    assert re.search(r"o:2 +next try +9s +pay +2 attempts in 1m", text)
 
 
 def run(*words: str) -> str:

@@ -253,6 +253,38 @@ def test_two_claims_in_one_array_share_nothing(wire: Wire) -> None:
     assert (names(first.data["tasks"]), names(second.data["tasks"])) == (["a", "b"], ["c"])
 
 
+def test_what_is_known_is_claimed_without_a_preload_and_a_cursor_says_so(wire: Wire) -> None:
+    for name in ("t", "u"):
+        wire.create(name, target=WORKERS, tags={"resonate:branch": name})
+        wire.create(f"{name}:1", tags={"resonate:branch": name})
+    data: Json = {"groups": ["workers"], "count": 9, "pid": "p", "ttl": MINUTE, "known": ["t", "elsewhere"]}
+    first, second = wire.send("task.claim", data).data["tasks"]
+    assert (first["task"]["id"], first["preload"], first["cursor"]) == ("t", [], "")
+    assert (second["task"]["id"], [it["id"] for it in second["preload"]], "cursor" in second) == (
+        "u",
+        ["u:1"],
+        False,
+    )
+
+
+def test_what_woke_a_known_task_is_shown_all_the_same(wire: Wire) -> None:
+    wire.create("t", target=WORKERS, tags={"resonate:branch": "t"})
+    wire.create("t:1", tags={"resonate:branch": "t"})
+    wire.acquire("t", 0)
+    wire.suspend("t", "t:1")
+    wire.settle("t:1")
+    data: Json = {"groups": ["workers"], "count": 9, "pid": "p", "ttl": MINUTE, "known": ["t"]}
+    [claim] = wire.send("task.claim", data).data["tasks"]
+    assert (claim["kind"], claim["data"]["awaited"]["id"], claim["preload"]) == ("resume", "t:1", [])
+
+
+def test_a_known_task_without_a_branch_has_nothing_to_preload(wire: Wire) -> None:
+    wire.create("t", target=WORKERS)
+    data: Json = {"groups": ["workers"], "count": 9, "pid": "p", "ttl": MINUTE, "known": ["t"]}
+    [claim] = wire.send("task.claim", data).data["tasks"]
+    assert (claim["preload"], "cursor" in claim) == ([], False)
+
+
 # -- start -------------------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,7 @@ WRONG: dict[str, list[Any]] = {
     "number": [*NOT_INTEGER, 0, 1_000_001],
     "answer": [1, "x", True, [], {}],
     "flag": [1, "x", [], {}],
+    "known": [1, "x", True, {}, [1], [""], ["a\0b"], [None]],
     "instant": [None, "1", "", 1.5, True, [], {}, -1],
 }
 
@@ -177,7 +178,7 @@ FIELDS: list[Field] = [
         CREATION_OPTIONAL.format(INNER),
     ),
     *fields("task.acquire", "id=id;version=integer;pid=id;ttl=ttl"),
-    *fields("task.claim", "groups=groups;count=count;pid=id;ttl=ttl"),
+    *fields("task.claim", "groups=groups;count=count;pid=id;ttl=ttl", "known=known"),
     *fields("task.start", "id=id;version=integer"),
     *fields("task.release", "id=id;version=integer", "retry=retry"),
     *fields(
@@ -385,6 +386,16 @@ EDGES: dict[str, tuple[str, Callable[[int], Json], int]] = {
     "groups": (
         "task.claim",
         lambda size: {"groups": [f"g{n}" for n in range(size)], "count": 1, "pid": "p", "ttl": 1},
+        64,
+    ),
+    "a known task": (
+        "task.claim",
+        lambda size: {"groups": ["g"], "count": 1, "pid": "p", "ttl": 1, "known": ["t" * size]},
+        1_024,
+    ),
+    "known tasks": (
+        "task.claim",
+        lambda size: {"groups": ["g"], "count": 1, "pid": "p", "ttl": 1, "known": ["t"] * size},
         64,
     ),
     "a claim": ("task.claim", lambda size: {"groups": ["g"], "count": size, "pid": "p", "ttl": 1}, 1_000),

@@ -251,3 +251,31 @@ def test_the_records_of_events_are_settled_by_nobody(wire: Wire) -> None:
     ]:
         assert wire.settle(record).status == 400
     assert wire.create("x", tags={"holdfast:event": "x"}).status == 400
+
+
+def test_a_page_of_events_ends_where_it_becomes_too_large_and_its_number_goes_on(wire: Wire) -> None:
+    large = "x" * 400_000
+    for _ in range(6):
+        send(wire, data=large)
+    page = wire.send("event.search", {"name": "verified"}).data
+    assert [event["number"] for event in page["events"]] == [6, 5]
+    assert page["count"] == 6
+    page = wire.send("event.search", {"name": "verified", "before": 5}).data
+    assert [event["number"] for event in page["events"]] == [4, 3]
+    send(wire, data="x" * 1_048_576)
+    page = wire.send("event.search", {"name": "verified"}).data
+    assert [event["number"] for event in page["events"]] == [7], "one that is larger by itself goes alone"
+
+
+def test_a_wait_looks_back_at_so_many_bytes_of_events(wire: Wire) -> None:
+    executions(wire, "a", "b", "c")
+    send(wire, match={"user": "ada"})
+    send(wire, data="x" * 1_000_000, match={"user": "bob"})
+    for _ in range(3):
+        send(wire, data="x" * 1_000_000)
+    found = await_event(wire, "a", "a:1", match={"user": "bob"}, lookBack=HOUR).promise
+    assert found["state"] == "resolved", "four times a megabyte is looked at"
+    found = await_event(wire, "b", "b:1", match={"user": "ada"}, lookBack=HOUR).promise
+    assert found["state"] == "resolved", "and what is small behind it"
+    send(wire, data="x" * 1_000_000)
+    wait(wire, "c", "c:1", match={"user": "bob"}, lookBack=HOUR)

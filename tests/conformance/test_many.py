@@ -153,6 +153,24 @@ def test_a_large_branch_is_preloaded_whole(wire: Wire) -> None:
     assert ids(wire.acquire("root").data["preload"]) == names("t")
 
 
+def test_one_claim_is_given_hundreds_that_have_continued_as_new(wire: Wire) -> None:
+    """Each shows a branch of its own, and beside that whether it was asked to cancel."""
+    wanted = names("t", 600)
+    made = [
+        ("promise.create", creation(name, target=WORKERS, tags={"resonate:branch": name})) for name in wanted
+    ]
+    assert {answer.status for answer in wire.batch(*made)} == {200}
+    assert len(wire.claim(count=1_000)) == len(wanted)
+    again: list[tuple[str, Json]] = []
+    for name in wanted:
+        again.append(("task.restart", {"id": name, "version": 1, "generation": 0, "param": {}}))
+        again.append(("task.release", {"id": name, "version": 1}))
+    answers = [answer for start in (0, 600) for answer in wire.batch(*again[start : start + 600])]
+    assert {answer.status for answer in answers} == {200}
+    wire.tick(T0 + MINUTE)
+    assert sorted(each["task"]["id"] for each in wire.claim(count=1_000)) == wanted
+
+
 def test_several_schedules_catch_up_in_one_sweep(wire: Wire) -> None:
     for number in range(3):
         wire.schedule(f"s{number}", promiseTimeout=DAY)

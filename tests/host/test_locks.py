@@ -88,7 +88,8 @@ def test_a_waiting_execution_says_who_holds_the_lock(server: Server, tmp_path: P
         _until_suspended(second)
         [wait] = second.info().waits
         assert (wait.what, wait.held_by) == (f"lock {LOCK}", "order-16")
-        assert wait.held_since > 0
+        assert wait.held_since is not None
+        assert second.info().created_at >= wait.held_since
         first.cancel()
         second.result(60)
 

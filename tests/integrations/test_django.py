@@ -46,6 +46,8 @@ class Project:
     def working(self) -> Generator[subprocess.Popen[str]]:
         process = self.begin([sys.executable, "-m", "django", "holdfast", "worker", "--concurrency", "4"])
         try:
+            assert process.stderr is not None
+            assert any("working for group" in line for line in process.stderr)
             yield process
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -59,9 +61,9 @@ class Project:
         assert process.returncode == 0, err
         return out.strip()
 
-    def begin(self, command: list[str]) -> subprocess.Popen[str]:
+    def begin(self, command: list[str], **more: str) -> subprocess.Popen[str]:
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=ROOT, env=environment(self._more), **pipes)
+        return subprocess.Popen(command, cwd=ROOT, env=environment(self._more | more), **pipes)
 
 
 PRELUDE = """
@@ -229,12 +231,12 @@ def test_a_worker_that_is_killed_is_replaced_and_the_order_is_packed_once(projec
         "        order = Order.objects.create(item=f'tea {number}')\n"
         "        pack.with_options(connection=open_transaction()).start(order.pk)\n"
     )
-    process = project.begin([sys.executable, "-m", "django", "holdfast", "worker"])
-    try:
-        eventually(lambda: project.run("print(Order.objects.exclude(receipt='').count() or '')"))
-    finally:
-        process.kill()
-        process.communicate()
+    worker = [sys.executable, "-m", "django", "holdfast", "worker", "--concurrency", "1"]
+    process = project.begin(worker, SHOP_KILLED_AT="tea 2")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL, err
     with project.working():
         look = "print('' if Order.objects.filter(receipt='').exists() else 'all')"
         assert eventually(lambda: project.run(look)) == "all"
+    receipts = (project.folder / "receipts").read_text().splitlines()
+    assert sorted(receipts) == [f"tea {number}" for number in range(5)]

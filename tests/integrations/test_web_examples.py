@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.test_web_servers import ROOT, free_port, serving
-from tests.processes import environment, eventually
+from tests.processes import Server, environment, eventually
 
 httpx: Any = pytest.importorskip("httpx", reason="see conftest.py")
 DJANGO = ROOT / "examples" / "web" / "django_shop.py"
@@ -78,3 +78,29 @@ def test_django(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
         for process in processes:
             process.wait(60)
+
+
+def test_push(tmp_path: Path) -> None:
+    port = free_port()
+    flags = ["--push-hosts", f"127.0.0.1:{port}", "--push-private"]
+    with Server(tmp_path, *flags, "--retry-ms", "1000") as server:
+        more = {"FUNCTION_URL": f"http://127.0.0.1:{port}/run", "HOLDFAST_URL": server.url}
+        command = [sys.executable, "-m", "uvicorn", "examples.web.push_function:application"]
+        with subprocess.Popen(
+            [*command, f"--port={port}", "--log-level=warning"],
+            cwd=ROOT,
+            env=environment(more),
+        ) as function:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "examples.web.push_function"],
+                    cwd=ROOT,
+                    env=environment(more),
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
+                    check=False,
+                )
+            finally:
+                function.kill()
+    assert done.stdout == "welcome, ada; how was your first day?\n", done.stderr

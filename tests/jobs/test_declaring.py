@@ -23,6 +23,43 @@ def test_limits_are_stored_when_a_worker_starts() -> None:
         assert not info.paused
 
 
+def test_a_task_is_deleted_so_long_after_its_end_as_it_is_kept() -> None:
+    app = hf.App()
+
+    @app.task(keep="1h")
+    def brief(number: int) -> int:
+        if number < 0:
+            raise ValueError(number)
+        return number
+
+    @app.task
+    def plain() -> None: ...
+
+    @app.workflow
+    async def calls() -> str:
+        await hf.call(brief, 3)
+        await hf.sleep("1d")
+        return "done"
+
+    def is_known(task_id: str) -> bool:
+        try:
+            app.task_handle(task_id).info()
+        except hf.errors.TaskNotFound:
+            return False
+        return True
+
+    with World(app) as world:
+        called = app.start(calls)
+        sent: list[hf.types.TaskHandle[Any, Any]] = [brief.send(1), brief.send(-1), plain.send()]
+        assert [each.get().is_ok for each in sent] == [True, False, True]
+        world.elapse("50m")
+        assert [is_known(each.id) for each in sent] == [True, True, True]
+        world.elapse("20m")
+        assert [is_known(each.id) for each in sent] == [False, False, True]
+        assert called.result() == "done"
+        assert next(step.name for step in called.steps()) == "brief", "it goes with the workflow"
+
+
 def test_no_more_run_at_once_than_a_queue_allows() -> None:
     app = hf.App()
     app.queue("narrow", concurrency=2, per_key=1)
@@ -292,6 +329,9 @@ def test_a_schedule_is_for_tasks_and_workflows_each_under_its_own_id() -> None:
         {"time_limit": "long"},
         {"time_limit": 0},
         {"time_limit": "0s"},
+        {"keep": "0s"},
+        {"keep": "999ms"},
+        {"keep": "long"},
         {"retries": 3},
         {"exception_codes": ["ValueError"]},
         {"exception_codes": {"ValueError": "X"}},

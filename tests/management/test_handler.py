@@ -134,10 +134,13 @@ def test_a_handler_reads_what_its_route_names(route: Route) -> None:
     import inspect
 
     from holdfast.protocol.workers import WorkerReport
-    from holdfast.server.management import executions, workers
+    from holdfast.server.management import beginning, executions, workers
 
     source = inspect.getsource(inspect.getmodule(route.handler) or route.handler)
     source += inspect.getsource(executions.search_of)
+    own = inspect.getsource(route.handler)
+    for called in (beginning.begins_at, beginning.place_of):
+        source += inspect.getsource(called) if f"{called.__name__}(call" in own else ""
     if route.handler is workers.tell:  # its body is read as a whole
         assert {each.name for each in route.body} == {*WorkerReport.__struct_encode_fields__} - {"id"}
         return

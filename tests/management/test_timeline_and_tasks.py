@@ -53,6 +53,20 @@ def shop(url: str) -> hf.App:
         return count
 
     @app.workflow
+    async def again(number: int) -> int:
+        found = await hf.run(double, number)
+        if number < 2:
+            hf.continue_as_new(number + 1)
+        await hf.promise(name="end")
+        return found
+
+    @app.workflow
+    async def stubborn(delay: float) -> int:
+        for number in range(3):
+            await hf.run(double, number)
+        return await hf.run(double, -1, retry=hf.Retry(attempts=3, delay=delay, jitter=0))
+
+    @app.workflow
     async def decide() -> bool:
         return (await hf.promise(Decision, name="decision")).approved
 
@@ -107,6 +121,36 @@ async def test_a_failed_step_says_what_its_error_said(api: Api) -> None:
     await until(api, "bad", "failed")
     [row] = (await api.get("executions/bad/timeline"))["rows"]
     assert (row["state"], row["error"]) == ("failed", "it is negative")
+
+
+@pytest.mark.parametrize("limit", [None, 4], ids=["one page", "two pages"])
+async def test_a_row_tells_of_the_attempts_that_failed(api: Api, limit: int | None) -> None:
+    await api.post("executions", {"workflow": "stubborn", "args": [0.01], "id": "tries"})
+    await until(api, "tries", "failed")
+    asked = {} if limit is None else {"limit": limit}
+    *_, row = (await api.get("executions/tries/timeline", **asked))["rows"]
+    assert (row["attempts"], row["state"]) == (3, "failed")
+    told = [(each["attempt"], each["code"], each["message"]) for each in row["failures"]]
+    assert told == [(1, "ValueError", "it is negative"), (2, "ValueError", "it is negative")]
+    first, second = (each["at"] for each in row["failures"])
+    assert row["startedAt"] <= first <= second
+    assert "resumesAt" not in row
+
+
+async def test_a_step_that_waits_for_its_next_attempt_says_when_that_is(api: Api) -> None:
+    await api.post("executions", {"workflow": "stubborn", "args": [3_600], "id": "rests"})
+    found = await until(api, "rests", "suspended")
+    *_, row = (await api.get("executions/rests/timeline"))["rows"]
+    assert (row["state"], row["attempts"], len(row["failures"])) == ("running", 1, 1)
+    assert row["resumesAt"] == found["waits"][0]["resumes_at"]
+
+
+async def test_a_timeline_is_of_the_generation_that_goes_on(api: Api) -> None:
+    await api.post("executions", {"workflow": "again", "args": [0], "id": "ever"})
+    found = await until(api, "ever", "suspended")
+    assert found["generation"] == 2
+    rows = (await api.get("executions/ever/timeline"))["rows"]
+    assert [(row["kind"], row["state"]) for row in rows] == [("step", "completed"), ("promise", "running")]
 
 
 async def test_a_sleep_that_goes_on_says_when_it_ends(api: Api) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
 from tests.model.machine import LINEAGE, Machine, Promise, Task
+from tests.model.streams import value_chars
 
 if TYPE_CHECKING:
     from tests.model.oracle import Answer, Call
@@ -33,11 +34,23 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def fitting(events: list[Promise], most: int) -> list[Promise]:
+    """The first of them, and those after it that hold so much with it."""
+    size = 0
+    for number, event in enumerate(events):
+        size += value_chars(event.param) + value_chars(event.value) + len(event.id) + 256
+        size += sum(len(tag) + len(text) for tag, text in event.tags.items())
+        if number and size > most:
+            return events[:number]
+    return events
+
+
 class EventMachine(Machine):
     """The requests event.*, and the same as actions of a fence."""
 
     SHAPES_MAX, SUBSCRIPTIONS_MAX = 16, 16
     IN_BUCKET, BUCKETS_AT_ONCE, LOOK_BACK_MAX = 128, 2, 1_000
+    EVENTS_CHARS, LOOK_BACK_CHARS = 1_048_576, 4 * 1_048_576
 
     # ------------------------------------------------------------------------------------------ requests
 
@@ -53,7 +66,8 @@ class EventMachine(Machine):
             return 200, {"events": [], "count": 0}
         count = self.topic(anchor)["number"]
         last = count if before is None else min(count, before - 1)
-        found = [self.show_event(self.promises[f"event@{flat(name)}@{n}"]) for n in range(last, 0, -1)]
+        events = [self.promises[f"event@{flat(name)}@{n}"] for n in range(last, 0, -1)]
+        found = [self.show_event(event) for event in fitting(events, self.EVENTS_CHARS)]
         return 200, {"events": found[:limit], "count": count}
 
     def event_subscribe(self, data: Json, call: Call) -> Answer:
@@ -232,7 +246,7 @@ class EventMachine(Machine):
         newest = range(last, max(0, last - self.LOOK_BACK_MAX), -1)
         events = [self.promises[f"event@{flat(name)}@{number}"] for number in newest]
         recent: list[Promise] = []
-        for event in events:
+        for event in fitting(events, self.LOOK_BACK_CHARS):
             if event.created_at < now - look_back:
                 break
             recent.append(event)

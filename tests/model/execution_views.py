@@ -104,6 +104,14 @@ class ExecutionViews(Machine):
             found["code"] = (task.halted or {}).get("code")
         return found
 
+    def times_of(self, awaited: str) -> Json:
+        """Since when there is what somebody waits for, and when it settles by itself."""
+        promise = self.promises.get(awaited)
+        if promise is None or promise.state != "pending":
+            return {}
+        due = {} if promise.timeout_at >= fields.INSTANT_MAX else {"due_at": promise.timeout_at}
+        return {"since": promise.created_at} | due
+
     def executions_wanted(self, data: Json, scope: str | None) -> tuple[tuple[str, ...], list[Task]]:
         """The statuses that are asked for, and all tasks that are what else is, newest first."""
         kind = fields.optional_one_of(data, "kind", KINDS)

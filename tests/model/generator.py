@@ -509,7 +509,12 @@ class Generator:
             "count": count,
             "pid": self.rng.choice(PIDS),
             "ttl": self.ttl(),
+            **({"known": self.known_tasks()} if self.chance(0.3) else {}),
         }
+
+    def known_tasks(self) -> list[str]:
+        """Some that can be claimed, and some that cannot."""
+        return [self.task_id("pending") for _ in range(self.rng.randint(0, 5))]
 
     def held(self, *, bounced: bool = False) -> Json:
         task_id = self.task_id("acquired", bounced=bounced)
@@ -550,7 +555,10 @@ class Generator:
         if self.chance(0.3):
             data["checkWoken"] = self.chance(0.8)
         if self.chance(0.3):
-            data["waits"] = [{"id": "a:1", "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}]
+            awaited = self.awaited_id(data["id"])
+            data["waits"] = [
+                {"id": awaited, "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}
+            ]
         return "task.suspend", {**data, "actions": actions}
 
     def task_fence(self) -> tuple[str, Json]:

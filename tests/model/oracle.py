@@ -206,8 +206,8 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         ]
         return [self.show_promise(promise, call.dialect, call.now) for promise in (*first, *members)]
 
-    def acquired_answer(self, task: Task, call: Call) -> Json:
-        """The union of both dialects' replies to an acquire."""
+    def acquired_answer(self, task: Task, call: Call, is_known: bool = False) -> Json:
+        """The union of both dialects' replies to an acquire. What is known is not preloaded."""
         promise = self.show_promise(self.promises[task.id], call.dialect, call.now)
         data: Json = {"invoked": promise}
         if task.woken_by is not None and task.woken_by in self.promises:
@@ -215,9 +215,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         return {
             "task": self.show_task(task, call.now),
             "promise": promise,
-            "preload": self.preload(task.id, call),
+            "preload": [] if is_known else self.preload(task.id, call),
             "kind": "invoke" if task.woken_by is None else "resume",
             "data": data,
+            **({"cursor": ""} if is_known and "resonate:branch" in self.promises[task.id].tags else {}),
         }
 
     def chars(self, promise: Promise) -> int:
@@ -437,6 +438,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
             if not fields.check_text(group, "a group", fields.NAME_BYTES_MAX):
                 raise bad("a group is empty")
         count = fields.integer(data, "count", 1, 1_000)
+        known = fields.items(data, "known", 0, 64) if "known" in data else []
+        for name in known:
+            if not fields.check_text(name, "known", fields.NAME_BYTES_MAX):
+                raise bad("a known task is empty")
         pid, ttl = read_lease(data)
 
         def rank(task: Task) -> tuple[int, int, str]:
@@ -459,7 +464,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         for task in claimed[:fits]:
             self.acquire(task, pid, ttl, call.now)
         answer: Json = {
-            "tasks": [self.acquired_answer(task, call) | lapsed.get(task.id, {}) for task in claimed[:fits]]
+            "tasks": [
+                self.acquired_answer(task, call, task.id in known) | lapsed.get(task.id, {})
+                for task in claimed[:fits]
+            ]
         }
         return 200, answer if fits == len(claimed) else answer | {"nextAt": call.now}
 
@@ -722,7 +730,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
 
     def execution_get(self, data: Json, call: Call) -> Answer:
         self.promise_or_404(fields.identifier(data, "id"))
-        return 200, {"execution": self.show_execution(self.task_or_404(data["id"]), call.now)}
+        found = self.show_execution(self.task_or_404(data["id"]), call.now)
+        if "waits" in found:
+            found["waits"] = [wait | self.times_of(wait["id"]) for wait in found["waits"]]
+        return 200, {"execution": found}
 
     def execution_search(self, data: Json, call: Call) -> Answer:
         """A page of what is stored so; of that is shown what is still so at this instant."""

@@ -99,10 +99,32 @@ def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
     for limit, (name, most) in bounds.items():
         monkeypatch.setattr(limits, limit, most)
         monkeypatch.setattr(Oracle, name, most)
+    monkeypatch.setattr(Oracle, "EVENTS_CHARS", 500)
     with opened(*BACKENDS) as backends:
         run(
             count=6_000,
             seed=seed_for_test() + 500,
+            backends=backends,
+            snap_every=SNAP_EVERY,
+            enforce_quotas=False,
+        )
+
+
+def test_every_back_end_keeps_the_bounds_of_events_as_the_oracle_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounds = {
+        "stream_page_bytes_max": (("PAGE_CHARS", "EVENTS_CHARS"), 900),
+        "event_look_back_bytes_max": (("LOOK_BACK_CHARS",), 900),
+    }
+    for limit, (names, most) in bounds.items():
+        monkeypatch.setattr(limits, limit, most)
+        for name in names:
+            monkeypatch.setattr(Oracle, name, most)
+    with opened(*BACKENDS) as backends:
+        run(
+            count=6_000,
+            seed=seed_for_test() + 900,
             backends=backends,
             snap_every=SNAP_EVERY,
             enforce_quotas=False,

@@ -214,6 +214,22 @@ ENGINE = (
         "return settled_at < before or not is_live(promise, now)",
         "tests/node/test_retention.py",
     ),
+    Mutant(
+        "what a task says about how long it is kept ends the whole tree",
+        "the owner of a tree says how long that is kept, and nobody else",
+        "engine",
+        "keep_ms = tags.keep_of(promise.tags) if owner_of(promise) == promise.id else None",
+        "keep_ms = tags.keep_of(promise.tags)",
+        "tests/node/test_retention.py -k says",
+    ),
+    Mutant(
+        "what is to be kept longer than everything else goes with it",
+        "a tree is kept as long as its owner says",
+        "engine",
+        "return before if keep_ms is None else now - keep_ms",
+        "return before if keep_ms is None else max(before or 0, now - keep_ms)",
+        "tests/node/test_retention.py -k says",
+    ),
 )
 
 STORE = (

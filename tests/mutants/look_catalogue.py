@@ -14,6 +14,22 @@ LOOK = (
         "tests/conformance/test_executions.py -k memory",
     ),
     Mutant(
+        "a wait begins when its execution was last suspended, and not when the promise was created",
+        "whatever is stuck says since when",
+        "engine",
+        "replace(wait, since=promise.created_at, due_at=...)",
+        "replace(wait, due_at=...)",
+        "tests/conformance/test_executions.py -k memory",
+    ),
+    Mutant(
+        "of the keys of a queue the emptiest are shown",
+        "a queue shows its fullest keys",
+        "engine",
+        '(-each.pending, -each.counted, each.key is None, each.key or "")',
+        '(each.pending, -each.counted, each.key is None, each.key or "")',
+        "tests/management/test_api.py -k memory",
+    ),
+    Mutant(
         "a search shows what a deadline has ended as it was",
         "a status that is shown is the one that was asked for",
         "engine",

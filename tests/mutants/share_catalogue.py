@@ -9,6 +9,22 @@ _EVENTS = "tests/conformance/test_events.py -k memory"
 
 SHARES = (
     Mutant(
+        "a page of events holds any number of bytes",
+        "a page ends where it becomes too large",
+        "engine",
+        "if found and size > limits.stream_page_bytes_max:\n    break",
+        "if found and size > limits.commit_bytes_max:\n    break",
+        _EVENTS,
+    ),
+    Mutant(
+        "a wait looks back at any number of bytes",
+        "a wait reads a bounded part of what was sent before it",
+        "engine",
+        "size > limits.event_look_back_bytes_max",
+        "size > limits.commit_bytes_max",
+        _EVENTS,
+    ),
+    Mutant(
         "a lock is passed on to the last that came",
         "a lock is granted in the order in which it was asked for",
         "engine",
@@ -138,8 +154,8 @@ SHARES = (
         "an event starts an execution for each time it is heard of",
         "an event starts an execution once by its id",
         "engine",
-        'end = event.ikc or event.id.rpartition("@")[2]',
-        'end = event.id.rpartition("@")[2]',
+        'started_id(..., event.ikc or event.id.rpartition("@")[2])',
+        'started_id(..., event.id.rpartition("@")[2])',
         _EVENTS,
     ),
     Mutant(

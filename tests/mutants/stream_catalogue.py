@@ -11,8 +11,8 @@ STREAMS = (
         "a number is given twice",
         "the numbers of a stream are given one after the other",
         "engine",
-        "ws.put_streams(replace(streams, counts={**streams.counts, data.stream: number}))",
-        "ws.put_streams(replace(streams, counts={data.stream: number, **streams.counts}))",
+        "counts = {**streams.counts, data.stream: number}",
+        "counts = {data.stream: number, **streams.counts}",
         _CONFORMANCE,
     ),
     Mutant(

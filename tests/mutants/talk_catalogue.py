@@ -113,4 +113,28 @@ TALKS = (
         "is_woken",
         "tests/workflow/test_messages.py",
     ),
+    Mutant(
+        "an execution stays for a moment after every message",
+        "where messages come slowly none of them costs a write more",
+        "workflow",
+        "self._has_paid = now_s - self._suspended_s < self.moment_s",
+        "self._has_paid = True",
+        "tests/workflow/test_lingering.py -k slowly",
+    ),
+    Mutant(
+        "what a worker knows is preloaded all the same",
+        "a claim of a long execution costs what one of a short one does",
+        "engine",
+        "if is_known or room.is_full or not ws.has_room_for_answers:\n    return [], ''",
+        "if room.is_full or not ws.has_room_for_answers:\n    return [], ''",
+        "tests/conformance/test_additions.py -k known",
+    ),
+    Mutant(
+        "a warm execution does not look at what it was not given",
+        "whatever settled while it was suspended is seen",
+        "workflow",
+        "self._is_doubtful |= claim.cursor is not None",
+        "pass",
+        "tests/workflow/test_warm.py -k cancelled",
+    ),
 )

@@ -13,8 +13,11 @@ from msgspec.structs import replace
 from holdfast.engine.scans import QueueCountScan
 from holdfast.node import Node, budget, queue
 from holdfast.protocol import limits
+from holdfast.protocol.records import Value
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import (
+    EventSearch,
+    EventSend,
     PromiseRegisterCallback,
     PromiseSearch,
     QueueGet,
@@ -23,6 +26,8 @@ from holdfast.protocol.requests import (
     QueueSet,
     RegisterAction,
     Request,
+    StreamAppend,
+    StreamRead,
     TaskClaim,
     TaskSuspend,
 )
@@ -279,3 +284,36 @@ async def test_of_an_array_of_large_heartbeats_the_first_are_carried_out() -> No
         assert found.count(429) > 15
         small = [heartbeat("p", *((name, 1) for name in names[:20])) for _ in range(200)]
         assert set(statuses(await node.request(small))) == {200}
+
+
+@pytest.mark.parametrize("kind", ["event.search", "stream.read"])
+async def test_of_an_array_of_pages_that_are_named_the_first_are_carried_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each names one thing and shows very many: that takes the time of everybody else."""
+    monkeypatch.setattr(budget, "commit_steps_max", 700)
+    monkeypatch.setattr(budget, "request_steps", 1)
+    async with Node(MemoryStore()) as node:
+        await node.request([create("x", target="poll://any@g")])
+        await node.request([ask(EventSend("e")) for _ in range(50)])
+        await node.request([ask(StreamAppend("x", "in", key=str(number))) for number in range(50)])
+        page = EventSearch("e") if kind == "event.search" else StreamRead("x", "in")
+        *pages, last = statuses(await node.request([*(ask(page) for _ in range(40)), get("x")]))
+    assert pages == sorted(pages)
+    assert 2 < pages.count(200) < 10, "fifty steps each, besides the records that the first has loaded"
+    assert (pages[-1], last) == (429, 200)
+
+
+async def test_records_that_requests_ask_for_one_after_the_other_fill_a_commit_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is needed turns out only when a request is carried out: there is no load of all of it before."""
+    monkeypatch.setattr(limits, "commit_bytes_max", 20_000)
+    async with Node(MemoryStore()) as node:
+        for name in ("a", "b", "c", "d"):
+            for _ in range(3):
+                await node.request([ask(EventSend(name, value=Value(None, "x" * 5_000)))])
+        replies = await node.request([ask(EventSearch(name)) for name in ("a", "b", "c", "d")])
+        assert statuses(replies) == [200, 200, 503, 503]
+        again = await node.request([ask(EventSearch(name)) for name in ("c", "d")])
+        assert statuses(again) == [200, 200]

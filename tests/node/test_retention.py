@@ -29,7 +29,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.sqlite import SqliteStore
 from tests.postgres import database_url
-from tests.requests import acquire, ask, create, get, promise_of, settle
+from tests.requests import FAR, acquire, ask, create, get, promise_of, settle
 
 ANY_AGE = -1  # even what was settled in this millisecond
 HOUR_MS = 3_600_000
@@ -333,6 +333,78 @@ async def test_a_node_with_a_retention_forgets_by_itself(
                 await asyncio.sleep(0.02)
         assert await statuses(node, "old", "old:1", "live", "live:1") == [404, 404, 200, 200]
         assert node.stats.forgotten == 2
+
+
+DAY_MS = 24 * HOUR_MS
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def clockless(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A store that has no clock of its own: it believes whoever asks."""
+    return open_store(request.param, tmp_path)
+
+
+async def test_a_tree_is_kept_as_long_as_its_owner_says_shorter_or_longer_than_all(clockless: Store) -> None:
+    clock = 1_800_000_000_000
+    async with Node(clockless, clock=lambda: clock) as node:
+        kept = {"brief": HOUR_MS, "long": 9 * DAY_MS, "plain": None}
+        for name, keep_ms in kept.items():
+            entries = {} if keep_ms is None else {"holdfast:keep": str(keep_ms)}
+            await node.request([ask(PromiseCreate(name, FAR, tags=entries)), settle(name)])
+
+        async def left(older_than_ms: int | None, age_ms: int) -> list[str]:
+            await collect_all(clockless, clock + age_ms, older_than_ms)
+            found = await statuses(node, *kept)
+            return [name for name, status in zip(kept, found, strict=True) if status == 200]
+
+        assert await left(None, HOUR_MS) == ["brief", "long", "plain"], "not longer ago than that"
+        assert await left(None, HOUR_MS + 1) == ["long", "plain"]
+        assert await left(DAY_MS, 2 * DAY_MS) == ["long"]
+        assert await left(DAY_MS, 9 * DAY_MS + 1) == []
+
+
+async def test_what_a_member_of_a_tree_says_does_not_shorten_its_life(clockless: Store) -> None:
+    clock = 1_800_000_000_000
+    brief = {"holdfast:keep": "1000"}
+    async with Node(clockless, clock=lambda: clock) as node:
+        await node.request([create("a"), ask(PromiseCreate("a:1", FAR, tags=brief))])
+        await node.request([ask(PromiseCreate("b", FAR, tags=brief | {"resonate:origin": "a"}))])
+        await node.request([ask(PromiseCreate("c:1", FAR, tags=brief)), create("c:2")])  # there is no "c"
+        names = ["a", "a:1", "b", "c:1", "c:2"]
+        await node.request([settle(name) for name in names])
+        await collect_all(clockless, clock + HOUR_MS, HOUR_MS)
+        assert await statuses(node, *names) == [200] * 5
+        await collect_all(clockless, clock + HOUR_MS + 1, HOUR_MS)
+        assert await statuses(node, *names) == [404] * 5
+
+
+async def test_a_node_without_retention_deletes_what_says_how_long_it_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "first_pass_s_max", 0.01)
+    monkeypatch.setattr(janitor, "pass_rest_s_min", 0.01)
+    entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": "{}"}
+    async with Node(store) as node:
+        for name, kept in (("brief", {"holdfast:keep": "1000"}), ("plain", {})):
+            await node.request([ask(PromiseCreate(name, FAR, tags=entries | kept))])
+            await node.request([settle(name)])
+        assert await statuses(node, "brief") == [200]
+        async with asyncio.timeout(60):
+            while await statuses(node, "brief") == [200]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert await statuses(node, "plain") == [200]
+
+
+@pytest.mark.parametrize("keep", ["0", "999", "-1", "soon", ""])
+def test_a_time_to_keep_that_is_none_is_refused(keep: str) -> None:
+    with pytest.raises(ValueError, match="holdfast:keep must be"):
+        PromiseCreate("a", FAR, tags={"holdfast:keep": keep})
+
+
+async def collect_all(store: Store, reading: int, older_than_ms: int | None) -> None:
+    progress = RetentionProgress()
+    while progress.after is not None:
+        progress = await store.transact(partial(collect_page, progress, older_than_ms, reading))
 
 
 async def test_a_node_that_stops_does_not_wait_for_a_pass(store: Store) -> None:

@@ -53,6 +53,15 @@ def test_ci_tries_every_python_that_is_declared() -> None:
     assert workflow["jobs"]["linux"]["strategy"]["matrix"]["python"] == declared
 
 
+def test_the_readme_says_on_what_it_runs() -> None:
+    declared = (ROOT / "pyproject.toml").read_text("utf-8")
+    [said] = re.findall(r"^It runs on .*$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert re.findall(r"3\.\d+", said) == re.findall(r"Python :: (3\.\d+)", declared)
+    systems = re.findall(r"Operating System :: (?:\w+ :: )?(\w+)", declared)
+    assert [name.lower() for name in systems] == ["linux", "macos", "windows"]
+    assert re.findall(r"linux|macos|windows", said.lower()) == ["linux", "macos", "windows"]
+
+
 def test_a_release_is_published_without_a_token_and_signed_for() -> None:
     [workflow] = documents(ROOT / ".github" / "workflows" / "release.yml")
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")

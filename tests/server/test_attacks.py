@@ -9,12 +9,15 @@ import os
 import socket
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from holdfast.server import Settings, running
+from holdfast.protocol.wire import RawEnvelope, RefusedRequest, open_envelopes, read_envelopes
+from holdfast.server import Settings, rpc, running
+from holdfast.server.auth import Authenticator
 from holdfast.server.connection import header_lines_max
+from holdfast.server.errors import Unauthenticated
 from tests.server.http import Connection, call, connected, create, envelope, get, post, until
 from tests.server.process import ServerProcess, server_process
 from tests.server.stores import GatedStore
@@ -64,6 +67,8 @@ async def test_a_client_that_does_not_wait_for_answers_is_not_read_on() -> None:
         async with connected(server.url) as connection:
             taken = await send_what_is_taken(connection, flood, 30)
             assert taken < 30
+            more = [await send_what_is_taken(connection, flood, 1) for _ in range(4)]
+            assert more == [0] * 4, "nobody reads the answers, so it never reads on"
             assert server.peak_bytes - before < 40 * MEGABYTE
             assert await is_well(server)
 
@@ -334,3 +339,34 @@ async def test_an_array_with_many_tokens_is_not_checked_for_all_of_them() -> Non
         answer = await post(server.url, [*guesses, right])
         assert {reply["head"]["status"] for reply in answer.json} == {401}
         assert "4 different tokens" in answer.json[-1]["data"]
+
+
+async def test_nothing_but_kind_and_head_is_decoded_of_what_a_stranger_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bounds of the decoders make a bomb cheap, but they are not what keeps a stranger out."""
+    opened: list[Any] = []
+
+    def note(items: Any) -> Any:
+        opened.extend(items)
+        return open_envelopes(items)
+
+    monkeypatch.setattr(rpc, "open_envelopes", note)
+    async with running(Settings(port=0, store="memory:", tokens=("the-right-token",))) as server:
+        answer = await post(server.url, [*bombs(3), envelope("promise.get", {"id": "x"})])
+        assert {reply["head"]["status"] for reply in answer.json} == {401}
+        assert [type(item) for item in opened] == [RefusedRequest] * 4
+        opened.clear()
+        await post(
+            server.url, envelope("promise.get", {"id": "x"}), {"authorization": "Bearer the-right-token"}
+        )
+        assert [type(item) for item in opened] == [RawEnvelope]
+
+
+def test_a_refusal_that_is_kept_for_an_array_keeps_no_frame_and_so_no_body() -> None:
+    authenticator = Authenticator(Settings(tokens=("the-right-token",)))
+    [item] = cast("list[RawEnvelope]", read_envelopes(json.dumps([envelope("promise.get", {})]).encode()))
+    for token in ("wrong", None):
+        for refusal in authenticator.grants_or_refusals(token, [item]):
+            assert isinstance(refusal, Unauthenticated)
+            assert refusal.__traceback__ is None

@@ -269,3 +269,25 @@ async def test_an_unblock_is_tried_again_because_nobody_else_would() -> None:
         receiver.answer = b"HTTP/1.1 204 X\r\n\r\n"
         await until(lambda: ("unblock", "push", "sent") in metrics.deliveries)
         assert len(receiver.requests) == 2
+
+
+@pytest.mark.parametrize(("status", "level"), [(401, "WARNING"), (404, "WARNING"), (503, "INFO")])
+async def test_a_receiver_that_refuses_is_named_in_the_log(
+    status: int, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "holdfast.server")
+    async with receiving(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode()) as receiver:
+        metrics = Metrics()
+        host = f"hook.example:{receiver.port}"
+        push = pusher(metrics, LOOPBACK, push_hosts=(host,), push_private=True)
+        push.push(execute(f"http://{host}/run?key=s3cret"))
+        await until(lambda: ("execute", "push", "failed") in metrics.deliveries)
+    [record] = caplog.records
+    assert record.levelname == level
+    assert record.getMessage() == f"a post to {host} was answered with status {status}"
+
+
+def test_a_token_that_nobody_would_be_sent_is_told_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    pusher(Metrics(), push_hosts=("hook.example",), push_token="s3cret")
+    assert "push_token_hosts is empty" in caplog.text
+    assert "s3cret" not in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.attackers import size
+from bench.attackers import management, size
 from bench.attackers.victim import Attack, victim
 from tests.server.http import get
 
@@ -28,6 +28,8 @@ def address_space_bytes(pid: int) -> int:
         (size.preloads_of_a_large_branch, 300),
         (size.queues_that_are_set_in_an_array, 150),
         (size.messages_that_nobody_reads, 170),
+        (management.timelines_of_large_records, 400),
+        (management.bodies_that_are_costly_to_decode, 300),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

@@ -77,6 +77,28 @@ async def bidder(other: str, bids: list[int], pause_s: float) -> list[str]:
     return heard
 
 
+@app.workflow
+async def talker(other: str, rounds: int, pause_s: float) -> list[list[Any]]:
+    """Asks another one, and answers what that one asks meanwhile: what it heard, and what it was asked."""
+    asked: list[Any] = []
+
+    async def listen() -> None:
+        async for message in hf.mailbox(int):
+            asked.append(message.value)
+            message.answer([hf.current().id, message.value, len(asked)])
+            if len(asked) == rounds:
+                return
+
+    listening = hf.spawn(listen)
+    heard: list[Any] = []
+    for number in range(rounds):
+        heard.append(await hf.ask(other, number, returns=list[Any]))
+        if pause_s:
+            await hf.sleep(pause_s)
+    await listening
+    return [heard, asked]
+
+
 async def say(name: str, chunks: int, pause_s: float) -> int:
     for number in range(chunks):
         await hf.emit("tokens", f"{name} {number}")
@@ -151,6 +173,28 @@ async def hold_an_auction(
     expectation.looks[name] = look
 
 
+async def ask_each_other(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
+    rounds = chance.randint(1, 6)
+    pauses = [chance.choice((0.0, 0.5, 5.0)) for _ in range(2)]
+    names = [f"{name}-a", f"{name}-b"]
+    handles = [
+        app.start(talker, other, rounds, pause_s, id=each)
+        for each, other, pause_s in zip(names, reversed(names), pauses, strict=True)
+    ]
+    await asyncio.gather(*[handle.started() for handle in handles])
+    found = await asyncio.gather(*handles)
+    whole = [*range(rounds)]
+    for (heard, asked), other in zip(found, reversed(names), strict=True):
+        assert heard == [[other, number, number + 1] for number in whole], f"{name} heard {heard}"
+        assert asked == whole, f"{name} was asked {asked}"
+
+    def look(store: MemoryStore) -> list[str]:
+        told = [texts(store, each, "in") for each in names]
+        return [] if told == [whole, whole] else [f"{name} was told {told}, not {whole} twice"]
+
+    expectation.looks[name] = look
+
+
 async def have_a_chat(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     chunks, pause_s = chance.randint(0, 30), chance.choice((0.0, 0.1, 1.0))
     assert await app.start(chat, name, chunks, pause_s, id=name) == chunks
@@ -190,4 +234,9 @@ def texts(store: MemoryStore, execution: str, stream: str) -> list[Any]:
     return [Payloads().decode(each.value) for each in elements(store, execution, stream)]
 
 
-TALKS = {"basket": fill_a_basket, "auction": hold_an_auction, "chat": have_a_chat}
+TALKS = {
+    "basket": fill_a_basket,
+    "auction": hold_an_auction,
+    "chat": have_a_chat,
+    "dialogue": ask_each_other,
+}

@@ -8,7 +8,7 @@ import pytest
 import holdfast as hf
 from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
 from holdfast.runtime import TimedOut, race, spawn
-from holdfast.testing import World, crash_everywhere
+from holdfast.testing import Simulation, World, crash_everywhere, simulate
 from holdfast.testing.ledger import Ledger
 from holdfast.workflow.emitting import emit, publish
 from holdfast.workflow.messages import ask, attach, mailbox, receive, tell
@@ -134,6 +134,26 @@ async def numbers() -> None:
 def test_a_workflow_that_receives_beside_timers_survives_a_crash_at_every_write() -> None:
     proof = crash_everywhere(impatient, app=app, outside=numbers, check=lambda seen: len(seen) >= 6)
     assert proof.crashes > 20
+
+
+async def converse(simulation: Simulation) -> None:
+    handle = app.start(basket, 2, id="b")
+    await handle.started()
+    await app.tell("b", "tea", key="evt-1")
+    await app.tell("b", "tea", key="evt-1")
+    assert await app.ask("b", "?", timeout="1d", returns=int) == 1
+    assert await app.ask("b", "milk", timeout="1d") == "MILK"
+    assert await handle == ["TEA", "MILK"]
+    packed = [item async for item in handle.stream("packing")]
+    assert [number for number, _ in packed] == [*range(1, len(packed) + 1)]
+    assert {item for _, item in packed} == {"tea", "milk"}
+
+
+def test_a_user_simulates_a_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_SEED", raising=False)
+    report = simulate(app, converse, seeds=10, ledger=ledger)
+    assert report.seeds == 10
+    assert sum(report.faults.values()) > 50
 
 
 def test_executions_that_ask_each_other_survive_a_crash_at_every_write() -> None:

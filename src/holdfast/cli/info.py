@@ -9,8 +9,9 @@ from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import error_line
 from holdfast.protocol.executions import ExecutionView, Wait
 from holdfast.protocol.limits import instant_ms_max
-from holdfast.protocol.replies import ExecutionReply, PromiseReply
-from holdfast.protocol.requests import ExecutionGet, PromiseGet
+from holdfast.protocol.replies import ExecutionReply, PromiseReply, StreamReply, StreamsReply
+from holdfast.protocol.requests import ExecutionGet, PromiseGet, StreamList, StreamRead
+from holdfast.protocol.streams import is_published
 from holdfast.protocol.tags import grace_of
 
 
@@ -50,10 +51,27 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
         ]
     )
     print_progress(view.progress)
+    await _print_published(session, view.id)
     _print_waits(view)
     _print_lost(view)
     print_line()
     print_line(f"`holdfast tree {view.id}` draws what it did.")
+
+
+async def _print_published(session: CliSession, execution_id: str) -> None:
+    streams = (await session.ask(StreamList(execution_id), StreamsReply)).streams
+    names = sorted(name for name, count in streams.items() if is_published(name) and count)
+    for stream in names:
+        page = await session.ask(StreamRead(execution_id, stream, last=True), StreamReply)
+        for each in page.promises:
+            print_line()
+            print_block(
+                [
+                    ("published", stream.partition(".")[2]),
+                    ("value", shown_payload(each.value)),
+                    ("at", instant(each.settled_at)),
+                ]
+            )
 
 
 def _what(wait: Wait) -> str:

@@ -1,8 +1,8 @@
 """`holdfast top`: the overview, executions and one execution, live in the terminal, also over ssh.
 
 Plain ANSI: an alternate screen, drawn again every second and on every key. Without a terminal one overview is
-printed. Keys: o overview, e executions, f the next status, j k (or arrows) choose, Enter look at it, b back,
-q quit.
+printed. Keys: o overview, e executions, f the next status, j k (or arrows) choose or scroll, Enter look at
+it, b back, q quit.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_line
 from holdfast.client.errors import ClientError
 
-KEYS: Final = "o overview  e executions  f status  j/k choose  Enter look  b back  q quit"
+KEYS: Final = "o overview  e executions  f status  j/k choose or scroll  Enter look  b back  q quit"
 page: Final = 200
 
 
@@ -53,6 +53,7 @@ class Top:
         self._chosen = 0
         self._status: str | None = None
         self._listed: list[str] = []
+        self._above = 0  # lines that are scrolled away
         self._id = ""
         self._pressed: asyncio.Queue[str] = asyncio.Queue()
 
@@ -84,18 +85,20 @@ class Top:
         if key in ("q", "\x03", ""):
             return False
         if key in "oe":
-            self._view, self._chosen = {"o": "overview", "e": "executions"}[key], 0
+            self._view, self._chosen, self._above = {"o": "overview", "e": "executions"}[key], 0, 0
         elif key == "f":
             names = (None, *screen.STATUSES)
             self._status = names[(names.index(self._status) + 1) % len(names)]
-            self._view, self._chosen = "executions", 0
+            self._view, self._chosen, self._above = "executions", 0, 0
+        elif key in "jk" and self._view != "executions":
+            self._above = max(0, self._above + (1 if key == "j" else -1))
         elif key in "jk":
             step = 1 if key == "j" else -1
             self._chosen = min(max(0, self._chosen + step), max(0, len(self._listed) - 1))
         elif key in "\r\n" and self._view == "executions" and self._chosen < len(self._listed):
-            self._view, self._id = "execution", self._listed[self._chosen]
+            self._view, self._id, self._above = "execution", self._listed[self._chosen], 0
         elif key == "b":
-            self._view = "executions" if self._view == "execution" else "overview"
+            self._view, self._above = "executions" if self._view == "execution" else "overview", 0
         return True
 
     async def _draw(self) -> None:
@@ -104,11 +107,20 @@ class Top:
             lines = await self._lines(width)
         except ClientError as error:
             lines = screen.fit([f"{error}", "Trying again."], width)
-        body = lines[: height - 2]
+        body = self.window(lines, height - 2)
         body += [""] * (height - 2 - len(body))
         text = "".join(f"{line}\x1b[K\r\n" for line in [*body, ""]) + screen.fit([KEYS], width)[0]
         sys.stdout.write(f"\x1b[H{text}\x1b[K")
         sys.stdout.flush()
+
+    def window(self, lines: list[str], height: int) -> list[str]:
+        """As much as there is room for: around the chosen one, or from where it was scrolled to."""
+        room = max(1, height - screen.HEAD)
+        if self._view == "executions":
+            self._above = min(max(self._above, self._chosen - room + 1), self._chosen)
+        self._above = min(self._above, max(0, len(lines) - screen.HEAD - room))
+        head = screen.HEAD if self._view == "executions" or len(lines) > height else 0
+        return [*lines[:head], *lines[head + self._above :]][:height]
 
     async def _lines(self, width: int) -> list[str]:
         get: Any = self._management.get

@@ -4,6 +4,7 @@ The words are those of the console and of docs/reference/management.md. What com
 printable, and no line is wider than the terminal.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.cli.durations import format_duration
@@ -12,11 +13,17 @@ from holdfast.protocol.text import printable
 STATUSES: Final = (
     "pending", "waiting", "running", "suspended", "halted", "completed", "failed", "cancelled", "timed_out",
 )  # fmt: skip
+HEAD: Final = 2  # lines above the list of executions
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_cell_chars_max: Final = 48
+_RESTS: Final = ("sleep", "timer")
 
 
 def overview(found: Any, width: int) -> list[str]:
+    now = found["now"]
     lines = [f"OVERVIEW   {_node(found.get('node'))}", ""]
+    if found.get("problems"):
+        lines += ["NEEDS ATTENTION", *_table([_problem(each, now) for each in found["problems"]]), ""]
     for kind, title in (("executions", "Executions"), ("tasks", "Background tasks")):
         counts, more = found["counts"][kind]["counts"], found["counts"][kind].get("more", [])
         shown = [f"{name} {number}{'+' if name in more else ''}" for name, number in counts.items() if number]
@@ -25,33 +32,29 @@ def overview(found: Any, width: int) -> list[str]:
         for name in ("started", "completed", "failed"):
             row = found["rates"][name]
             lines.append(f"  {name:<10} {_chart(row)} {sum(row)} in {len(row)} min")
-    lines += ["", "FAILURES"]
-    causes = found.get("failures", {}).get("byName", [])
-    lines += [f"  {each['count']:>6}  {each['kind']} {each['name']}" for each in causes[:5]] or ["  none"]
     lines += ["", "WAITING LONGEST"]
-    lines += [_execution(each, found["now"]) for each in found["oldest"][:5]] or ["  nothing waits"]
-    lines += ["", "QUEUES"]
-    for each in found["queues"][:8]:
-        age = f", oldest {_span(found['now'] - each['oldestAt'])}" if "oldestAt" in each else ""
-        paused = ", paused" if each.get("paused") else ""
-        lines.append(
-            f"  {each['name']}: {each.get('pending', 0)} pending, "
-            f"{each.get('running', 0)} running{age}{paused}"
-        )
-    if not found["queues"]:
-        lines.append("  none yet")
+    lines += _table([_execution(each, now) for each in found["oldest"][:5]]) or ["  nothing waits"]
+    lines += ["", "FAILURES"]
+    causes = found.get("failures", {})
+    by_name = [(str(each["count"]), f"{each['kind']} {each['name']}") for each in causes.get("byName", [])]
+    by_code = [(str(each["count"]), f"error {each['code']}") for each in causes.get("byCode", [])]
+    lines += _table([*by_name[:5], *by_code[:5]]) or ["  none"]
+    lines += ["", "QUEUES", *(_table([_queue(each, now) for each in found["queues"][:8]]) or ["  none yet"])]
+    due = [
+        (each["id"], each.get("cron", ""), f"due in {_span(each['nextRunAt'] - now)}")
+        for each in found.get("schedules", [])[:5]
+    ]
+    lines += ["", "SCHEDULES DUE NEXT", *(_table(due) or ["  none"])]
     workers = found["workers"]
     lines += ["", "WORKERS  " + ", ".join(f"{workers[name]} {name}" for name in workers)]
     return fit(lines, width)
 
 
 def executions(found: Any, now: int, chosen: int, status: str | None, width: int) -> list[str]:
-    lines = [f"EXECUTIONS   {status or 'all'}, newest first", ""]
-    for number, each in enumerate(found["executions"]):
-        lines.append(("> " if number == chosen else "  ") + _execution(each, now).lstrip())
-    if not found["executions"]:
-        lines.append("  Nothing here yet.")
-    return fit(lines, width)
+    rows = _table([_execution(each, now) for each in found["executions"]])
+    lines = [f"{'>' if number == chosen else ' '} {row.lstrip()}" for number, row in enumerate(rows)]
+    title = f"EXECUTIONS   {status or 'all'}, newest first{', there are more' if found.get('cursor') else ''}"
+    return fit([title, "", *(lines or ["  Nothing here yet."])], width)
 
 
 def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
@@ -61,27 +64,22 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
         f"  {found['status']} for {_span(now - found['since'])}   {found.get('name') or ''}",
         (
             f"  attempt {found.get('attempts', 0)}   worker {found.get('worker') or 'none'}   "
-            f"{found.get('group') or ''}"
+            f"{found.get('queue') or found.get('group') or ''}"
         ),
     ]
     if found.get("error"):
         lines.append(f"  error: {found['error']}")
     for wait in found.get("waits") or ():
-        where = f" at {wait['file']}:{wait['line']} in {wait['function']}" if wait.get("file") else ""
-        lines.append(f"  waits for {wait.get('what') or wait['id']} ({wait['id']}){where}")
+        lines.append(f"  waits for {_wait(wait, now)}")
+        if wait.get("error"):
+            lines.append(f"    tried {wait.get('attempts', 0)}x, the last error: {wait['error']}")
+        if wait.get("held_by"):
+            lines.append(f"    held by {wait['held_by']} for {_span(now - wait['held_since'])}")
+        if wait.get("file"):
+            lines.append(f"    at {wait['file']}:{wait['line']} in {wait['function']}")
     lines += [f"  {name}: {found[name]}" for name in ("result", "failure") if name in found]
-    lines += ["", "STEPS"]
-    for each in steps["steps"]:
-        took = (
-            f"  {_span(each['endedAt'] - each['startedAt'])}"
-            if "endedAt" in each and "startedAt" in each
-            else ""
-        )
-        lines.append(
-            f"  {each['id']}  {each.get('state', '')}  {each.get('name') or each.get('kind') or ''}{took}"
-        )
-    if not steps["steps"]:
-        lines.append("  none yet")
+    lines += ["", f"STEPS{', the first of them' if steps.get('cursor') else ''}"]
+    lines += _table([_step(each, now) for each in steps["steps"]]) or ["  none yet"]
     return fit(lines, width)
 
 
@@ -90,9 +88,61 @@ def fit(lines: list[str], width: int) -> list[str]:
     return [line if len(line) <= width else f"{line[: max(0, width - 3)]}..." for line in shown]
 
 
-def _execution(each: Any, now: int) -> str:
-    name = each.get("name") or ""
-    return f"  {each['id']}  {each['status']} for {_span(now - each['since'])}  {name}"
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of one width each; of what is long, so much as there is room for."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    shown = [
+        [*(f"{c[: _cell_chars_max - 3]}..." if len(c) > _cell_chars_max else c for c in row[:-1]), *row[-1:]]
+        for row in shown
+    ]
+    wide = [max(len(row[at]) for row in shown) for at in range(len(shown[0]))] if shown else []
+    return ["  " + "  ".join(map(str.ljust, row, wide)).rstrip() for row in shown]
+
+
+def _execution(each: Any, now: int) -> tuple[str, ...]:
+    waits = each.get("waits") or ()
+    about = f"waits for {waits[0].get('what') or waits[0]['id']}" if waits else each.get("error") or ""
+    code = each.get("code") or ""
+    since = f"for {_span(now - each['since'])}"
+    return each["id"], each["status"], since, each.get("name") or "", code or about
+
+
+def _problem(each: Any, now: int) -> tuple[str, ...]:
+    words: str = "no worker" if each["kind"] == "unserved" else each["kind"]
+    which = each.get("id") or next(
+        (f"{name} {each[name]}" for name in ("queue", "group", "schedule") if name in each), ""
+    )
+    since = f"for {_span(now - each['since'])}" if "since" in each else ""
+    return words, which, since, each.get("error") or (f"{each['pending']} wait" if "pending" in each else "")
+
+
+def _queue(each: Any, now: int) -> tuple[str, ...]:
+    age = f"oldest {_span(now - each['oldestAt'])}" if "oldestAt" in each else ""
+    waiting, running = f"{each.get('pending', 0)} pending", f"{each.get('running', 0)} running"
+    return each["name"], waiting, running, age, "paused" if each.get("paused") else ""
+
+
+def _wait(wait: Any, now: int) -> str:
+    what = wait.get("what") or "promise"
+    lasted = f", for {_span(now - wait['since'])}" if wait.get("since") else ""
+    ends = wait.get("resumes_at") or wait.get("due_at")
+    is_rest = bool(wait.get("resumes_at")) or what in _RESTS
+    word = "due" if is_rest else "times out"
+    return f"{what} ({wait['id']}){lasted}{f', {word} in {_span(ends - now)}' if ends else ''}"
+
+
+def _step(each: Any, now: int) -> tuple[str, ...]:
+    took = each["tookMs"] if "tookMs" in each else now - each["beganAt"]
+    tried = each.get("attempts", 0)
+    state = "next try" if "resumesAt" in each else each.get("state", "")
+    more = f"in {_span(each['resumesAt'] - now)}" if "resumesAt" in each else each.get("code") or ""
+    return (
+        each["id"],
+        state,
+        _span(took),
+        each.get("name") or each.get("kind") or "",
+        (f"{tried} attempts {more}" if tried > 1 else more),
+    )
 
 
 def _node(node: Any) -> str:
@@ -112,5 +162,5 @@ def _chart(row: list[int]) -> str:
     return "".join(_BARS[-(-number * (len(_BARS) - 1) // most)] for number in row)
 
 
-def _span(ms: int) -> str:
+def _span(ms: float) -> str:
     return format_duration(max(0, ms))

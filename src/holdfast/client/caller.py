@@ -78,6 +78,10 @@ class Caller:
         self._together_max = together_max
         self._check = check
 
+    def unchecked(self) -> "Caller":
+        """The same, without `check`."""
+        return Caller(self.client, tries_max=self._tries_max, together_max=self._together_max)
+
     async def ask(self, data: RequestData, shape: type[Data]) -> Data:
         """The data of the reply; raises `Refused` when the node refuses."""
         [reply] = await self.replies([data])

@@ -179,7 +179,13 @@ def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
 
 
 def _note_queued(entries: dict[str, str], needed: Footprint) -> None:
-    target, group = entries[tags.TARGET], claim_group(entries[tags.TARGET]) or ""
+    """What is needed follows from four tags, which are alike in what is sent together."""
+    target = entries[tags.TARGET]
+    asked = (target, entries.get(tags.JOB), entries.get(tags.QUEUE), entries.get(tags.PRIORITY))
+    if asked == needed.noted:
+        return
+    needed.noted = asked
+    group = claim_group(target) or ""
     place, job = tags.place_of(entries), tags.job_of(entries)
     if job is not None and job.unique is not None:
         needed.uniques.add(unique_name(target, job.unique))

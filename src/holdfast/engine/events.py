@@ -2,7 +2,8 @@
 
 1. The events of a name are numbered in the order of their commits. Under one id there is one event.
 2. A wait is resolved by the first event of its name that has all attributes of its match and was sent after
-   it, or within the time that it looks back. It looks at the newest `event_look_back_max` events of its name.
+   it, or within the time that it looks back. It looks at the newest `event_look_back_max` events of its name,
+   up to `event_look_back_bytes_max` of them.
 3. An event wakes all that wait for it: up to `event_buckets_max` buckets in its own commit, the others by
    sweeps, as many in each. While there are some left, its promise is pending and due.
 4. Each subscription of a name starts one execution for each event, in its commit.
@@ -33,6 +34,7 @@ from holdfast.protocol.events import (
     read_topic,
     read_undelivered,
     record_value,
+    started_id,
     topic_id,
     wait_list_id,
 )
@@ -46,7 +48,9 @@ from holdfast.protocol.requests import (
     EventUnsubscribe,
     Request,
 )
+from holdfast.protocol.sizes import whole_promise_bytes
 
+_first_read = 4  # nobody knows how large they are before they are read
 _read_at_once = 32
 
 
@@ -167,7 +171,11 @@ def search(request: Request, data: EventSearch, ws: WorkingSet, now: Millis) -> 
     topic = read_topic(anchor)
     last = topic.number if data.before is None else min(topic.number, data.before - 1)
     found: list[Event] = []
+    size = 0
     for event in _newest(data.name, last, ws):
+        size += whole_promise_bytes(event)
+        if found and size > limits.stream_page_bytes_max:
+            break
         found.append(show_event(event))
         if len(found) == (data.limit or limits.stream_page_size):
             break
@@ -222,8 +230,11 @@ def _look_back(data: EventAwait, topic: Topic, ws: WorkingSet, now: Millis) -> P
     if not data.look_back:
         return None
     first: Promise | None = None
+    size = 0
     for looked, event in enumerate(_newest(data.name, topic.number, ws)):
-        if looked >= limits.event_look_back_max or event.created_at < now - data.look_back:
+        size += whole_promise_bytes(event)
+        is_too_far = looked >= limits.event_look_back_max or event.created_at < now - data.look_back
+        if is_too_far or (looked and size > limits.event_look_back_bytes_max):
             break
         if all(event.tags.get(tags.ATTRIBUTE + key) == text for key, text in data.match.items()):
             first = event
@@ -232,8 +243,10 @@ def _look_back(data: EventAwait, topic: Topic, ws: WorkingSet, now: Millis) -> P
 
 def _newest(name: str, last: int, ws: WorkingSet) -> Iterator[Promise]:
     """From a number downwards, until one was deleted."""
-    for end in range(last, 0, -_read_at_once):
-        ids = [event_id(name, number) for number in range(end, max(0, end - _read_at_once), -1)]
+    end, count = last, _first_read
+    while end > 0:
+        ids = [event_id(name, number) for number in range(end, max(0, end - count), -1)]
+        end, count = end - count, min(2 * count, _read_at_once)
         if unknown := {each for each in ids if each not in ws.promises}:
             raise Missing(Footprint(views=unknown))
         for each in ids:
@@ -245,8 +258,7 @@ def _newest(name: str, last: int, ws: WorkingSet) -> Iterator[Promise]:
 
 def _start(request: Request, subscription: Subscription, event: Promise, ws: WorkingSet, now: Millis) -> None:
     """Once by the id of the event, which is part of that of the execution."""
-    end = event.ikc or event.id.rpartition("@")[2]
-    name = f"{subscription.id}-{end}".translate(_flat)
+    name = started_id(subscription.id, event.ikc or event.id.rpartition("@")[2])
     if len(name.encode()) > limits.id_bytes_max:
         raise InvalidField("the id of the execution that the event starts would be too long")
     if ws.promise(name) is not None:
@@ -260,6 +272,3 @@ def _start(request: Request, subscription: Subscription, event: Promise, ws: Wor
     _, task = new_promise(name, param, entries, timeout_at, None, target, "A", ws, now, now)
     if task is not None and is_open(task, now):
         offer(task, ws, now)
-
-
-_flat = str.maketrans(":.", "__")

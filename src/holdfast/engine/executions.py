@@ -38,16 +38,16 @@ def get(request: Request, data: ExecutionGet, ws: WorkingSet, now: Millis) -> Re
         raise TaskMissing(data.id)
     view = view_execution(task, promise, ws, now)
     if view.waits:
-        view = replace(view, waits=_with_holders(view.waits, ws))
+        view = replace(view, waits=_looked_up(view.waits, ws))
     return Reply(200, ExecutionReply(view))
 
 
-def _with_holders(waits: list[Wait], ws: WorkingSet) -> list[Wait]:
-    """Of those that are tickets for a lock: who holds it, since when."""
+def _looked_up(waits: list[Wait], ws: WorkingSet) -> list[Wait]:
+    """With what the promises tell: since when, until when; and of tickets for a lock, who holds it."""
     _look_at({wait.id for wait in waits}, ws)
     names = {wait.id: _lock_of(wait.id, ws) for wait in waits}
     _look_at({lock_id(name) for name in names.values() if name is not None}, ws)
-    return [_with_holder(wait, names[wait.id], ws) for wait in waits]
+    return [_with_holder(_with_times(wait, ws), names[wait.id], ws) for wait in waits]
 
 
 def _look_at(promise_ids: set[str], ws: WorkingSet) -> None:
@@ -58,6 +58,14 @@ def _look_at(promise_ids: set[str], ws: WorkingSet) -> None:
 def _lock_of(ticket_id: str, ws: WorkingSet) -> str | None:
     ticket = ws.promises[ticket_id]
     return None if ticket is None or ticket.state != "pending" else ticket.tags.get(tags.TICKET)
+
+
+def _with_times(wait: Wait, ws: WorkingSet) -> Wait:
+    promise = ws.promises[wait.id]
+    if promise is None or promise.state != "pending":
+        return replace(wait, since=0, due_at=0)
+    is_timed = promise.timeout_at < limits.instant_ms_max
+    return replace(wait, since=promise.created_at, due_at=promise.timeout_at if is_timed else 0)
 
 
 def _with_holder(wait: Wait, name: str | None, ws: WorkingSet) -> Wait:

@@ -5,6 +5,7 @@
 3. A reader sees the same before and after the sweep has written an end down: both use `close`.
 """
 
+from functools import lru_cache
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -39,6 +40,7 @@ def new_job(spec: JobSpec, target: str, delay: Millis | None, created_at: Millis
     )
 
 
+@lru_cache(maxsize=4096)
 def queue_name(target: str) -> str:
     name = queue_of(claim_group(target) or "")
     assert name is not None, f"{target!r} is not the target of a job"

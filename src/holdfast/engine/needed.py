@@ -21,14 +21,15 @@ def line_name(group: str, key: str | None, *, entered: bool = False) -> str:
 
 class Footprint(Struct):
     """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
-    `branches_of` are promises whose branch is, as far as it is read. The `views` are only looked at, never
-    changed, so a store that many nodes share need not hold them; of the `task_views` only the tasks, without
-    the payloads of their promises. The `listened` only get a listener: they must not settle meanwhile, but
-    their tasks may be claimed."""
+    `branches_of` are promises whose branch is, as far as it is read, unless they are `known`. The `views` are
+    only looked at, never changed, so a store that many nodes share need not hold them; of the `task_views`
+    only the tasks, without the payloads of their promises. The `listened` only get a listener: they must not
+    settle meanwhile, but their tasks may be claimed."""
 
     promises: set[str] = set()
     obligations: set[str] = set()
     branches_of: set[str] = set()
+    known: set[str] = set()  # among those: of which only what woke them is needed
     branches: set[str] = set()
     views: set[str] = set()
     task_views: set[str] = set()
@@ -45,6 +46,7 @@ class Footprint(Struct):
     answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
     placed: set[str] = set()  # lines of queues: their open executions
     turns: set[Line] = set()  # the last turn of each, if its queue has turns at all
+    noted: tuple[str | None, ...] = ()  # the tags whose place in a queue was noted last
 
 
 class Missing(Exception):

@@ -21,6 +21,15 @@ def owner_of(promise: Promise) -> str:
     return root_of(promise.tags.get(tags.ORIGIN) or promise.id)
 
 
+def ended_before(promise: Promise, before: Millis | None, now: Millis) -> Millis | None:
+    """Before which instant the tree of this promise must have ended to be deleted. None: it stays.
+
+    `before` is what holds for all. The owner of a tree may say how long that is kept, shorter or longer.
+    """
+    keep_ms = tags.keep_of(promise.tags) if owner_of(promise) == promise.id else None
+    return before if keep_ms is None else now - keep_ms
+
+
 def is_over(promise: Promise, before: Millis, now: Millis) -> bool:
     """Settled, or past its deadline, since before that instant?"""
     if tags.LOCK in promise.tags:  # it stays pending; once nobody uses it, it is as good as settled

@@ -154,6 +154,17 @@ class HeldScan(Struct, frozen=True):
     groups: tuple[str, ...]
 
 
+WaitingRow = tuple[str | None, int, Millis]
+
+
+class WaitingScan(Struct, frozen=True):
+    """How much of a queue waits, by key: rows of key or None, how many, and when the first was created.
+    So many that may begin, and so many that may not yet, are looked at."""
+
+    group: str
+    limit: int
+
+
 class QueueScan(Struct, frozen=True):
     """The names of queues that were set or have open tasks."""
 
@@ -197,6 +208,7 @@ Scan = (
     | ClaimScan
     | LeaseScan
     | HeldScan
+    | WaitingScan
     | QueueScan
     | QueueCountScan
     | ExecutionScan

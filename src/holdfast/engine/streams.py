@@ -65,18 +65,22 @@ def append(data: StreamAppend, fence: Task | None, ws: WorkingSet, now: Millis) 
         raise ExecutionOver(data.id)
     streams = _streams_of(execution, ws)
     number, awaited = _next_place(streams, data.stream, ws, now)
-    element = _checked_id(element_id(data.id, data.stream, number))
+    element = element_id(data.id, data.stream, number)
     asked = None if data.answer is None else _check_answer(data.answer, streams, element, ws)
     value = _with_answer(data.value, asked)
     if awaited is not None and data.key is not None:  # its promise was created before there was a key
         value = Value({**(value.headers or {}), KEY_HEADER: data.key}, value.data)
     size = message_value_bytes(value)
     _check_room(streams, data.stream, number, size)
+    counts = {**streams.counts, data.stream: number}
+    total = None
     if data.stream == MAILBOX:
-        streams = replace(streams, sent_bytes=streams.sent_bytes + size)
-    total = str(streams.sent_bytes) if data.stream == MAILBOX else None
+        sent_bytes = streams.sent_bytes + size
+        total = str(sent_bytes)
+        ws.put_streams(replace(streams, counts=counts, sent_bytes=sent_bytes))
+    else:
+        ws.put_streams(replace(streams, counts=counts))
     lineage = _lineage(execution, data.stream)
-    ws.put_streams(replace(streams, counts={**streams.counts, data.stream: number}))
     if awaited is not None:
         appended = settle(awaited, "resolved", value, now, total, ws, now)
     else:
@@ -214,7 +218,7 @@ def _appended_before(data: StreamAppend, key: str, ws: WorkingSet, now: Millis) 
 
 
 def _next_place(streams: Streams, stream: str, ws: WorkingSet, now: Millis) -> tuple[int, Promise | None]:
-    """The number of the next element; and its promise, if it is awaited already."""
+    """The number of the next element, whose id is checked; and its promise, if it is awaited already."""
     first = streams.count(stream) + 1
     for number in range(first, first + limits.stream_skips_max + 1):
         promise = ws.promise(_checked_id(element_id(streams.id, stream, number)))

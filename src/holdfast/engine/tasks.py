@@ -112,11 +112,14 @@ def held_task(task_id: str, version: int, ws: WorkingSet, now: Millis, generatio
     return task
 
 
-def acquired_reply(task: Task, ws: WorkingSet, now: Millis, room: Room | None = None) -> AcquireReply:
+def acquired_reply(
+    task: Task, ws: WorkingSet, now: Millis, room: Room | None = None, *, is_known: bool = False
+) -> AcquireReply:
+    """`is_known`: the worker has what was recorded before it was woken."""
     promise = promise_of(task, ws)
     awaited = ws.promise(task.woken_by) if task.woken_by is not None else None
     data = Invoked(promise, see_promise(awaited, ws, now) if awaited is not None else None)
-    preloaded, cursor = preload(promise, ws, now, room)
+    preloaded, cursor = preload(promise, ws, now, room, is_known=is_known)
     kind: Literal["invoke", "resume"] = "invoke" if task.woken_by is None else "resume"
     return AcquireReply(view_task(task, now), promise, preloaded, kind, data, cursor)
 
@@ -207,7 +210,7 @@ def claim(request: Request, data: TaskClaim, ws: WorkingSet, now: Millis) -> Rep
         else:
             lapsed = task.corr_id  # of a pending task: whose lease lapsed
             task = grant(task, data.pid, data.ttl, None, ws, now, start=data.start)
-            reply = acquired_reply(task, ws, now, room)
+            reply = acquired_reply(task, ws, now, room, is_known=task_id in data.known)
             granted.append(reply if lapsed is None else replace(reply, lapsed=lapsed))
     for queue in plan.changed_queues:
         ws.put_queue(queue)

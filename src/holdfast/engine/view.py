@@ -124,14 +124,14 @@ class Room:
 
 
 def preload(
-    promise: Promise, ws: WorkingSet, now: Millis, room: Room | None = None
+    promise: Promise, ws: WorkingSet, now: Millis, room: Room | None = None, *, is_known: bool = False
 ) -> tuple[list[Promise], str | None]:
-    """A job is not replayed, so it needs nothing."""
+    """A job is not replayed, so it needs nothing. What is known is not shown again; the cursor says so."""
     branch = branch_of(promise)
     if branch is None or tags.JOB in promise.tags:
         return [], None
     room = room or Room()
-    if room.is_full or not ws.has_room_for_answers:
+    if is_known or room.is_full or not ws.has_room_for_answers:
         return [], ""
     members, end = ws.branch(branch)
     if branch != promise.tags[tags.BRANCH]:

@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.app import App
 from holdfast.ext.optional import load
-from holdfast.host.looking import ExecutionDetails, OperationDetails
+from holdfast.host.details import ExecutionDetails, OperationDetails
 from holdfast.payloads import jsonable
 from holdfast.payloads.errors import RemoteError
 from holdfast.protocol.errors import HoldfastError

@@ -93,16 +93,17 @@ class OpenTelemetry(Observer):
     def _around_workflow(self, invocation: Invocation) -> Generator[None, Any, None]:
         """The fibers, and what they start, are below the span of the execution. They have a Context of their
         own, so nothing need be put back."""
+        self._our_tracer()
         above = self._extract(invocation.headers)
         span = self._trace.NonRecordingSpan(self._execution_context(above, invocation.id, invocation.name))
         self._context.attach(self._trace.set_span_in_context(span, above))
         yield
 
     def _around_step(self, invocation: Invocation) -> Generator[None, Any, None]:
-        tracer = self._our_tracer()
         if not self._is_live:
             yield
             return
+        tracer = self._our_tracer()
         mine = self._trace.get_current_span().get_span_context()
         above = self._context.get_current()
         if mine.is_valid:
@@ -167,7 +168,6 @@ class OpenTelemetry(Observer):
         )
 
     def operation_ended(self, ended: EndedOperation) -> None:
-        self._our_tracer()
         if not self._is_live:
             return
         root = ended.root
@@ -281,7 +281,8 @@ class OpenTelemetry(Observer):
 
     def _our_tracer(self) -> Any:
         """Whoever sets the global provider may do so after `app.use`. Before that, and without an SDK,
-        nothing is recorded (`_is_live`); the context travels all the same."""
+        nothing is recorded (`_is_live`); the context travels all the same. Starts and workflows look for it,
+        steps do not: while there is none, the API reads the environment each time."""
         provider = self._provider or self._trace.get_tracer_provider()
         if provider is not self._traced_by:
             self._traced_by = provider

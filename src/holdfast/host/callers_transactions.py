@@ -23,28 +23,27 @@ class CallersTransactions:
         self._now = now
         self._expect = expect
 
-    @property
-    def engine(self) -> str | None:
-        """Of the database that the node works on: "sqlite", "postgres", "memory"; None: nobody can tell."""
-        return self._place.engine
-
     def is_here(self, place: str) -> bool:
         """Is that, for certain, where the node keeps everything?"""
         return self._place.is_known(place)
 
-    def request(self, connection: Any, asked: Sequence[RequestData]) -> list[Reply]:
-        """Raises BadOption if it cannot be done on this connection."""
+    def request(self, connection: Any, asked: Sequence[RequestData], *, is_here: bool = False) -> list[Reply]:
+        """Raises BadOption if it cannot be done on this connection. `is_here`: it was told so just now."""
+        requests = [*map(ask, asked)]
+        check = self._place.check if self._place.is_certain else None
         try:
-            return self._told(request_inside(connection, [*map(ask, asked)], self._now(), self._place.check))
+            return self._told(request_inside(connection, requests, self._now(), check, is_here=is_here))
         except CannotJoin as error:
             raise BadOption(str(error)) from None
 
-    async def request_async(self, connection: Any, asked: Sequence[RequestData]) -> list[Reply]:
+    async def request_async(
+        self, connection: Any, asked: Sequence[RequestData], *, is_here: bool = False
+    ) -> list[Reply]:
         requests = [*map(ask, asked)]
-        place = self._place
+        checks = (self._place.check, self._place.check_async) if self._place.is_certain else (None, None)
         try:
             return self._told(
-                await request_inside_async(connection, requests, self._now(), place.check, place.check_async)
+                await request_inside_async(connection, requests, self._now(), *checks, is_here=is_here)
             )
         except CannotJoin as error:
             raise BadOption(str(error)) from None

@@ -9,7 +9,7 @@ from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id
 from holdfast.protocol.records import Value
-from holdfast.steps.middleware import Entered, await_asked
+from holdfast.steps.middleware import Entered, await_asked, telling
 from holdfast.workflow.messages import named_id
 
 default_ask_s: Final = 60.0
@@ -68,8 +68,10 @@ class Conversing:
         entered = hooks.leaving("tell", how, execution_id, (message,), {}, self.payloads)
         if entered is None:
             return encode_message(self.payloads, message), None
-        [message] = entered.invocation.args
-        return encode_message(self.payloads, message, entered.invocation.headers), entered
+        with telling(entered):
+            [message] = entered.invocation.args
+            value = encode_message(self.payloads, message, entered.invocation.headers)
+        return value, entered
 
     def resolve(self, id: str, value: Any = None, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.

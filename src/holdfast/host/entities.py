@@ -4,7 +4,7 @@ A call is a question to the execution of the entity. It asks first and begins th
 none: an instance that exists is not read for every call.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,6 +16,8 @@ from holdfast.protocol.executions import ENDED
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import ExecutionSearch, PromiseGet, PromiseSettle
+from holdfast.steps.hooks import with_headers
+from holdfast.steps.middleware import await_asked, telling
 from holdfast.workflow.entities import creation_of, encode_request, run_read, state_in
 from holdfast.workflow.entity_class import EntityClass, entity_of
 from holdfast.workflow.errors import EntityMisused
@@ -45,11 +47,23 @@ class EntityHandle:
             raise EntityMisused(f"{self._entity.name} has no call {name!r}")
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            message = encode_request(self._entity, name, args, kwargs, self._payloads)
-            work = self._read(name, args, kwargs) if name in self._entity.reads else self._call(name, message)
-            return self._app.result_of(work)
+            if name in self._entity.reads:
+                encode_request(self._entity, name, args, kwargs, self._payloads)  # do the arguments fit?
+                return self._app.result_of(self._read(name, args, kwargs))
+            return self._app.result_of(self._leave(name, args, kwargs))
 
         return call
+
+    def _leave(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        """A call as it leaves, with the middlewares around that."""
+        name, payloads = f"{self._entity.name}.{method}", self._payloads
+        entered = self._app.tasks.hooks.leaving("tell", name, self.id, args, kwargs, payloads)
+        if entered is None:
+            return self._call(method, encode_request(self._entity, method, args, kwargs, payloads))
+        asked = entered.invocation
+        with telling(entered):
+            message = encode_request(self._entity, method, asked.args, asked.kwargs, payloads)
+        return await_asked(entered, self._call(method, with_headers(message, asked.headers)))
 
     async def _call(self, method: str, message: Value) -> Any:
         conversations = self._app.session.conversations

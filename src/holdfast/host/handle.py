@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from holdfast.client.errors import Refused
 from holdfast.client.refusals import known_refusal
 from holdfast.host.bridge import AppBridge
-from holdfast.host.looking import ExecutionDetails, OperationDetails
+from holdfast.host.details import ExecutionDetails, OperationDetails
 from holdfast.host.tracked_calls import TrackedCall
 from holdfast.jobs.stream_reader import StreamItem, StreamReader, read_published, stream_of, watch_of
 from holdfast.payloads.durations import Duration, duration_s, seconds

@@ -142,6 +142,7 @@ class Host:
             for slots in self._served:
                 if group in slots.groups:
                     slots.may_have_work = True
+                    slots.invited.append(message.task.id)
             self._outbox.nudge()
         else:
             self._inbox.tell(message.promise)
@@ -226,10 +227,14 @@ class Host:
         """The outbox is about to send: add what there are free slots for."""
         if self._stopping or self._looking is not None or self.is_draining:
             return
-        for slots in self._served:
+        for slots, runner in self._served.items():
             while slots.claimed and slots.free > 0:
                 self._ask_to_start(slots.claimed.popleft())
-            for intent in slots.claim_intents(self._pid, self._lease_ms):
+            known = runner.known(slots.invited) if slots.invited else ()
+            intents = slots.claim_intents(self._pid, self._lease_ms, known)
+            if intents:
+                slots.invited.clear()
+            for intent in intents:
                 lease_ends_s = self.heartbeat.lease_end_s()
                 self._outbox.put(intent.claim, partial(self._claimed, slots, intent, lease_ends_s), once=True)
 

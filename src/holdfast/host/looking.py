@@ -5,33 +5,40 @@ Everything here is read from the node: no worker has to be awake. Instants are d
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.client.caller import Caller
+from holdfast.client.caller import Caller, expect
 from holdfast.host.bulk import BulkHandle, begin_bulk
+from holdfast.host.details import (
+    ExecutionDetails,
+    MessageAside,
+    OperationDetails,
+    details_of,
+    moment,
+    moment_or_none,
+)
 from holdfast.host.errors import HistoryTooLong
 from holdfast.payloads.error_values import text_of
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.user_tags import RESERVED, check_id
+from holdfast.payloads.user_tags import check_id
 from holdfast.protocol import limits, tags
 from holdfast.protocol.bulk import BulkAction
 from holdfast.protocol.errors import HoldfastError
-from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, ExecutionView, Wait
 from holdfast.protocol.failures import Failure, failures_max, read_failures
 from holdfast.protocol.ids import below, new_id
-from holdfast.protocol.operations import OperationState, OperationView, operations_of, tries_of
-from holdfast.protocol.records import Millis, Promise
+from holdfast.protocol.operations import OperationView, operations_of, tries_of
+from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import (
     CountsReply,
     ExecutionReply,
     ExecutionsReply,
     PromiseReply,
     PromisesReply,
+    StreamReply,
+    StreamsReply,
 )
 from holdfast.protocol.requests import (
     ExecutionCount,
@@ -39,71 +46,17 @@ from holdfast.protocol.requests import (
     ExecutionSearch,
     PromiseGet,
     PromiseSearch,
+    StreamList,
+    StreamRead,
 )
-from holdfast.steps.info import StepProgress, read_progress
+from holdfast.protocol.streams import ASIDE, MAILBOX, is_published, number_of
 
 if TYPE_CHECKING:
     from holdfast.host.bridge import AppBridge
 
 HISTORY_FORMAT: Final = "holdfast-history-1"
 history_records_max: Final = 100_000
-
-
-class ExecutionDetails(Struct, frozen=True):
-    """An execution or a background task at an instant.
-
-    `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
-    `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
-    `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
-    `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
-    steps that are under way told with `hf.progress`.
-    """
-
-    id: str
-    kind: ExecutionKind
-    name: str | None
-    state: ExecutionStatus
-    since: datetime
-    created_at: datetime
-    ended_at: datetime | None
-    deadline: datetime | None
-    resumes_at: datetime | None
-    attempts: int
-    worker: str | None
-    queue: str | None
-    tags: Mapping[str, str]
-    error: str | None
-    error_code: str | None
-    waits: tuple[Wait, ...] = ()
-    generation: int = 0  # how often it has continued as new
-    crashes: int = 0
-    progress: Mapping[str, StepProgress] = {}  # by step, "" of a background task
-
-
-class OperationDetails(Struct, frozen=True):
-    """One operation of an execution: a step, a sleep, a call, a promise, a note.
-
-    `took_s` is None while it runs. `error` is what it failed with, as text. Of a step that was tried again,
-    `failures` are the latest attempts before the last, each with a shortened traceback; `resumes_at` is when
-    its next attempt begins, while it waits for that.
-    """
-
-    id: str
-    kind: str
-    name: str
-    state: OperationState
-    began_at: datetime
-    took_s: float | None
-    attempts: int
-    worker: str | None
-    error: str | None
-    failures: tuple[Failure, ...] = ()
-    resumes_at: datetime | None = None
-    _value: Any = None
-
-    def result(self) -> Any:
-        """What it gave, decoded from its record; None while it runs or if it failed."""
-        return self._value() if self._value is not None else None
+set_aside_max: Final = 100  # of the messages of one execution that are shown
 
 
 class LookClient:
@@ -115,12 +68,41 @@ class LookClient:
         self._errors = errors
 
     async def info(self, execution_id: str) -> ExecutionDetails:
-        view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
-        details = details_of(view)
+        looked, listed = await self._caller.replies([ExecutionGet(execution_id), StreamList(execution_id)])
+        view = expect(looked, ExecutionReply).execution
+        streams = expect(listed, StreamsReply).streams
+        details = replace(details_of(view), published=await self._published(execution_id, streams))
+        if streams.get(MAILBOX):
+            details = replace(details, set_aside=await self._set_aside(execution_id))
         if view.status == "failed":
             promise = (await self._caller.ask(PromiseGet(execution_id), PromiseReply)).promise
             details = replace(details, error=self._error_text(promise))
         return details
+
+    async def _published(self, execution_id: str, streams: Mapping[str, int]) -> dict[str, Any]:
+        """One value at a time: each may be large."""
+        found: dict[str, Any] = {}
+        for stream in sorted(name for name, count in streams.items() if is_published(name) and count):
+            page = await self._caller.ask(StreamRead(execution_id, stream, last=True), StreamReply)
+            for element in page.promises:
+                with suppress(HoldfastError):  # whoever speaks the protocol may have written it
+                    found[stream.partition(".")[2]] = self._payloads.decode(element.value)
+        return found
+
+    async def _set_aside(self, execution_id: str) -> tuple[MessageAside, ...]:
+        """A page may have few of them, or none: the messages themselves lie between."""
+        own = {tags.PARENT: execution_id, tags.SCOPE: "local"}
+        search = PromiseSearch(None, own, f"{below(execution_id)}{MAILBOX}.", limits.page_size_max)
+        found: list[MessageAside] = []
+        cursor: str | None = ""
+        while cursor is not None and len(found) < set_aside_max:
+            page = await self._caller.ask(replace(search, cursor=cursor or None), PromisesReply)
+            for record in page.promises:
+                message = record.id.removesuffix(ASIDE)
+                if message != record.id:
+                    found.append(MessageAside(message, number_of(message), self._error_text(record)))
+            cursor = page.cursor
+        return tuple(sorted(found, key=lambda each: each.number)[:set_aside_max])
 
     async def steps(self, execution_id: str) -> list[OperationDetails]:
         view = (await self._caller.ask(ExecutionGet(execution_id), ExecutionReply)).execution
@@ -183,7 +165,7 @@ class LookClient:
             view.worker,
             self._error_text(record) if view.state == "failed" else None,
             self._failures(tries),
-            _moment(view.resumes_at),
+            moment_or_none(view.resumes_at),
             (lambda: self._payloads.decode(record.value)) if view.state == "completed" else None,
         )
 
@@ -193,39 +175,6 @@ class LookClient:
         except HoldfastError as unreadable:
             return text_of(unreadable)
         return f"{type(error).__name__}: {text_of(error)}"
-
-
-def moment(instant: Millis) -> datetime:
-    return datetime.fromtimestamp(instant / 1000, UTC)
-
-
-def _moment(instant: Millis | None) -> datetime | None:
-    """None also for what is as good as never."""
-    return None if instant is None or instant >= limits.instant_ms_max else moment(instant)
-
-
-def details_of(view: ExecutionView) -> ExecutionDetails:
-    return ExecutionDetails(
-        view.id,
-        view.kind,
-        view.name,
-        view.status,
-        moment(view.since),
-        moment(view.created_at),
-        _moment(view.settled_at),
-        _moment(view.timeout_at - (tags.grace_of(view.tags) or 0)),
-        _moment(view.due_at) if view.status == "waiting" else None,
-        view.attempts,
-        view.worker,
-        view.queue or view.group,
-        {key: value for key, value in view.tags.items() if not key.startswith(RESERVED)},
-        view.error,
-        view.code,
-        tuple(view.waits or ()),
-        view.generation,
-        view.crashes,
-        {told.step: read_progress(told) for told in view.progress or ()},
-    )
 
 
 class Executions:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.client.caller import ask, busy_rest_s, is_busy, rest_s
@@ -51,7 +52,7 @@ class Outbox:
         self._arrays_max = arrays_max
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PendingRequest] = deque()
-        self._under_way: dict[asyncio.Task[None], None] = {}
+        self._under_way: dict[asyncio.Future[list[Reply]], None] = {}
         self._is_due = False
         self._rests = False
         self._tries = 0  # in a row that a busy or silent node made of no use
@@ -93,30 +94,36 @@ class Outbox:
         if not self._waiting:
             return
         waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), array_requests_max))]
-        task = asyncio.create_task(self._deliver(waiting))
-        self._under_way[task] = None
-        task.add_done_callback(self._arrived)
-        if self._waiting:
-            self.nudge()
-
-    def _arrived(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task, None)
-        if not self._closed:
-            self.nudge()
-
-    async def _deliver(self, waiting: list[PendingRequest]) -> None:
         for pending in waiting:
             pending.sent += 1
         try:
-            replies = await self._client.request([pending.request for pending in waiting])
+            asked = asyncio.ensure_future(self._client.request([pending.request for pending in waiting]))
         except ClientClosed:
             return
-        except Exception:
-            log.warning("the node could not be asked", exc_info=True, extra={"requests": len(waiting)})
+        self._under_way[asked] = None
+        asked.add_done_callback(partial(self._arrived, waiting))
+        if self._waiting:
+            self.nudge()
+
+    def _arrived(self, waiting: list[PendingRequest], asked: "asyncio.Future[list[Reply]]") -> None:
+        try:
+            if not asked.cancelled():
+                self._answer(waiting, asked)
+        finally:
+            self._under_way.pop(asked, None)
+            if not self._closed:
+                self.nudge()
+
+    def _answer(self, waiting: list[PendingRequest], asked: "asyncio.Future[list[Reply]]") -> None:
+        error = asked.exception()
+        if isinstance(error, ClientClosed):
+            return
+        if error is not None:
+            log.warning("the node could not be asked", exc_info=error, extra={"requests": len(waiting)})
             self._again(waiting)
             return
         refused: list[PendingRequest] = []
-        for pending, reply in zip(waiting, replies, strict=True):
+        for pending, reply in zip(waiting, asked.result(), strict=True):
             if is_busy(reply):
                 refused.append(pending)
             else:

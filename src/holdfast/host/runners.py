@@ -4,7 +4,7 @@ A host has one runner for workflows (`workflow/runner.py`) and one for backgroun
 knows of a claim's work only what is written here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from holdfast.protocol.replies import AcquireReply, Reply
@@ -34,6 +34,10 @@ class Runner(Protocol[R]):
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> R | TaskRelease:
         """The run that a claim asks for; or how to give it back, if it cannot be run here."""
+        ...
+
+    def known(self, task_ids: Iterable[str]) -> list[str]:
+        """Of these tasks, those that it can go on with without the preload of a claim."""
         ...
 
     def begin(self, run: R, ended: Ended) -> None:

@@ -19,7 +19,7 @@ task that waits for a free process is not shown as RUNNING.
 import os
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -105,6 +105,7 @@ class SlotGroup:
         self.asked_to_start = 0
         self.asked_ahead = 0
         self.may_have_work = True
+        self.invited: deque[str] = deque(maxlen=limits.claim_known_max)  # tasks that somebody shall claim
         self.is_limited = False
         self.poll_s = poll_s
         self.polls = kind != "workflows"  # those are offered again until somebody claims them
@@ -118,12 +119,12 @@ class SlotGroup:
     def free(self) -> int:
         return self.slots - self.running - self.asked_to_start - self._left_behind()
 
-    def claim_intents(self, pid: str, lease_ms: int) -> list[ClaimIntent]:
-        """The claims to make now. Whoever takes them makes them."""
+    def claim_intents(self, pid: str, lease_ms: int, known: Sequence[str] = ()) -> list[ClaimIntent]:
+        """The claims to make now. Whoever takes them makes them. `known`: what needs no preload."""
         if not self.may_have_work or not self.groups:
             return []
         if self.kind == "workflows":
-            return self._claim_workflows(pid, lease_ms)
+            return self._claim_workflows(pid, lease_ms, known)
         to_start = max(0, min(self.free - len(self.claimed), claim_count_max))
         ahead = max(0, min(self.prefetch - len(self.claimed) - self.asked_ahead, claim_count_max))
         if not to_start and not ahead:
@@ -136,13 +137,13 @@ class SlotGroup:
             claim_intents += self._divide(ahead, pid, lease_ms, is_ahead=True)
         return claim_intents
 
-    def _claim_workflows(self, pid: str, lease_ms: int) -> list[ClaimIntent]:
+    def _claim_workflows(self, pid: str, lease_ms: int, known: Sequence[str]) -> list[ClaimIntent]:
         count = min(self.free, workflow_claim_count_max)
         if count <= 0 or self.asked_to_start:
             return []
         self.may_have_work = False
         self.asked_to_start = count
-        claim = TaskClaim(self.groups, count, pid, lease_ms)
+        claim = TaskClaim(self.groups, count, pid, lease_ms, known=[*known])
         return [ClaimIntent(claim, is_ahead=False, is_complete=True)]
 
     def _divide(self, count: int, pid: str, lease_ms: int, *, is_ahead: bool) -> list[ClaimIntent]:

@@ -16,7 +16,7 @@ import asyncio
 import concurrent.futures
 import logging
 import os
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -33,8 +33,15 @@ T = TypeVar("T")
 class TrackedCall:
     """One such piece of work. Await it as often as you like, or not at all."""
 
-    def __init__(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+    def __init__(
+        self,
+        what: str,
+        work: Coroutine[Any, Any, None],
+        then: "Callable[[asyncio.Task[None]], object] | None" = None,
+    ) -> None:
+        """`then` is called when it has ended."""
         self._what = what
+        self._then = then
         self._waiters: list[asyncio.Future[None]] = []
         self._was_heard = False
         self._is_called_off = False
@@ -93,6 +100,8 @@ class TrackedCall:
         self._waiters.clear()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
+        if self._then is not None:
+            self._then(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         for waiter in self._waiters:  # it was cancelled, perhaps before it had begun
             self._was_heard |= waiter.cancel()
@@ -108,9 +117,8 @@ class TrackedCalls:
         self._under_way: dict[asyncio.Task[None], TrackedCall] = {}
 
     def begin(self, what: str, work: Coroutine[Any, Any, None]) -> TrackedCall:
-        begun = TrackedCall(what, work)
+        begun = TrackedCall(what, work, self._under_way.pop)
         self._under_way[begun.task] = begun
-        begun.task.add_done_callback(self._under_way.pop)
         return begun
 
     async def finish(self, within_s: float) -> None:

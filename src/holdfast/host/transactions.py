@@ -91,16 +91,11 @@ class StepTransactions:
 
     async def _is_own(self, transaction: UserTransaction) -> bool:
         """Begin it. Does it lead to the node's own tables?"""
-        await transaction.begin()
-        engine = "postgres" if transaction.sqlite is None else "sqlite"
-        if self._inside is None or self._inside.engine != engine:
-            return False
-        try:
-            return self._inside.is_here(await transaction.place())
-        except Exception:  # a server that does not tell which one it is
-            await transaction.rollback()
+        if self._inside is None:
             await transaction.begin()
             return False
+        place = await transaction.begin_and_locate()
+        return place is not None and self._inside.is_here(place)
 
     # --- in the node's own database --------------------------------------------------------------------
 
@@ -112,9 +107,9 @@ class StepTransactions:
             asked = step.requests(value)
             await transaction.check_same()
             if must_be_awaited(transaction.given):
-                replies = await inside.request_async(transaction.given, asked)
+                replies = await inside.request_async(transaction.given, asked, is_here=True)
             else:
-                replies = inside.request(transaction.given, asked)
+                replies = inside.request(transaction.given, asked, is_here=True)
             record, was_there = step.read(replies)
         except BaseException:
             await _undo(transaction)
@@ -139,9 +134,8 @@ class StepTransactions:
                 return found
             value = await _call(step, transaction)
             outcome = self._payloads.encode(value).data
-            await transaction.check_same()
-            await self._delete_old(table)
             await table.insert(step.key, outcome, self._now())
+            await self._delete_old(table)
         except BaseException as error:
             await _undo(transaction)
             if not (isinstance(error, Exception) and is_taken(error)):

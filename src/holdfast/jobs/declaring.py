@@ -9,7 +9,7 @@ from holdfast.jobs.codes import check_code
 from holdfast.jobs.errors import BadOption, TasksError
 from holdfast.jobs.findings import named_options, note, read_options
 from holdfast.jobs.handle import TaskHandle, TaskQueue, raise_unsent
-from holdfast.jobs.options import check_priority, check_queue_name, time_limit_s
+from holdfast.jobs.options import check_priority, check_queue_name, keep_ms, time_limit_s
 from holdfast.jobs.policy import rule_of
 from holdfast.jobs.registry import TaskRegistry, declare_queue
 from holdfast.jobs.result import TaskError, TaskResult
@@ -91,6 +91,7 @@ class Declaring:
         retry: Retry | None = None,
         priority: int | None = None,
         time_limit: Duration | None = None,
+        keep: Duration | None = None,
         mode: Mode = "auto",
         exception_codes: Mapping[type[BaseException], str] | None = None,
         default_error_code: str | None = None,
@@ -100,8 +101,10 @@ class Declaring:
 
         `queue`: where it waits. `retry`: when a failure is tried again. `priority`: higher ones first; the
         queue's own if not given. `time_limit`: of one attempt, past which it fails as TIME_LIMIT_EXCEEDED.
-        `mode`: "thread", "async" or "process" (its own process, which can be killed); chosen by the function
-        otherwise. `exception_codes`: under which codes exceptions fail it.
+        `keep`: delete it so long after its end, with its result; without it, when everything else is deleted
+        (`retention` of the app or the server). `mode`: "thread", "async" or "process" (its own process, which
+        can be killed); chosen by the function otherwise. `exception_codes`: under which codes exceptions fail
+        it.
 
         >>> @app.task(queue="email", retry=Retry(delay=1, attempts=5))
         ... def send_email(to: str) -> TaskResult[str, TaskError]: ...
@@ -125,6 +128,8 @@ class Declaring:
         codes, default = read.pop("exception_codes", None), read.pop("default_error_code", None)
         if "time_limit" in read:
             read["time_limit_s"] = read.pop("time_limit")
+        if "keep" in read:
+            read["keep_ms"] = read.pop("keep")
         return TaskOptions(**read, codes=_exception_codes(codes, default, self._codes, function))
 
     def task_handle(self, id: str) -> TaskHandle[Any, TaskError]:  # noqa: A002
@@ -274,6 +279,7 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "retry": _retry,
     "priority": _priority,
     "time_limit": time_limit_s,
+    "keep": keep_ms,
     "mode": _mode,
     "exception_codes": _as_it_is,
     "default_error_code": _as_it_is,

@@ -99,6 +99,15 @@ def time_limit_s(limit: Duration | None) -> float | None:
     return span_ms / 1000
 
 
+def keep_ms(keep: Duration | None) -> int | None:
+    if keep is None:
+        return None
+    span_ms = millis("keep", keep)
+    if span_ms < limits.keep_ms_min:
+        raise BadOption(f"keep={keep!r} is too short; the least is 1s")
+    return span_ms
+
+
 def instant(name: str, moment: Any) -> int:
     try:
         return instant_ms(moment)

@@ -13,7 +13,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
@@ -141,6 +141,10 @@ class JobRunner:
     def left_behind(self) -> int:
         """Threads and tasks that still perform what nobody wants."""
         return self._steps.left_behind
+
+    def known(self, task_ids: Iterable[str]) -> list[str]:
+        """A background task has no preload."""
+        return []
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> JobRun | TaskRelease:
         try:

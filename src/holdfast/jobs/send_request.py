@@ -12,6 +12,7 @@
 import itertools
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -129,6 +130,8 @@ def job_tags(
     )
     if options.time_limit_s is not None:
         entries[tags.TIME_LIMIT] = str(round(options.time_limit_s * 1000))
+    if task.options.keep_ms is not None:
+        entries[tags.KEEP] = str(task.options.keep_ms)
     if priority:
         entries[tags.PRIORITY] = str(priority)
     return entries
@@ -178,6 +181,9 @@ def make_orders(
             at_instant = options.at_ms is not None
             orders.append(SendRequest(creation, task, begins_at_instant=at_instant, entered=entered))
         except (WorkerError, ValueError) as error:
+            if entered is not None:
+                with suppress(type(error)):
+                    entered.raised(error)
             orders.append(_invalid(task_id, error))
     return orders
 

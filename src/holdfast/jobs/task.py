@@ -61,6 +61,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     retry: RetryRule | None = None
     priority: int | None = None  # None: that of the queue
     time_limit_s: float | None = None  # of one attempt
+    keep_ms: int | None = None  # after its end; None: as long as everything else
     mode: Mode = "auto"
     codes: ExceptionCodes = NO_CODES
 

@@ -22,11 +22,17 @@ CheckPlace = Callable[[str], None]
 
 
 def request_inside(
-    connection: Any, requests: Sequence[Request], reading: Millis, check_place: CheckPlace | None = None
+    connection: Any,
+    requests: Sequence[Request],
+    reading: Millis,
+    check_place: CheckPlace | None = None,
+    *,
+    is_here: bool = False,
 ) -> CommitOutcome:
     """On a connection that answers at once: sqlite3's, psycopg's, or SQLAlchemy's on one of these.
 
     `check_place` is told where the connection leads, and raises CannotJoin if that is not where it should.
+    `is_here`: whoever asks knows that it leads to tables of ours.
     """
     connection = unwrap(connection)
     if isinstance(connection, sqlite3.Connection):
@@ -46,11 +52,15 @@ def request_inside(
         raise CannotJoin(_not_a_connection(connection))
 
     async def check_now(place: str) -> None:
-        if check_place is not None:
-            check_place(place)
+        assert check_place is not None
+        check_place(place)
 
     work = postgres_caller.run_as_guest(
-        adapted, lambda floor: _work(requests, max(floor, reading)), _calls, check_now
+        adapted,
+        lambda floor: _work(requests, max(floor, reading)),
+        _calls,
+        None if check_place is None else check_now,
+        is_here=is_here,
     )
     return postgres_drivers.run_now(work)
 
@@ -61,6 +71,8 @@ async def request_inside_async(
     reading: Millis,
     check_place: CheckPlace | None = None,
     check_place_async: Callable[[str], Awaitable[None]] | None = None,
+    *,
+    is_here: bool = False,
 ) -> CommitOutcome:
     """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers
@@ -68,9 +80,13 @@ async def request_inside_async(
     connection = await unwrap_async(connection)
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
-        return request_inside(connection, requests, reading, check_place)
+        return request_inside(connection, requests, reading, check_place, is_here=is_here)
     return await postgres_caller.run_as_guest(
-        adapted, lambda floor: _work(requests, max(floor, reading)), _calls, check_place_async
+        adapted,
+        lambda floor: _work(requests, max(floor, reading)),
+        _calls,
+        check_place_async,
+        is_here=is_here,
     )
 
 

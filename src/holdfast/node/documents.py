@@ -65,6 +65,12 @@ class Documents:
     ) -> list[Document]:
         return await self._find(FindDocuments(kind, after, min(limit, documents_max), newest))
 
+    async def drop(self, kind: str, document_id: str) -> None:
+        def work() -> Work[None]:
+            _ = yield DropDocuments(kind, id=document_id)
+
+        await self.store.transact(work)
+
     async def stop(self) -> None:
         """After what was asked for is written."""
         while self._writing is not None:

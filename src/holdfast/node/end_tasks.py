@@ -9,7 +9,7 @@ log = logging.getLogger("holdfast.app")
 Part = Callable[[], Awaitable[None]]
 
 
-async def end_tasks(tasks: "Iterable[asyncio.Task[Any] | None]") -> None:
+async def end_tasks(tasks: "Iterable[asyncio.Future[Any] | None]") -> None:
     """How they end is of no interest. Whoever did not start one gives None."""
     # Of what is done already `gather` makes turns of the loop on one Python and none on the next.
     running = [task for task in tasks if task is not None and not task.done()]

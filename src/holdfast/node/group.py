@@ -41,7 +41,7 @@ from holdfast.node.changes import NO_CHANGES, Changes, note_changes
 from holdfast.node.crashes import Crash, Stuck, find_crashes, find_stuck
 from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
-from holdfast.node.rates import Tally, tally
+from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
@@ -49,13 +49,14 @@ from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
-from holdfast.protocol.replies import Reply
+from holdfast.protocol.replies import EventsReply, Reply, StreamReply
 from holdfast.protocol.requests import (
     DebugReset,
     DebugSnap,
     DebugStart,
     DebugStop,
     DebugTick,
+    EventSearch,
     PromiseCreate,
     PromiseSettle,
     QueueGet,
@@ -65,6 +66,7 @@ from holdfast.protocol.requests import (
     Request,
     RequestData,
     StreamAppend,
+    StreamRead,
     TaskClaim,
     TaskFence,
     TaskFulfill,
@@ -94,6 +96,7 @@ reloads_max: Final = 1_000
 claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
+page_kinds: Final = frozenset({EventSearch, StreamRead})
 plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, TaskFence, TaskFulfill})
 _too_much: Final = refuse(
     Overloaded("The searches and claims in this array are more than one commit has time for")
@@ -126,6 +129,7 @@ class CommitOutcome(Struct, frozen=True):
     stuck: Sequence[Stuck] = ()
     changes: Changes | None = None  # None: something, and nobody knows what
     tally: Tally | None = None  # of what began and ended
+    shortest_keep_ms: int | None = None  # of what ended and says how long it is kept
 
 
 class CommitContext(Struct, frozen=True):
@@ -146,7 +150,8 @@ def run_group(
     """`group` says what came together; otherwise all of them did. What there is no time for is put off."""
     commit = _Commit(context)
     try:
-        yield Load(commit.ws, footprint(requests), limits.commit_bytes_max)
+        needed = group[0].footprint if len(group) == 1 else footprint(requests)
+        yield Load(commit.ws, needed, limits.commit_bytes_max)
     except CorruptRecord:
         pass
     except TooMuchAtOnce:  # each request loads its own, as long as there is room
@@ -194,6 +199,13 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     return replace(commit.outcome([]), is_due_new=is_due_new, crashes=crashes, stuck=stuck)
 
 
+def _shown(reply: Reply) -> int:
+    """The steps that it took to show a page of what its request has named together."""
+    if isinstance(reply.data, EventsReply):
+        return len(reply.data.events)
+    return len(reply.data.promises) if isinstance(reply.data, StreamReply) else 0
+
+
 class _Commit:
     """One transaction's working set, and when the node must look again because of it."""
 
@@ -209,6 +221,7 @@ class _Commit:
         self.is_crowded = False  # its requests name more than there is room for
         self.changes: Changes | None = Changes() if context.tells_changes else NO_CHANGES
         self.tally: Tally | None = None
+        self.shortest_keep_ms: int | None = None
         self._counts = QueueCounts()
 
     @property
@@ -238,6 +251,7 @@ class _Commit:
             put_off=put_off,
             changes=self.changes,
             tally=self.tally,
+            shortest_keep_ms=self.shortest_keep_ms,
         )
 
     def note_due(self, instant: Millis | None) -> None:
@@ -253,6 +267,7 @@ class _Commit:
                 note_changes(self.ws, self.changes)
             if self.ws.changed_tasks:
                 self.tally = tally(self.ws, self.tally)
+                self.shortest_keep_ms = shortest_keep(self.ws, self.shortest_keep_ms)
             if self.ws.changed_tasks or self.ws.cleared:
                 self._counts.forget()
             yield Save(self.ws, None if self.context.debug else self.now)
@@ -268,7 +283,8 @@ class _Commit:
                 reply = self.try_at_once(request)
             else:
                 budget = budget or ArrayBudget(len(requests), spent)
-                is_over = budget.is_used(self.spent) and class_of(request.data) is not None
+                is_limited = class_of(request.data) is not None or type(request.data) in page_kinds
+                is_over = is_limited and budget.is_used(self.spent)
                 if is_over and not self.context.debug:  # whoever debugs has no neighbours to wait for him
                     reply = _too_much
             if reply is None:
@@ -317,6 +333,7 @@ class _Commit:
         for _ in range(reloads_max):
             try:
                 reply = apply(request, ws, now)
+                self.looked += _shown(reply)
                 if ws.forgotten or ws.replaced:  # what comes next finds them gone, or as they are now
                     yield from self.save()
                 return reply
@@ -324,6 +341,7 @@ class _Commit:
                 if missing.footprint.turns:
                     yield from self.save()  # turns are found in the store
                 yield Load(ws, missing.footprint)
+                self.is_crowded = self.is_crowded or ws.read_bytes > limits.commit_bytes_max
             except Exception:
                 log.exception("a request failed and was undone", extra={"kind": request.kind})
                 return refuse(InternalFault(f"{request.kind} failed"))
@@ -357,12 +375,13 @@ class _Commit:
     def _load_claimable(self, data: TaskClaim, found: Sequence[str]) -> Work[set[str]]:
         """Answers with what cannot be read: one such task must not keep all others from being claimed."""
         unread: set[str] = set()
+        known = set(data.known)
         try:
-            yield Load(self.ws, Footprint(branches_of=set(found)))
+            yield Load(self.ws, Footprint(branches_of=set(found), known=known))
         except CorruptRecord:
             for task_id in found:
                 try:
-                    yield Load(self.ws, Footprint(branches_of={task_id}))
+                    yield Load(self.ws, Footprint(branches_of={task_id}, known=known))
                 except CorruptRecord as error:
                     self.unread.append((data, error))
                     unread.add(task_id)

@@ -2,6 +2,9 @@
 
 It gives way: after each short transaction it rests several times as long as that took. Several nodes on one
 store may all do it; what one has forgotten the others do not find.
+
+Where nothing is to be deleted in general, it begins when something has ended that says itself how long it is
+kept (`note_kept`), and deletes only such.
 """
 
 import asyncio
@@ -23,17 +26,29 @@ passes_per_retention: Final = 24
 page_rest_s_min: Final = 0.02
 page_rest_share: Final = 4.0  # so many times as long as the page took
 
-CollectSome = Callable[[RetentionProgress, int], Awaitable[RetentionProgress]]
+CollectSome = Callable[[RetentionProgress, int | None], Awaitable[RetentionProgress]]
 
 
 class Janitor:
-    def __init__(self, collect_some: CollectSome, older_than_ms: int) -> None:
+    def __init__(self, collect_some: CollectSome, older_than_ms: int | None) -> None:
         self._collect_some = collect_some
         self._older_than_ms = older_than_ms
+        self._shortest_ms = older_than_ms
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        if self._older_than_ms is not None:
+            self._begin()
+
+    def note_kept(self, keep_ms: int) -> None:
+        """Something has ended that is to be deleted so long after its end."""
+        if self._shortest_ms is None or keep_ms < self._shortest_ms:
+            self._shortest_ms = keep_ms
+        if self._task is None and not self._stopping.is_set():
+            self._begin()
+
+    def _begin(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -42,16 +57,19 @@ class Janitor:
         if self._task is not None:
             await self._task
 
+    @property
+    def _rest_s(self) -> float:
+        rest_s = (self._shortest_ms or 0) / 1000 / passes_per_retention
+        return min(max(rest_s, pass_rest_s_min), pass_rest_s_max)
+
     async def _run(self) -> None:
-        rest_s = self._older_than_ms / 1000 / passes_per_retention
-        rest_s = min(max(rest_s, pass_rest_s_min), pass_rest_s_max)
-        await self._rest(random.uniform(0, min(rest_s, first_pass_s_max)))  # noqa: S311
+        await self._rest(random.uniform(0, min(self._rest_s, first_pass_s_max)))  # noqa: S311
         while not self._stopping.is_set():
             try:
                 await self._pass()
             except Exception:
                 log.warning("a pass over what may be forgotten failed; the next will do it", exc_info=True)
-            await self._rest(rest_s * random.uniform(0.75, 1.25))  # noqa: S311
+            await self._rest(self._rest_s * random.uniform(0.75, 1.25))  # noqa: S311
 
     async def _pass(self) -> None:
         progress = RetentionProgress()

@@ -18,6 +18,8 @@ from typing import Final
 
 from holdfast.protocol import limits
 from holdfast.protocol.address import Poll, Push, parse_address
+from holdfast.protocol.ids import is_covered
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message
 from holdfast.protocol.sizes import message_bytes
 
@@ -110,7 +112,9 @@ class MessageRouter:
         self.mailbox_bytes = 0
         self._push: Callable[[Message], None] | None = None
         self.is_paused = False
-        self.drained: set[str] = set()  # members that shall get nothing new to do
+        self.drained: dict[
+            str, str
+        ] = {}  # members that shall get nothing new to do, in groups under a prefix
         self.dropped_count = 0
         # Told what nobody here can take; answers with what shall wait here all the same.
         self.elsewhere: Callable[[list[Message]], list[Message]] | None = None
@@ -251,9 +255,7 @@ class MessageRouter:
         if address.unicast:
             return named[0] if named else None
         if self.drained:
-            named, ready = (
-                [each for each in some if each.member not in self.drained] for some in (named, ready)
-            )
+            named, ready = ([each for each in some if not self._is_drained(each)] for some in (named, ready))
         if named:
             return named[0]
         chosen = min(ready, key=len, default=None)
@@ -261,6 +263,13 @@ class MessageRouter:
             members.remove(chosen)
             members.append(chosen)
         return chosen
+
+    def _is_drained(self, mailbox: Mailbox) -> bool:
+        """Whoever may drain the workers of a prefix drains nobody who listens elsewhere under the same id."""
+        scope = self.drained.get(mailbox.member)
+        if not scope:
+            return scope is not None
+        return is_covered(queue_of(mailbox.group) or mailbox.group, scope)
 
     def _hold(self, recipient: Recipient, message: Message) -> None:
         held = self._waiting.setdefault(recipient, OrderedDict())

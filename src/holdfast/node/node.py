@@ -5,7 +5,8 @@
    queue in front of it; past that a request is refused with 429 and has changed nothing. A store that many
    nodes share takes several groups at once, as long as they do not meet.
 3. Timers are exact: the node knows the next instant at which something is due and sleeps until then.
-4. Messages leave after their commit, straight from memory. Other nodes are told of them after that.
+4. Messages leave after their commit, before its replies, straight from memory. Other nodes are told of them
+   after that.
 5. `stop` finishes and answers everything that was accepted.
 """
 
@@ -18,6 +19,7 @@ from time import perf_counter
 from typing import Final, Self
 
 from holdfast.engine import Rules
+from holdfast.engine.queue_use import QueueUse
 from holdfast.engine.scans import ClaimPlace
 from holdfast.node.bulk import ADDRESS, BulkRunner
 from holdfast.node.changes import Changes
@@ -31,12 +33,20 @@ from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacit
 from holdfast.node.observed import Observed
 from holdfast.node.patience import Patience
 from holdfast.node.queue import RequestQueue, Submission
-from holdfast.node.reads import NodeStats, read_backlog, read_offers, read_promises, read_pulse, write_pulse
+from holdfast.node.reads import (
+    NodeStats,
+    read_backlog,
+    read_offers,
+    read_promises,
+    read_pulse,
+    read_queue_use,
+    write_pulse,
+)
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
-from holdfast.protocol.messages import Execute
+from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import DebugReset, DebugSnap, DebugStart, DebugStop, Request
@@ -91,7 +101,7 @@ class Node:
             ForeignWriteWatcher(self, store) if isinstance(store, Watched) and not debug else None
         )
         self.watch_foreign_writes(self.observed.feed.note_unknown)
-        self._janitor = None if retention_ms is None or debug else Janitor(self.collect_some, retention_ms)
+        self._janitor = None if debug or not sweeps else Janitor(self.collect_some, retention_ms)
         self._bulk = BulkRunner(self, is_idle=debug or not sweeps)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -198,6 +208,10 @@ class Node:
         now = self._clock.now()
         return await self._store.transact(lambda: read_backlog(now))
 
+    async def queue_use(self, name: str) -> QueueUse:
+        now = self._clock.now()
+        return await self._store.transact(lambda: read_queue_use(name, now))
+
     async def check(self) -> None:
         """Raise if the store cannot be read; or written, if the latest commit failed.
 
@@ -224,7 +238,7 @@ class Node:
         return progress.forgotten
 
     async def collect_some(
-        self, progress: RetentionProgress, older_than_ms: int, *, dry_run: bool = False
+        self, progress: RetentionProgress, older_than_ms: int | None, *, dry_run: bool = False
     ) -> RetentionProgress:
         """One page of that, in one short transaction. `dry_run` only counts."""
         reading = self._clock.now()
@@ -344,6 +358,7 @@ class Node:
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
         self._queue.let_go(group)
+        self._deliver(outcome.messages)
         start = 0
         for number, submission in enumerate(group):
             if self._lanes > 1:
@@ -374,6 +389,7 @@ class Node:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             now = self._clock.now()
             outcome = CommitOutcome([], [], now + store_rest_ms, now)
+        self._deliver(outcome.messages)
         self._after_commit(outcome)
 
     def _context(self, requests: Sequence[Request]) -> CommitContext:
@@ -385,19 +401,25 @@ class Node:
         tells = feed.is_wanted and feed.is_read and not feed.is_full
         return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells)
 
+    def _deliver(self, messages: Sequence[Message]) -> None:
+        """Before the replies. Whoever is woken so asks for work in one commit with what is asked next by who
+        is answered."""
+        if messages:
+            try:
+                self.router.deliver(messages)
+                if any(message.address == ADDRESS for message in messages):
+                    self._bulk.wake()
+            except Exception:  # they are invitations; what is next must not wait for them
+                log.exception("messages could not be delivered")
+
     def _after_commit(self, outcome: CommitOutcome) -> None:
         self._unreadable.note(outcome.unread, outcome.now)
         if self.observed.feed.is_wanted:
             self.observed.feed.note(outcome.changes)
         if outcome.tally is not None:
             self.observed.rates.note(outcome.tally, outcome.now)
-        if outcome.messages:
-            try:
-                self.router.deliver(outcome.messages)
-                if any(message.address == ADDRESS for message in outcome.messages):
-                    self._bulk.wake()
-            except Exception:  # they are invitations; what is next must not wait for them
-                log.exception("messages could not be delivered")
+        if outcome.shortest_keep_ms is not None and self._janitor is not None:
+            self._janitor.note_kept(outcome.shortest_keep_ms)
         if outcome.next_due is not None and self._alarm.is_sooner(outcome.next_due):
             self.note_due(outcome.next_due)
             if self._cluster is not None and outcome.is_due_new:  # the rest they were told by who wrote it

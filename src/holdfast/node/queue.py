@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence, Set
 from typing import Final
 
-from holdfast.engine import footprint
+from holdfast.engine import Footprint, footprint
 from holdfast.engine.scans import LimitedClass, class_of, share_of
 from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal
@@ -39,7 +39,7 @@ Flow = tuple[str | None, LimitedClass]
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_roots", "bytes", "flow", "future", "limited", "requests", "weight")
+    __slots__ = ("_footprint", "_roots", "bytes", "flow", "future", "limited", "requests", "weight")
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
@@ -55,13 +55,21 @@ class Submission:
                 self.limited += share_of(data)
                 self.flow = self.flow or (requests[0].scope, kind)
         self.bytes = self.weight + frames
+        self._footprint: Footprint | None = None
         self._roots: set[str] | None = None
+
+    @property
+    def footprint(self) -> Footprint:
+        """Nobody changes it: it is used for the queue, and again whenever the group is carried out."""
+        if self._footprint is None:
+            self._footprint = footprint(self.requests)
+        return self._footprint
 
     @property
     def roots(self) -> set[str]:
         """Of all ids that may be changed. Schedules are told apart from promises by a colon in front."""
         if self._roots is None:
-            needed = footprint(self.requests)
+            needed = self.footprint
             named = needed.promises | needed.obligations | needed.branches_of | needed.listened
             self._roots = {root_of(key) for key in named}
             self._roots.update(":" + key for key in needed.schedules)

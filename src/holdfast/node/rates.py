@@ -21,6 +21,7 @@ from holdfast.engine import WorkingSet
 from holdfast.engine.newest import lane_of, listing_of
 from holdfast.node.documents import Documents
 from holdfast.protocol.records import Millis
+from holdfast.protocol.tags import KEEP, keep_of
 
 log = logging.getLogger("holdfast.node")
 
@@ -64,6 +65,16 @@ def tally(ws: WorkingSet, found: Tally | None) -> Tally | None:
             if lane.endswith(("failed", "timed_out", "expired")):
                 _count(found.names, f"{kind} {listing.name or ''}", 1)
                 _count(found.codes, listing.code or lane.partition(" ")[2], 1)
+    return found
+
+
+def shortest_keep(ws: WorkingSet, found: int | None) -> int | None:
+    """Of what ends in this working set: how long the one is kept that is kept for the shortest time."""
+    for task_id in ws.changed_tasks:
+        task, promise = ws.tasks[task_id], ws.promises.get(task_id)
+        if task is not None and task.state == "fulfilled" and promise is not None and KEEP in promise.tags:
+            keep_ms = keep_of(promise.tags)
+            found = keep_ms if found is None or keep_ms is None else min(found, keep_ms)
     return found
 
 

@@ -12,8 +12,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.engine import Footprint, Rules, WorkingSet
-from holdfast.engine.scans import ClaimPlace, ClaimScan, Page, ScheduleScan, place_of
+from holdfast.engine.queue_use import QueueUse, queue_use, waiting_max
+from holdfast.engine.queues import find_queue
+from holdfast.engine.scans import (
+    ClaimPlace,
+    ClaimScan,
+    HeldRow,
+    HeldScan,
+    Page,
+    ScheduleScan,
+    WaitingRow,
+    WaitingScan,
+    place_of,
+)
 from holdfast.engine.view import is_open, see_promise
+from holdfast.protocol.jobs import queue_group
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.records import Millis, Promise, TaskRef
 from holdfast.store.interface import Backlog, CorruptRecord, CountBacklog, Find, Load, Now, Save, Work
@@ -91,6 +104,15 @@ def read_promises(promise_ids: Sequence[str], now: Millis) -> Work[list[Promise]
 def read_backlog(now: Millis) -> Work[Backlog]:
     backlog: Backlog = yield CountBacklog(now, backlog_groups_max)
     return backlog
+
+
+def read_queue_use(name: str, now: Millis) -> Work[QueueUse]:
+    ws, group = WorkingSet(Rules()), queue_group(name)
+    yield Load(ws, Footprint(queue_views={name}))
+    held: list[HeldRow] = yield Find(HeldScan((group,)))
+    waiting: list[WaitingRow] = yield Find(WaitingScan(group, waiting_max))
+    now = yield Now(now)
+    return queue_use(find_queue(name, ws), held, waiting, now)
 
 
 def read_pulse() -> Work[None]:

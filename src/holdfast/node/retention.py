@@ -19,7 +19,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.engine import Footprint, Rules, WorkingSet
-from holdfast.engine.retention import are_owed, is_over, may_go, order_of_leaving, owner_of, unsettled
+from holdfast.engine.retention import (
+    are_owed,
+    ended_before,
+    is_over,
+    may_go,
+    order_of_leaving,
+    owner_of,
+    unsettled,
+)
 from holdfast.engine.scans import Page, PromiseScan, TreeScan
 from holdfast.node.reads import load_readable
 from holdfast.protocol.ids import root_of
@@ -47,11 +55,15 @@ class RetentionProgress(Struct, frozen=True, rename="camel"):
 
 
 def collect_page(
-    progress: RetentionProgress, older_than_ms: int, reading: Millis, *, dry_run: bool = False
+    progress: RetentionProgress, older_than_ms: int | None, reading: Millis, *, dry_run: bool = False
 ) -> Work[RetentionProgress]:
-    """Look at one page of promises and forget the trees among them that are over (or only count them)."""
+    """Look at one page of promises and forget the trees among them that are over (or only count them).
+
+    `older_than_ms` is for those that do not say themselves how long they are kept; None: these stay.
+    """
     now: Millis = yield Now(reading)
-    pass_ = _Pass(progress, now - older_than_ms, now, dry_run)
+    before = None if older_than_ms is None else now - older_than_ms
+    pass_ = _Pass(progress, before, now, dry_run)
     ids: list[str] = yield Find(PromiseScan(Page(progress.after or "", "", page_promises), now, (), {}))
     readable = set((yield from load_readable(pass_.seen, ids)))
     for promise_id in ids:
@@ -69,11 +81,14 @@ def collect_page(
 class _Pass:
     """One transaction of a pass."""
 
-    def __init__(self, progress: RetentionProgress, before: Millis, now: Millis, dry_run: bool) -> None:
+    def __init__(
+        self, progress: RetentionProgress, before: Millis | None, now: Millis, dry_run: bool
+    ) -> None:
         self.progress = progress
         self.seen = WorkingSet(Rules())  # what is only looked at
         self.room = forgotten_max
-        self._before = before
+        self._before_all = before
+        self._before: Millis = 0  # of the tree that is looked at
         self._now = now
         self._dry_run = dry_run
         self._ownerless: set[str] = set()
@@ -81,8 +96,10 @@ class _Pass:
     def may_delete(self, promise_id: str) -> Work[bool]:
         """Forget the tree that this promise owns, if it is over. False: there is more of it."""
         promise = self.seen.promise(promise_id)
-        if promise is None or not is_over(promise, self._before, self._now):
+        before = None if promise is None else ended_before(promise, self._before_all, self._now)
+        if promise is None or before is None or not is_over(promise, before, self._now):
             return True
+        self._before = before
         owner = yield from self._highest_owner(promise)
         if owner is None:
             self._note_too_large()

@@ -4,10 +4,15 @@ The group is taken as it is written, case, spaces and all: clients use it raw.
 """
 
 from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
 from holdfast.protocol.text import check_text
+
+BULK_GROUP: Final = "holdfast.bulk"  # whose workers are the nodes: they perform bulk operations
+READERS_GROUP: Final = "holdfast.readers"  # by which a node hears that promises have settled
+NODE_GROUPS: Final = frozenset({BULK_GROUP, READERS_GROUP})
 
 
 class Poll(Struct, frozen=True):
@@ -62,12 +67,14 @@ def is_pushed_to(group: str) -> bool:
     return group.startswith(("http://", "https://"))
 
 
+@lru_cache(maxsize=4096)
 def poll_group(text: str) -> str | None:
     """The group of an address that workers poll; None for a pushed one."""
     address = parse_address(text)
     return address.group if isinstance(address, Poll) else None
 
 
+@lru_cache(maxsize=4096)
 def claim_group(text: str) -> str | None:
     """The group any of whose workers may claim a task with this target, if there is one."""
     address = parse_address(text)

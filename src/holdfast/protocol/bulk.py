@@ -13,12 +13,13 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
+from holdfast.protocol.address import BULK_GROUP
 from holdfast.protocol.executions import ExecutionStatus
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import ExecutionCount, ExecutionSearch, PromiseCreate
 from holdfast.protocol.text import check_text
 
-GROUP: Final = "holdfast.bulk"  # whose workers are the nodes
+GROUP: Final = BULK_GROUP
 ADDRESS: Final = f"poll://any@{GROUP}"
 NAME: Final = "holdfast.bulk"  # as an execution
 PROGRESS: Final = "value.progress"

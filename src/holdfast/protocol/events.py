@@ -107,6 +107,14 @@ def event_key_id(name: str, key: str) -> str:
     return f"event@{flat(name)}~{flat(key)}"
 
 
+_divides: Final = str.maketrans(":.", "__")
+
+
+def started_id(subscription: str, event: str) -> str:
+    """The id of the execution that an event starts: a tree of its own too."""
+    return f"{subscription}-{event}".translate(_divides)
+
+
 def wait_list_id(name: str, match: Mapping[str, str]) -> str:
     text = _encode(sorted(match.items()))
     return f"waits@{flat(name)}@{blake2b(text, digest_size=16).hexdigest()}"

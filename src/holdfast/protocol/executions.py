@@ -44,7 +44,8 @@ ENDED: Final = frozenset({"completed", "failed", "cancelled", "timed_out", "expi
 class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
     """One promise that a suspended execution waits for, and the line of code that does so.
 
-    `held_by`: of a lock, the execution that has held it longest; that is looked up, and never told."""
+    `since`: when the promise was created; `due_at`: when it settles by itself, as a timer or at its deadline;
+    `held_by`: of a lock, the execution that has held it longest. These are looked up, and never told."""
 
     id: str
     what: str = ""  # the operation: `sleep`, `promise`, `call pay`
@@ -54,6 +55,8 @@ class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
     fiber: str = ""
     held_by: str = ""
     held_since: int = 0
+    since: int = 0
+    due_at: int = 0
     schema: dict[str, Any] | None = None  # JSON schema of the value, where the code declares a type
     attempts: int = 0  # of a step that waits for its next one, at `resumes_at`; `error`: of the last
     error: str = ""

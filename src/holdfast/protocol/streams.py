@@ -91,3 +91,8 @@ def key_of(promise_id: str) -> str:
     if len(promise_id.encode()) <= limits.stream_key_bytes_max:
         return promise_id
     return blake2b(promise_id.encode(), digest_size=16).hexdigest()
+
+
+def is_published(stream: str) -> bool:
+    """Does it hold the values that are published under one name?"""
+    return stream.startswith("value.")

@@ -36,6 +36,7 @@ GRACE: Final = (
     "holdfast:grace"  # so long before its deadline an execution is asked to cancel, in milliseconds
 )
 CRASHES: Final = "holdfast:crashes"  # how often in a row the worker of an execution may die
+KEEP: Final = "holdfast:keep"  # of a root: so long its tree is kept after its end, in milliseconds
 WORKFLOW: Final = "holdfast:workflow"  # the name of a workflow, on each of its executions
 
 # What the engine only keeps.
@@ -106,6 +107,12 @@ def grace_of(tags: Mapping[str, str]) -> int | None:
     """How long before its deadline an execution is asked to cancel itself; ValueError when that is none."""
     text = tags.get(GRACE)
     return None if text is None else _integer(GRACE, text, 1, limits.grace_ms_max)
+
+
+def keep_of(tags: Mapping[str, str]) -> int | None:
+    """How long a tree is kept after its end, whatever is said for all; ValueError when that is none."""
+    text = tags.get(KEEP)
+    return None if text is None else _integer(KEEP, text, limits.keep_ms_min, limits.instant_ms_max)
 
 
 def job_of(tags: Mapping[str, str]) -> JobSpec | None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from holdfast.protocol.text import check_text
 
 declared_bytes_max: Final = 262_144
+report_bytes_max: Final = 65_536  # without the declarations
 queues_max: Final = 1_000
 told_s: Final = 15.0  # between two reports of a worker
 

@@ -96,8 +96,11 @@ def _exited(fiber: RunningFiber, error: BaseException) -> FiberExited:
         f"Fiber {fiber.path} raised {error!r}, which is not an Exception. "
         f"Raise an ordinary one instead. [{FiberExited.code}]"
     )
+    trace = traceback_of(error)
+    if trace is not None:
+        BaseException.with_traceback(error, trace.tb_next)
     exited.__cause__ = error
-    return exited.with_traceback(traceback_of(error))
+    return exited.with_traceback(trace)
 
 
 def _foreign(yielded: object, fiber: RunningFiber) -> ForeignAwait:

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.runtime.driver import Origin
-from holdfast.runtime.future import REJECTED, Future
+from holdfast.runtime.driver import Driver, Origin, Report, Trouble
+from holdfast.runtime.errors import FiberExited
+from holdfast.runtime.future import REJECTED, Future, traceback_of
 
 if TYPE_CHECKING:
     from holdfast.runtime.running_fiber import RunningFiber
@@ -172,6 +173,19 @@ def failure(root: RunningFiber | None) -> str | None:
     if root is None or root._state != REJECTED:
         return None
     return f"{type(root._value).__name__} (fiber {root.path}, {raised_at(root._trace[0])})"
+
+
+def find_exit(root: RunningFiber | None) -> BaseException | None:
+    """What it has raised that is no `Exception`, if it has ended so."""
+    if root is None or root._state != REJECTED or not isinstance(root._value, FiberExited):
+        return None
+    return root._value.__cause__
+
+
+def callback_failed(world: Driver, error: BaseException) -> None:
+    """A callback of a step's signal has raised."""
+    where = raised_at(traceback_of(error))
+    world.report(Report(Trouble.CALLBACK_FAILED, "a step's signal", error, where))
 
 
 def caller(frame: FrameType | None, fiber: str) -> Origin:

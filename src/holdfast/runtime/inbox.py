@@ -75,6 +75,11 @@ class Inbox(Owned):
         self._used()
         return Reader(self, what, read, wanted)
 
+    def let_go(self) -> None:
+        """Its execution is closed, and nobody reads any more: cut what leads back to it."""
+        self._readers.clear()
+        self._awaited = None
+
     def _title(self) -> str:
         return "the mailbox"
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from types import FunctionType
 from typing import Any, Final, Literal, NoReturn
 
@@ -24,7 +25,7 @@ from holdfast.runtime import diagnosis, waitgraph
 from holdfast.runtime.advance import advance
 from holdfast.runtime.driver import Driver, Origin, Report, Trouble
 from holdfast.runtime.errors import Cancelled, Deadlock, ExecutionClosed, stop_iteration_raised
-from holdfast.runtime.future import RESOLVED, Future, notify, traceback_of
+from holdfast.runtime.future import RESOLVED, Future, notify
 from holdfast.runtime.operation import MAKES_BODY, Operation, body_of
 from holdfast.runtime.running_fiber import RunningFiber
 from holdfast.runtime.signals import Signal, run_callbacks
@@ -58,7 +59,9 @@ class Scheduler:
         self.unobserved: dict[RunningFiber, None] = {}  # failed while nobody waited
         self.locals: dict[object, Any] = {}
         self.signalled: list[Signal] = []  # by fibers: their callbacks run after the drain
-        self.attempt = Signal(self._callback_failed)  # set once, when the fibers are taken down
+        self.attempt = Signal(
+            partial(diagnosis.callback_failed, world)
+        )  # set once, when the fibers are taken down
         self.signal = self.attempt.child()  # replaced at each cancellation
         self._pending: dict[str, Durable[Any]] = {}
         self._spawned = 0
@@ -289,10 +292,6 @@ class Scheduler:
             slot.scheduler.signalled += signalled
         else:
             run_callbacks(signalled)
-
-    def _callback_failed(self, error: BaseException) -> None:
-        where = diagnosis.raised_at(traceback_of(error))
-        self.world.report(Report(Trouble.CALLBACK_FAILED, "a step's signal", error, where))
 
     def _check_cycles(self) -> None:
         suspects, self.suspects = self.suspects, []

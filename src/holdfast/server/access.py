@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.protocol import tags
 from holdfast.protocol.errors import Refusal
+from holdfast.protocol.events import started_id
 from holdfast.protocol.requests import (
     EventAwait,
     EventSearch,
@@ -189,9 +190,11 @@ def _check_event(data: EventSend | EventAwait | EventSearch | EventUnsubscribe, 
 
 
 def _check_subscribe(data: EventSubscribe, grant: Grant) -> None:
-    """Events start executions later, when nobody knows any more whose they are."""
+    """Events start executions later, when nobody knows any more whose they are. What decides is the id of
+    those executions, which is not spelt like that of the subscription."""
     grant.require("event", data.name)
-    grant.require_template("id", data.id, f"{data.id}-")
+    grant.require("id", data.id)
+    grant.require_template("id", data.id, started_id(data.id, ""))
     _check_tags(data.promise_tags, grant)
 
 

@@ -61,7 +61,15 @@ class ServerApp:
         self._authenticator = authenticator
         self._visitors = Visitors(settings)
         self._rpc = Rpc(node, settings, self.metrics, authenticator)
-        self._management = Management(node, authenticator, self._rpc.answer, settings, self.metrics)
+        self._management = Management(
+            node,
+            authenticator,
+            self._rpc.answer,
+            settings,
+            self.metrics,
+            self._rpc.admit,
+            self._rpc.turns,
+        )
         self._routes: dict[str, dict[str, Handler]] = {
             "": {"POST": self._post},
             "poll": {"GET": self.streams.handle},

@@ -222,6 +222,18 @@ class MissingExtra(SettingsError):
         )
 
 
+class NeedsPostgres(SettingsError):
+    """Many node processes share a PostgreSQL. SQLite and memory have one node, which is one process."""
+
+    code = "HF3205"
+
+
+class NodeProcessFailed(SettingsError):
+    """A node process ended before it was ready. It has said why itself."""
+
+    code = "HF3206"
+
+
 class PushRefused(HoldfastError):
     """A message was not posted, because its address is not one that this server may call."""
 

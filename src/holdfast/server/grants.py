@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.protocol.address import Poll, parse_address
+from holdfast.protocol.address import NODE_GROUPS, Poll, parse_address
 from holdfast.protocol.ids import delimiters, edge_of, is_covered
 from holdfast.protocol.jobs import queue_of
 from holdfast.server.errors import Forbidden, ReadOnly
@@ -42,7 +42,10 @@ class Grant(Struct, frozen=True):
 
     def require_group(self, group: str) -> None:
         """The group of a queue's workers is covered if the queue is, and only then: `queue` covers no queue
-        but those of that name."""
+        but those of that name. The groups of nodes are an admin's, whatever the prefix is called: what is
+        sent there is done for everybody."""
+        if group in NODE_GROUPS:
+            self.require_admin(f"The group {group[:80]!r}")
         queue = queue_of(group)
         if queue is None:
             self.require("group", group)

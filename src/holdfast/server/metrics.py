@@ -5,7 +5,7 @@ look-up. Labels are bounded: kinds are those of the protocol or `unknown`, group
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.node.node import Node
@@ -39,6 +39,7 @@ class Metrics:
         self.slow_readers = 0
         self.in_flight = 0
         self.refused: dict[str, int] = {}
+        self.process = 0  # of several behind one port, its number
 
     def count_requests(self, kind: str, status: int, seconds: float, count: int = 1) -> None:
         """So many of a kind that were answered together."""
@@ -64,7 +65,7 @@ class Metrics:
 
 async def expose(metrics: Metrics, node: Node, connections: int, now_ms: int) -> bytes:
     """Everything, as text. What the store must count is counted now, by its indexes."""
-    page = _Page()
+    page = _Page({"process": str(metrics.process)} if metrics.process else {})
     page.family("holdfast_requests_total", "counter", "requests answered, by kind and status")
     for (kind, status), count in sorted(metrics.requests.items()):
         page.sample(count, kind=kind, status=str(status))
@@ -126,8 +127,9 @@ async def _backlog(page: "_Page", node: Node, now_ms: int) -> None:
 
 
 class _Page:
-    def __init__(self) -> None:
+    def __init__(self, everywhere: Mapping[str, str]) -> None:
         self._lines: list[str] = []
+        self._everywhere = everywhere  # labels of every sample
         self._name = ""
 
     def family(self, name: str, kind: str, text: str) -> None:
@@ -135,7 +137,7 @@ class _Page:
         self._lines += (f"# HELP {name} {text}", f"# TYPE {name} {kind}")
 
     def sample(self, value: float, suffix: str = "", **labels: str) -> None:
-        inner = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{_escape(text)}"' for key, text in {**labels, **self._everywhere}.items())
         self._lines.append(f"{self._name}{suffix}{{{inner}}} {value}" if inner else f"{self._name} {value}")
 
     def one(self, name: str, kind: str, text: str, value: float) -> None:

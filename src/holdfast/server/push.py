@@ -38,6 +38,7 @@ connect_timeout_s: Final = 5.0
 answer_bytes_max: Final = 65_536
 queue_max: Final = 10_000
 unblock_attempts: Final = 5
+come_back: Final = frozenset({429, 503})  # statuses of a receiver that is busy, and says so
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -99,6 +100,8 @@ class Pusher:
         self._waiting_bytes = 0
         self._posting: set[asyncio.Task[None]] = set()
         self._context: ssl.SSLContext | None = None
+        if settings.push_token and not settings.push_token_hosts:
+            log.warning("push_token is set and push_token_hosts is empty: nobody is sent the token")
 
     def push(self, message: Message) -> None:
         """Take a message. Returns at once and never raises."""
@@ -142,11 +145,13 @@ class Pusher:
                 self._count(message, "refused")
                 return
             except (OSError, ValueError, TimeoutError, httptools.HttpParserError) as error:
-                log.info("a post failed (%s)", type(error).__name__)
+                log.info("a post to %s failed (%s)", _host_of(message), type(error).__name__)
                 continue
             if 200 <= status < 300:
                 self._count(message, "sent")
                 return
+            level = logging.INFO if status in come_back else logging.WARNING
+            log.log(level, "a post to %s was answered with status %d", _host_of(message), status)
         self._count(message, "failed")
 
     def _count(self, message: Message, outcome: str) -> None:
@@ -244,6 +249,11 @@ async def _read_status(reader: asyncio.StreamReader) -> int:
             raise ValueError("no answer, or one with an endless head")
         parser.feed_data(data)
     return int(parser.get_status_code())
+
+
+def _host_of(message: Message) -> str:
+    """For the log: a path or a query may hold a secret."""
+    return urlsplit(message.address).netloc.rpartition("@")[2]
 
 
 def _is_listed(host: str, port: int, listed: tuple[str, ...]) -> bool:

@@ -50,7 +50,7 @@ class Rpc:
         self._body_bytes_max = settings.body_bytes_max
         self._requests_max = settings.requests_max
         self._always_200 = settings.always_200
-        self._turns = Turns()
+        self.turns = Turns()
         self._rate = RateLimit(settings.rate_limit) if settings.rate_limit else None
 
     async def answer(
@@ -60,7 +60,7 @@ class Rpc:
         if len(body) > self._body_bytes_max:
             return self._too_large()
         started = time.perf_counter()
-        await self._turns.take(len(body))
+        await self.turns.take(len(body))
         items = read_envelopes(body)
         if isinstance(items, list):
             envelopes, wait_s = await self._answer_in_turn(items, headers, peer, grant)
@@ -102,6 +102,13 @@ class Rpc:
             if token and isinstance(self._authenticator.grant_or_refusal(bearer, items[0]), Grant):
                 caller = f"token {token}"
         return ceil(self._rate.wait_s(caller, len(items)))
+
+    def admit(self, headers: Headers, peer: str) -> None:
+        """Count one request beside what it asks the node for. Its token, if any, was found good."""
+        bearer = None if self._authenticator.is_open else bearer_of(headers)
+        caller = f"address {peer}" if bearer is None else f"token {bearer}"
+        if self._rate is not None and self._rate.wait_s(caller, 1):
+            raise TooFast("This caller asks for more than it may in a second")
 
     def _count(self, envelopes: list[Envelope], seconds: float) -> None:
         if len(envelopes) == 1:

@@ -30,6 +30,7 @@ from holdfast.server.errors import OpenToTheWorld, SettingsError
 from holdfast.server.exchange import ServerLimits
 from holdfast.server.logs import write_logs
 from holdfast.server.origin import is_loopback
+from holdfast.server.passing import PassedConnections
 from holdfast.server.push import Pusher
 from holdfast.server.settings import Settings
 from holdfast.server.single_server_lock import sole_server
@@ -50,10 +51,17 @@ class Running(uvicorn.Server):
     """A server that answers at `url` until it is told to stop."""
 
     def __init__(
-        self, config: uvicorn.Config, app: ServerApp, node: Node, url: str, handshake_timeout_s: float
+        self,
+        config: uvicorn.Config,
+        app: ServerApp,
+        node: Node,
+        url: str,
+        handshake_timeout_s: float,
+        passed: PassedConnections | None = None,
     ) -> None:
         super().__init__(config)
-        self._handshake_timeout_s = handshake_timeout_s
+        self._handshake_timeout_s = handshake_timeout_s if config.ssl else None
+        self._passed = passed
         self.app = app
         self.node = node
         self.url = url
@@ -74,11 +82,14 @@ class Running(uvicorn.Server):
                 connect,
                 sock=each,
                 ssl=self.config.ssl,
-                ssl_handshake_timeout=self._handshake_timeout_s if self.config.ssl else None,
+                ssl_handshake_timeout=self._handshake_timeout_s,
                 backlog=self.config.backlog,
             )
             for each in sockets or ()
         ]
+        if self._passed is not None:
+            connections = self.server_state.connections
+            self._passed.start(connect, self.config.ssl, self._handshake_timeout_s, connections.__len__)
         self.started = True
 
     async def main_loop(self) -> None:
@@ -90,6 +101,8 @@ class Running(uvicorn.Server):
                 async with asyncio.timeout(pace_check_s):
                     await self._asked_to_stop.wait()
             check_pace(self.server_state.connections, loop.time())
+            if self._passed is not None:
+                self._passed.report()
 
     def ask_to_stop(self) -> None:
         self.should_exit = True
@@ -98,44 +111,53 @@ class Running(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
+        if self._passed is not None:
+            await self._passed.stop()
         self.app.stop()
         await super().shutdown(sockets)
 
 
 @asynccontextmanager
-async def running(settings: Settings, store: Store | None = None) -> AsyncGenerator[Running]:
+async def running(
+    settings: Settings,
+    store: Store | None = None,
+    *,
+    passed: PassedConnections | None = None,
+    process: int = 0,
+) -> AsyncGenerator[Running]:
     """A server for the time of a block.
 
     async with running(Settings(port=0, store="memory:")) as server:
         print(server.url)
+
+    `passed`: its connections are accepted by a supervisor, of which this is the process of that number.
     """
-    authenticator = Authenticator(settings)
-    _refuse_to_be_open(settings, authenticator)
-    _refuse_to_debug(settings, authenticator)
-    tls = _tls(settings)
+    authenticator, tls = check(settings)
     node = Node(
         store or open_store(settings.store),
         rules=Rules(retry_ms=settings.retry_ms),
         debug=settings.debug,
         retention_ms=settings.retention_ms,
     )
-    listener = _listen(settings)
+    listeners = [] if passed is not None else [listen(settings)]
     try:
-        url = settings.public_url or _url(settings, listener)
+        url = settings.public_url or (passed.url if passed is not None else url_of(settings, listeners[0]))
         await node.start()
         app = ServerApp(node, settings, authenticator, url)
         pusher = Pusher(settings, app.metrics, url)
         node.router.set_push(pusher.push)
-        server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s)
+        app.metrics.process = process
+        server = Running(_config(settings, app, tls), app, node, url, settings.read_timeout_s, passed)
         try:
-            async with _served(server, listener):
+            async with _served(server, listeners):
                 yield server
         finally:
             node.router.set_push(None)
             await pusher.stop()
             await _stop_node(node, settings.stop_timeout_s)
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
 
 
 @asynccontextmanager
@@ -143,21 +165,21 @@ async def serving_management(node: Node, settings: Settings) -> AsyncGenerator[R
     """The management API of a node that somebody else runs, for the time of a block; and nothing besides."""
     authenticator = Authenticator(settings)
     _refuse_to_be_open(settings, authenticator)
-    listener = _listen(settings)
+    listener = listen(settings)
     try:
-        url = settings.public_url or _url(settings, listener)
+        url = settings.public_url or url_of(settings, listener)
         app = ManagementApp(node, settings, authenticator, url)
         server = Running(_config(settings, app, _tls(settings)), app, node, url, settings.read_timeout_s)
-        async with _served(server, listener):
+        async with _served(server, [listener]):
             yield server
     finally:
         listener.close()
 
 
 @asynccontextmanager
-async def _served(server: Running, listener: socket.socket) -> AsyncGenerator[None]:
+async def _served(server: Running, listeners: list[socket.socket]) -> AsyncGenerator[None]:
     server.app.connection_count = lambda: len(server.server_state.connections)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = asyncio.create_task(server.serve(sockets=listeners))
     started = asyncio.create_task(server.accepting.wait())
     try:
         await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
@@ -180,12 +202,17 @@ async def _stop_node(node: Node, timeout_s: float) -> None:
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line with the URL when ready."""
     write_logs(settings.log_level)
-    _tune_process(settings)
+    if settings.processes != 1:
+        from holdfast.server.supervisor import supervise
+
+        supervise(settings)
+        return
+    tune_process(settings)
     with sole_server(settings.store):
         run_on_fast_loop(_serve(settings))
 
 
-def _tune_process(settings: Settings) -> None:
+def tune_process(settings: Settings) -> None:
     sys.setswitchinterval(switch_interval_s)
     gc.freeze()
     gc.set_threshold(collect_after_allocations, 20, 50)
@@ -253,7 +280,7 @@ def _config(settings: Settings, app: ServerApp, tls: ssl.SSLContext | None) -> u
     return config
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -271,10 +298,18 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _url(settings: Settings, listener: socket.socket) -> str:
+def url_of(settings: Settings, listener: socket.socket) -> str:
     scheme = "https" if settings.tls_cert else "http"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def check(settings: Settings) -> tuple[Authenticator, ssl.SSLContext | None]:
+    """What can be said of settings before anything is opened."""
+    authenticator = Authenticator(settings)
+    _refuse_to_be_open(settings, authenticator)
+    _refuse_to_debug(settings, authenticator)
+    return authenticator, _tls(settings)
 
 
 def _refuse_to_be_open(settings: Settings, authenticator: Authenticator) -> None:

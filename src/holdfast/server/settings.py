@@ -31,6 +31,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Annotated[
         str, Meta(description="where records are kept: sqlite:///path, postgresql://... or memory:")
     ] = "sqlite:///holdfast.db"
+    processes: Annotated[
+        int,
+        Meta(ge=0, le=64, description="node processes behind the port, on PostgreSQL; 0: one for each core"),
+    ] = 1
     debug: Annotated[
         bool, Meta(description="allow debug.* requests and the debug clock; never in production")
     ] = False
@@ -93,7 +97,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     connections_max: Annotated[int, Meta(ge=1, description="open connections, streams included")] = 12_000
     streams_max: Annotated[int, Meta(ge=1, description="open event streams")] = 10_000
     readers_max: Annotated[
-        int, Meta(ge=1, description="event streams and questions that wait at /v1, together; past it: 429")
+        int,
+        Meta(
+            ge=1,
+            description="event streams and questions that wait at /v1; half for one prefix; past it: 429",
+        ),
     ] = 1_000
     requests_max: Annotated[
         int, Meta(ge=1, description="envelopes that may be in flight, or one array; past it: 429")
@@ -102,7 +110,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="envelopes a second from one token, or one address without; past it: 429; 0: off",
+            description="envelopes and /v1 requests a second, per token or address; past it: 429; 0: off",
         ),
     ] = 0.0
     stream_buffer_messages: Annotated[

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib import import_module
@@ -71,6 +72,7 @@ class _Parent:
     hello: Hello | None = None
     answers: BinaryIO | None = None
     is_told: bool = True  # that the function of the current order has begun
+    carried: Mapping[str, Any] = {}  # with the current order
 
 
 _parent: Final = _Parent()
@@ -163,9 +165,14 @@ def app_location() -> AppLocation | None:
 
 
 def find_here(module_name: str, qualname: str) -> Any:
-    """What the parent calls by this name. For code that runs in a child."""
+    """What the parent calls by this name. For code that runs in a child.
+
+    Its module may be imported only now, and declare carried variables: they are set here.
+    """
     assert _parent.hello is not None, "this is no child"
-    return find(_parent.hello, module_name, qualname)
+    found = find(_parent.hello, module_name, qualname)
+    set_declared(_parent.carried)
+    return found
 
 
 def find(hello: Hello, module_name: str, qualname: str) -> Any:
@@ -195,6 +202,7 @@ def _main_module(hello: Hello) -> ModuleType:
 
 def _call(step: Step, order: ChildRequest) -> Any:
     step.claim = None if order.info is None else StepClaim(order.info)
+    _parent.carried = order.carried
     set_declared(order.carried)
     if not getattr(step.function, "announces_itself", False):
         begun()

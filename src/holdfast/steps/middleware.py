@@ -18,6 +18,7 @@ coroutine on the loop and the fibers of a workflow.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from inspect import isgeneratorfunction
 from types import CoroutineType
 from typing import Any, Final, Literal, cast, get_args
@@ -134,6 +135,17 @@ class Entered:
         if invocation.error is None:
             return invocation.result
         raise invocation.error
+
+
+@contextmanager
+def telling(entered: Entered | None) -> Generator[None]:
+    """A block before it happens, such as encoding its arguments. If that raises, the middlewares are told."""
+    try:
+        yield
+    except BaseException as error:
+        if entered is not None:
+            entered.raised(error)
+        raise
 
 
 def call_inside(entered: Entered, function: Callable[..., Any]) -> Any:

@@ -8,6 +8,8 @@ waits for days must not hold one, and two attempts must not share one.
 2. The commit is durable: `synchronous_commit` (PostgreSQL) and `synchronous` (SQLite) are raised for the
    transaction where they are lower.
 3. Whether the function ended the transaction by itself is found out: `check_same` raises `Ended`.
+4. A trip to the server costs as much as the user's own statement: what is asked at the beginning is asked
+   in one statement.
 """
 
 import sqlite3
@@ -22,13 +24,16 @@ from holdfast.store import callers_session
 from holdfast.store.callers_session import ASYNC, SYNC, classes_of, unwrap_async
 from holdfast.store.interface import CannotJoin
 from holdfast.store.postgres_drivers import CallersConnection, adapt, adapt_sync
-from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, place_text
+from holdfast.store.postgres_statements import INSISTED_ON_SYNC, PLACE, place_text
 from holdfast.store.sqlite_caller import file_of_connection, place_of
 
 Kind = Literal["sqlite3", "psycopg", "asyncpg", "sqlalchemy"]
 
 _full: Final = 2  # PRAGMA synchronous
 _SAVEPOINT: Final = "holdfast_step"
+TRANSACTION_NUMBER: Final = "txid_current()::text"
+_BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
+_BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
 
 
 class Ended(Exception):
@@ -153,25 +158,44 @@ class UserTransaction:
         self._postgres: CallersConnection | None = None
         self._asyncpg: Any = None  # its own object for a transaction
         self._synchronous = _full
-        self._number: str | None = None  # of the transaction, where the database counts them
+        self.number: str | None = None  # of the transaction, where the database counts them
 
     @property
     def postgres(self) -> CallersConnection:
         assert self._postgres is not None
         return self._postgres
 
+    async def begin_and_locate(self) -> str | None:
+        """Begin, and tell which file it is, or which database and schema: see store/place.py.
+
+        None: the server does not tell which one it is.
+        """
+        try:
+            place = await self._begin(_BEGUN_AT)
+        except Exception:
+            if self._postgres is None:
+                raise
+            await self.rollback()
+            await self.begin()
+            return None
+        return place_of(file_of_connection(self.sqlite)) if self.sqlite else place_text(place)
+
     async def begin(self) -> None:
+        await self._begin(_BEGUN)
+
+    async def _begin(self, begun: str) -> object:
+        """`begun` is asked of PostgreSQL when it has begun. The place, if it was asked for."""
         if kind_of(self.given) == "asyncpg":
             self._asyncpg = self.given.transaction()
             await self._asyncpg.start()
         driver = await self._look_below()
         if self.sqlite is not None:
             self._begin_sqlite(self.sqlite)
-            return
+            return None
         if getattr(driver, "autocommit", False):
             await self.postgres.execute("BEGIN")
-        await self.postgres.execute(INSIST_ON_SYNC.format(local="true"))
-        self._number = await self._count()
+        self.number, place, _ = await self.postgres.fetchrow(begun)
+        return place
 
     async def _look_below(self) -> Any:
         driver = await unwrap_async(self.given)
@@ -194,25 +218,20 @@ class UserTransaction:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"SAVEPOINT {_SAVEPOINT}")
 
-    async def place(self) -> str:
-        """Which file, or which database and schema: see store/place.py."""
-        if self.sqlite is not None:
-            return place_of(file_of_connection(self.sqlite))
-        return place_text(await self.postgres.fetchval(PLACE))
+    async def look_again(self) -> None:
+        """A session that has committed may have another connection."""
+        await self._look_below()
 
     async def check_same(self) -> None:
         """Raises `Ended` if this is not the transaction that was begun."""
-        await self._look_below()  # a session that has committed may have another connection
+        await self.look_again()
         if self.sqlite is not None:
             try:
                 self.sqlite.execute(f"RELEASE {_SAVEPOINT}")
             except sqlite3.OperationalError:
                 raise Ended("The function ended the transaction by itself") from None
-        elif self._number != await self._count():
+        elif self.number != await self.postgres.fetchval(f"SELECT {TRANSACTION_NUMBER}"):
             raise Ended("The function ended the transaction by itself")
-
-    async def _count(self) -> str:
-        return str(await self.postgres.fetchval("SELECT txid_current()::text"))
 
     async def commit(self) -> None:
         if self._asyncpg is not None:

@@ -42,12 +42,15 @@ class FindDocuments(Struct, frozen=True):
 
 
 class DropDocuments(Struct, frozen=True):
-    """Delete those of a kind that are older; with `before`, only ids before that. Answers how many."""
+    """Delete those of a kind that are older; with `before`, only ids before that. Answers how many.
+
+    With `id`, delete that one, whatever its age."""
 
     kind: str
-    older_than: Millis
+    older_than: Millis = 0
     before: str | None = None
     limit: int = documents_max
+    id: str | None = None
 
 
 DocumentStep = PutDocuments | FindDocuments | DropDocuments
@@ -91,6 +94,7 @@ SQLITE_DROP: Final = (
     f"DELETE FROM {TABLE} WHERE rowid IN (SELECT rowid FROM {TABLE} "  # noqa: S608
     "WHERE kind = ? AND at < ? AND (? IS NULL OR id < ?) ORDER BY id LIMIT ?)"
 )
+SQLITE_DROP_ONE: Final = f"DELETE FROM {TABLE} WHERE kind = ? AND id = ?"  # noqa: S608
 POSTGRES_PUT: Final = (
     f"INSERT INTO {TABLE} (kind, id, at, text) "  # noqa: S608
     "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) ORDER BY 1, 2 "
@@ -101,6 +105,10 @@ POSTGRES_DROP: Final = (
     "WHERE kind = $1 AND at < $2 AND ($3::text IS NULL OR id < $3) ORDER BY id LIMIT $4 "
     "FOR UPDATE SKIP LOCKED) RETURNING 1) SELECT count(*) FROM gone"
 )
+POSTGRES_DROP_ONE: Final = (
+    f"WITH gone AS (DELETE FROM {TABLE} WHERE kind = $1 AND id = $2 RETURNING 1) "  # noqa: S608
+    "SELECT count(*) FROM gone"
+)
 
 
 def perform_in_memory(known: dict[tuple[str, str], Document], step: DocumentStep) -> Any:
@@ -108,6 +116,8 @@ def perform_in_memory(known: dict[tuple[str, str], Document], step: DocumentStep
         known.update(((each.kind, each.id), each) for each in step.documents)
         return None
     if isinstance(step, DropDocuments):
+        if step.id is not None:
+            return 0 if known.pop((step.kind, step.id), None) is None else 1
         old = [
             key
             for key, each in sorted(known.items(), key=lambda item: item[0])
@@ -133,6 +143,8 @@ def perform_on_sqlite(connection: Any, step: DocumentStep) -> Any:
             connection.execute(SQLITE_PUT, (each.kind, each.id, each.at, each.text))
         return None
     if isinstance(step, DropDocuments):
+        if step.id is not None:
+            return connection.execute(SQLITE_DROP_ONE, (step.kind, step.id)).rowcount
         wishes = (step.kind, step.older_than, step.before, step.before, step.limit)
         return connection.execute(SQLITE_DROP, wishes).rowcount
     return [Document(*row) for row in connection.execute(*find_statement(step, _SQLITE)).fetchall()]
@@ -143,6 +155,8 @@ async def perform_on_postgres(connection: Any, step: DocumentStep) -> Any:
         columns = ([getattr(each, name) for each in step.documents] for name in ("kind", "id", "at", "text"))
         return await connection.execute(POSTGRES_PUT, *columns)
     if isinstance(step, DropDocuments):
+        if step.id is not None:
+            return await connection.fetchval(POSTGRES_DROP_ONE, step.kind, step.id)
         return await connection.fetchval(POSTGRES_DROP, step.kind, step.older_than, step.before, step.limit)
     statement, parameters = find_statement(step, _POSTGRES)
     return [Document(*row) for row in await connection.fetch(statement, *parameters)]

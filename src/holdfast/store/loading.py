@@ -64,7 +64,7 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
         yield from load_obligations(ws, owing)
     if footprint.streams or footprint.stream_views:
         yield from _load_streams(ws, footprint)
-    branches = footprint.branches | _branches_of(ws, footprint.branches_of)
+    branches = footprint.branches | _branches_of(ws, footprint.branches_of - footprint.known)
     if branches := branches - ws.branches.keys():
         yield from _load_branches(ws, branches)
     views = set(footprint.views)

@@ -27,12 +27,15 @@ from holdfast.engine.scans import (
     StretchScan,
     TaskScan,
     TreeScan,
+    WaitingScan,
     place_of,
 )
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group, poll_group
+from holdfast.protocol.generations import branch_of, generation_of
 from holdfast.protocol.ids import is_covered, lies_within
 from holdfast.protocol.jobs import JobStatus, QueueRecord, queue_of
+from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Listener, Millis, Promise, ScheduleEntry, Task
 from holdfast.protocol.sizes import fitting, promise_bytes, whole_promise_bytes
 from holdfast.protocol.streams import Streams, answer_id
@@ -150,10 +153,12 @@ class MemoryStore:
             if has_turns(ws, line):
                 ws.lines.fill_turn(line, memory_queues.last_turn(self.tasks.values(), line))
         for promise_id in footprint.branches_of & self.promises.keys():
-            entries = self.promises[promise_id].tags
-            branch = entries.get(tags.BRANCH)
-            if branch is not None and tags.JOB not in entries:
+            promise = self.promises[promise_id]
+            branch = branch_of(promise)
+            if branch is not None and tags.JOB not in promise.tags and promise_id not in footprint.known:
                 branches.add(branch)
+            if generation_of(promise).number:
+                wanted.add(cancel_id(promise_id))
             task = self.tasks.get(promise_id)
             if task is not None and task.woken_by is not None:
                 wanted.add(task.woken_by)
@@ -166,8 +171,8 @@ class MemoryStore:
             wanted.update(members)
             ws.fill_branch(branch, members, end)
         for promise_id in wanted:
-            if (promise := self.promises.get(promise_id)) is not None:
-                ws.fill_promise(promise)
+            if (found := self.promises.get(promise_id)) is not None:
+                ws.fill_promise(found)
             if (task := self.tasks.get(promise_id)) is not None:
                 ws.fill_task(task)
         ws.fill_absent(wanted)
@@ -279,6 +284,8 @@ class MemoryStore:
                 return self.lanes.count(scan, self.promises)
             case HeldScan(groups):
                 return memory_queues.held(self.tasks.values(), groups)
+            case WaitingScan():
+                return memory_queues.waiting(self.tasks.values(), scan.group, scan.limit)
             case QueueScan(page):
                 used = {
                     queue

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from holdfast.engine.needed import Line, line_name
 from holdfast.engine.places import is_counted, is_queued, key_of
 from holdfast.engine.queue_lines import lines_of
-from holdfast.engine.scans import HeldRow
+from holdfast.engine.scans import HeldRow, WaitingRow
 from holdfast.protocol import limits
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.jobs import queue_group
-from holdfast.protocol.records import Task
+from holdfast.protocol.records import Millis, Task
 
 
 def held(tasks: Iterable[Task], groups: tuple[str, ...]) -> list[HeldRow]:
@@ -22,6 +22,17 @@ def held(tasks: Iterable[Task], groups: tuple[str, ...]) -> list[HeldRow]:
     number = Counter((group or "", key) for group, key, _ in counted)
     claimed = Counter((group or "", key) for group, key, is_claimed in counted if is_claimed)
     return [(*line, count, claimed[line]) for line, count in number.items()]
+
+
+def waiting(tasks: Iterable[Task], group: str, limit: int) -> list[WaitingRow]:
+    found: dict[str | None, list[Millis]] = {}
+    left = {False: limit, True: limit}
+    for task in tasks:
+        if is_queued(task) and task.state == "pending" and claim_group(task.target) == group:
+            left[task.parked] -= 1
+            if left[task.parked] >= 0:
+                found.setdefault(key_of(task), []).append(task.created_at)
+    return [(key, len(created), min(created)) for key, created in found.items()]
 
 
 def count(tasks: Iterable[Task], name: str) -> tuple[int, int, int, int]:

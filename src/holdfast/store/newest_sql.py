@@ -19,10 +19,11 @@ from holdfast.engine.scans import (
     StretchScan,
     TaskScan,
     TreeScan,
+    WaitingScan,
 )
 from holdfast.protocol.executions import Place
 from holdfast.store import rows
-from holdfast.store.scan_sql import CEILING, WITHIN, Words, find_query, within
+from holdfast.store.scan_sql import CEILING, WITHIN, Words, find_query, waiting_query, within
 
 # What `engine.newest.lane_of` says of a task, as the indexes have it.
 LANE: Final = (
@@ -39,6 +40,7 @@ _ORDER: Final = " ORDER BY t.created_at DESC, t.id DESC LIMIT ?"
 FoundByQuery = (
     TreeScan
     | OpenTaskScan
+    | WaitingScan
     | StretchScan
     | PromiseScan
     | TaskScan
@@ -186,12 +188,16 @@ def query_of(scan: FoundByQuery, words: Words) -> tuple[str, list[Any]]:
             return stretch_query(scan, words)
         case ExecutionTally():
             return tally_query(scan, words)
+        case WaitingScan(group, limit):
+            return waiting_query(group, limit, words)
         case _:
             return find_query(scan, words)
 
 
 def found_by(scan: FoundByQuery, found: Sequence[Any]) -> list[Any]:
     """What the rows of the query say: ids, or for a count lane, number, how many were looked at."""
+    if isinstance(scan, WaitingScan):
+        return [tuple(row) for row in found]
     if not isinstance(scan, ExecutionTally):
         return [row[0] for row in found]
     [numbers] = map(list, found)

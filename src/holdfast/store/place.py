@@ -46,9 +46,9 @@ class StorePlace:
             log.warning("the database does not tell which one it is: %r", error)
 
     @property
-    def engine(self) -> str | None:
-        """ "sqlite", "postgres" or "memory"; None: nobody can tell."""
-        return None if self._known is None else self._known.partition(" ")[0]
+    def is_certain(self) -> bool:
+        """Of a server, and of a database that does not tell, nothing is known and nothing is compared."""
+        return self._known is not None
 
     def is_known(self, place: str) -> bool:
         """Is it that place, for certain?"""

@@ -6,13 +6,15 @@
    are kept until he commits; whoever needs the same ids waits that long.
 3. Other nodes are told by a NOTIFY in the same transaction, so exactly if and when he commits.
 4. He commits durably: `synchronous_commit` is raised for his transaction if it was lower.
+5. Each trip to the server costs as much as a statement of his own: what must be known before is asked for
+   in one, and what surrounds the work goes with its savepoint.
 
 Which drivers' connections can be used, and how they are made to look alike, is postgres_drivers' business.
 """
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.protocol import limits
 from holdfast.protocol.records import Millis
@@ -22,13 +24,25 @@ from holdfast.store.postgres import drive_awaiting
 from holdfast.store.postgres_bus import CHANNEL
 from holdfast.store.postgres_connection import is_conflict
 from holdfast.store.postgres_drivers import CallersConnection
-from holdfast.store.postgres_statements import INSIST_ON_SYNC, PLACE, lock_wait_ms, place_text
+from holdfast.store.postgres_statements import INSISTED_ON_SYNC, PLACE, lock_wait_ms, place_text
 from holdfast.store.postgres_transaction import RunAgain, Transaction
 
 attempts_max: Final = 20
 _latest: Final = migrations("postgres")[-1][0]
 _never: Final = limits.instant_ms_max + 1
 _SAY: Final = f"SELECT pg_notify(({CHANNEL}), said) FROM unnest($1::text[]) said"
+_KNOWN: Final = (
+    "version, (SELECT now FROM clock), quote_literal(current_setting('lock_timeout')), " + INSISTED_ON_SYNC
+)
+_FACTS: Final = f"SELECT {_KNOWN}, NULL FROM schema_version"
+_FACTS_AND_PLACE: Final = f"SELECT {_KNOWN}, ({PLACE}) FROM schema_version"
+_BEGIN: Final = "SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {lock_wait_ms}"
+_UNDO: Final = "ROLLBACK TO SAVEPOINT holdfast", "RELEASE SAVEPOINT holdfast"  # his lock_timeout comes back
+
+
+class _Facts(NamedTuple):
+    floor: Millis  # the latest instant that was stored
+    lock_timeout: str  # his, as it is written in a statement
 
 
 async def run_as_guest(
@@ -36,58 +50,61 @@ async def run_as_guest(
     work: Callable[[Millis], Work[Result]],
     calls: Callable[[Result], Sequence[str]],
     check_place: Callable[[str], Awaitable[None]] | None = None,
+    *,
+    is_here: bool = False,
 ) -> Result:
     """Do the work, which is told the latest instant that was stored, and tell the nodes what `calls` says.
 
-    `check_place` is told which database and schema would be written to, and may raise.
+    `check_place` is told which database and schema would be written to, and may raise. `is_here`: whoever
+    asks knows that there are tables of ours.
     """
-    floor = await _check(connection)
-    if check_place is not None:
-        await check_place(place_text(await connection.fetchval(PLACE)))
-    await connection.execute(INSIST_ON_SYNC.format(local="true"))
-    waits = await connection.fetchval("SELECT current_setting('lock_timeout')")
-    await connection.execute(f"SELECT set_config('lock_timeout', '{lock_wait_ms}', true)")
+    facts = await _check(connection, check_place, is_here=is_here)
     first: set[str] = set()
-    try:
-        for attempt in range(attempts_max):
-            try:
-                result = await _attempt(connection, work, floor, first)
-            except RunAgain as again:
-                first |= again.ids
-                await connection.rest(random.uniform(0, 0.002 * attempt))  # noqa: S311
-            else:
-                texts = [*calls(result)]
-                if texts:
-                    await connection.fetch(_SAY, texts)
-                return result
-    finally:
-        await connection.fetchval("SELECT set_config('lock_timeout', $1, true)", waits)
+    for attempt in range(attempts_max):
+        try:
+            result = await _attempt(connection, work, facts, first)
+        except RunAgain as again:
+            first |= again.ids
+            await connection.rest(random.uniform(0, 0.002 * attempt))  # noqa: S311
+        else:
+            texts = [*calls(result)]
+            if texts:
+                await connection.fetch(_SAY, texts)
+            return result
     raise CannotJoin("The same work met other transactions again and again; it has changed nothing")
 
 
 async def _attempt(
-    connection: CallersConnection, work: Callable[[Millis], Work[Result]], floor: Millis, first: set[str]
+    connection: CallersConnection, work: Callable[[Millis], Work[Result]], facts: _Facts, first: set[str]
 ) -> Result:
-    await connection.execute("SAVEPOINT holdfast")
-    transaction = Transaction(connection, floor, _never)
+    await connection.run(*_BEGIN)
+    transaction = Transaction(connection, facts.floor, _never)
     try:
         await transaction.lock_first(first)
-        result = await drive_awaiting(work(floor), transaction)
+        result = await drive_awaiting(work(facts.floor), transaction)
     except BaseException as error:
-        await connection.execute("ROLLBACK TO SAVEPOINT holdfast")
+        await connection.run(*_UNDO)
         if is_conflict(error):
             raise RunAgain(transaction.asked) from error
         raise
-    await connection.execute("RELEASE SAVEPOINT holdfast")
+    await connection.run("RELEASE SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {facts.lock_timeout}")
     return result
 
 
-async def _check(connection: CallersConnection) -> Millis:
+async def _check(
+    connection: CallersConnection,
+    check_place: Callable[[str], Awaitable[None]] | None,
+    *,
+    is_here: bool,
+) -> _Facts:
     if not connection.in_transaction:
         raise CannotJoin("No transaction is open on the connection: begin one first")
-    if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+    if not is_here and await connection.fetchval("SELECT to_regclass('schema_version')") is None:
         raise CannotJoin("The connection's search path leads to no tables of Holdfast")
-    version, floor = await connection.fetchrow("SELECT version, (SELECT now FROM clock) FROM schema_version")
+    asked = _FACTS if check_place is None else _FACTS_AND_PLACE
+    version, floor, waits, _, place = await connection.fetchrow(asked)
     if version != _latest:
         raise CannotJoin(f"The database has schema version {version}, and this Holdfast works with {_latest}")
-    return int(floor)
+    if check_place is not None:
+        await check_place(place_text(place))
+    return _Facts(int(floor), waits)

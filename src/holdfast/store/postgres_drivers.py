@@ -23,6 +23,10 @@ class CallersConnection(Protocol):
 
     async def execute(self, statement: str) -> Any: ...
 
+    async def run(self, *statements: str) -> None:
+        """Several, without parameters, in one trip if possible."""
+        ...
+
     async def fetch(self, statement: str, *parameters: Any) -> Sequence[Any]: ...
 
     async def fetchval(self, statement: str, *parameters: Any) -> Any: ...
@@ -43,6 +47,9 @@ class AsyncpgConnection:
     @property
     def in_transaction(self) -> bool:
         return bool(self._connection.is_in_transaction())
+
+    async def run(self, *statements: str) -> None:
+        await self.execute("; ".join(statements))
 
     async def rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -68,6 +75,11 @@ class PsycopgConnection:
         answer = cursor.execute(statement)
         if self._waits:
             await answer
+
+    async def run(self, *statements: str) -> None:
+        in_a_pipeline = self._connection.pgconn.pipeline_status  # where a text holds one statement only
+        for statement in statements if in_a_pipeline else ["; ".join(statements)]:
+            await self.execute(statement)
 
     async def fetch(self, statement: str, *parameters: Any) -> Sequence[Any]:
         cursor = self._cursor(self._connection, row_factory=self._rows)

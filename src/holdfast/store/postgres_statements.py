@@ -44,6 +44,7 @@ INSIST_ON_SYNC: Final = (
     "SELECT set_config('synchronous_commit', 'on', {local}) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
 )
+INSISTED_ON_SYNC: Final = f"({INSIST_ON_SYNC.format(local='true')})"  # a column of another statement
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # Behind a transaction pooler every transaction may be another session.
 BEGIN_POOLED: Final = "; ".join(

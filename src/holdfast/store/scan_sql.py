@@ -192,6 +192,17 @@ def count_query(words: Words) -> str:
     return "SELECT " + ", ".join(count.format(which=which, name=name) for name, which in kinds.items())
 
 
+def waiting_query(group: str, limit: int, words: Words) -> tuple[str, list[Any]]:
+    """Of one group: keys, how many tasks of each wait, and the instant at which the first was created."""
+    parts = " UNION ALL ".join(
+        f"SELECT job_key, created_at FROM (SELECT job_key, created_at FROM tasks WHERE state = 'pending' "
+        f"AND {which} AND {QUEUED} AND claim_group = ? LIMIT ?) some_{number}"
+        for number, which in enumerate((words.offered, words.parked))
+    )
+    statement = f"SELECT job_key, count(*), min(created_at) FROM ({parts}) waiting GROUP BY job_key"
+    return statement, [group, limit] * 2
+
+
 def _queue_query(words: Words, start: str, most: int) -> tuple[str, list[Any]]:
     """The names from one on, and its parameters."""
     pending = f"state = 'pending' AND {{parked}} AND claim_group IS NOT NULL AND {QUEUED}"

@@ -14,7 +14,7 @@ import re
 import sqlite3
 from typing import Any, Final
 
-from holdfast.store.callers_database import UserTransaction
+from holdfast.store.callers_database import TRANSACTION_NUMBER, Ended, UserTransaction
 
 kept_ms: Final = 90 * 24 * 60 * 60 * 1000
 deleted_per_look_max: Final = 1_000
@@ -31,6 +31,11 @@ CREATE_INDEX: Final = "CREATE INDEX IF NOT EXISTS holdfast_steps_by_time ON hold
 _FIND: Final = "SELECT outcome FROM holdfast_steps WHERE step = $1 AND execution_created_at = $2"
 _INSERT: Final = (
     "INSERT INTO holdfast_steps (step, execution_created_at, outcome, recorded_at) VALUES ($1, $2, $3, $4)"
+)
+# In one trip: whether it is still the same transaction, and the row.
+_INSERT_IF_SAME: Final = (
+    "INSERT INTO holdfast_steps (step, execution_created_at, outcome, recorded_at) "
+    f"SELECT $1::text, $2::bigint, $3::text, $4::bigint WHERE {TRANSACTION_NUMBER} = $5::text RETURNING 1"
 )
 _DELETE: Final = (
     "DELETE FROM holdfast_steps WHERE (step, execution_created_at) IN "
@@ -55,7 +60,15 @@ class StepTable:
         return (rows[0][0],) if rows else None
 
     async def insert(self, key: Key, outcome: str | None, now: int) -> None:
-        await self._ask(_INSERT, *key, outcome, now)
+        """Raises `Ended` if this is not the transaction that was begun."""
+        transaction = self._transaction
+        if transaction.sqlite is not None:
+            await transaction.check_same()
+            await self._ask(_INSERT, *key, outcome, now)
+            return
+        await transaction.look_again()
+        if not await self._ask(_INSERT_IF_SAME, *key, outcome, now, transaction.number):
+            raise Ended("The function ended the transaction by itself")
 
     async def create(self) -> None:
         if self._transaction.sqlite is None:

@@ -31,6 +31,8 @@ from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet
 from holdfast.runtime import Cancelled, Durable, Operation
 from holdfast.runtime.slot import current as current_scheduler, slot
+from holdfast.steps.hooks import with_headers
+from holdfast.steps.middleware import telling
 from holdfast.workflow.conversation import Ask
 from holdfast.workflow.entity_class import EntityClass, State, declare
 from holdfast.workflow.errors import EntityMisused, ExecutionCancelled
@@ -60,7 +62,8 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
             bound = entity.check_call(call.function)
             args, kwargs = payloads.bind_arguments(bound, call)
             before = entity.state_of(instance, {})
-            result = await entity.methods[call.function](instance, *args, **kwargs)
+            with message.context():
+                result = await entity.methods[call.function](instance, *args, **kwargs)
             after = entity.state_of(instance, before)
             if call.function in entity.reads:
                 after = before
@@ -210,6 +213,23 @@ def _read_in_workflow(
     return run_read(entity, method, instance, args, kwargs)
 
 
+def _leaving(
+    entity: EntityClass[Any], key: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Value:
+    """A call as it leaves, with its headers."""
+    found = execution()
+    payloads = found.worker_context.payloads
+    entered = found.leaving("tell", f"{entity.name}.{method}", args, kwargs)
+    if entered is None:
+        return encode_request(entity, method, args, kwargs, payloads)
+    asked = entered.invocation
+    asked.id = entity.id_of(key)
+    with telling(entered):
+        message = encode_request(entity, method, asked.args, asked.kwargs, payloads)
+    entered.returned(None)
+    return with_headers(message, asked.headers)
+
+
 def stub_of(entity: EntityClass[Any]) -> type[Any]:
     """What `Account("ada")` is in a workflow: its methods are calls, and it has no state of its own."""
 
@@ -217,9 +237,10 @@ def stub_of(entity: EntityClass[Any]) -> type[Any]:
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             if slot.scheduler is None:
                 raise EntityMisused(f"{entity.name}({self.key!r}).{name} was called outside of a workflow")
-            message = encode_request(entity, name, args, kwargs, execution().worker_context.payloads)
             if name in entity.reads:
+                encode_request(entity, name, args, kwargs, execution().worker_context.payloads)
                 return Operation(_read_in_workflow, entity, self.key, name, args, kwargs)
+            message = _leaving(entity, self.key, name, args, kwargs)
             return current_scheduler().issue(EntityCall(entity, self.key, name, message))
 
         call.__name__, call.__doc__ = name, entity.methods[name].__doc__

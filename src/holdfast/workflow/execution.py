@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -31,7 +31,6 @@ from holdfast.protocol.replies import (
     PreloadReply,
     PromiseReply,
     Reply,
-    StreamsReply,
 )
 from holdfast.protocol.requests import (
     PromiseGet,
@@ -45,7 +44,6 @@ from holdfast.protocol.requests import (
     TaskRestart,
     TaskSuspend,
 )
-from holdfast.protocol.streams import MAILBOX
 from holdfast.runtime import ExecutionClosed, Future, Scheduler
 from holdfast.runtime.inbox import Inbox
 from holdfast.steps import observer
@@ -57,6 +55,7 @@ from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
 from holdfast.workflow.fiber_world import FiberWorld
 from holdfast.workflow.generations import BoundCall, ContinueAsNew, begun_now, find_continuation
+from holdfast.workflow.lingering import Lingering
 from holdfast.workflow.logs import tell
 from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.operations import Asked, StepOperation
@@ -64,10 +63,6 @@ from holdfast.workflow.progress_end import EndingProgress
 from holdfast.workflow.reading import find_records, read_rest
 from holdfast.workflow.running_steps import RunningSteps, around_step
 from holdfast.workflow.transacting import TransactionalStep
-
-linger_executions_max: Final = 4  # with more at work here nobody lingers
-linger_s_max: Final = 0.25
-linger_writes: Final = 4  # an execution lingers as long as so many writes take
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
@@ -92,6 +87,8 @@ class Execution(FiberWorld):
         self.is_loss_told = False
         self._loop = asyncio.get_running_loop()
         self._prepare(bound, claim.preload)
+        if claim.data.awaited is not None:  # what has woken it: a message is no part of what is preloaded
+            self._progress.learn(claim.data.awaited)
         self._writer = FencedWriter(
             worker_context.client,
             self.id,
@@ -101,8 +98,10 @@ class Execution(FiberWorld):
         )
         self._writer.generation = generation_of(self.promise).number or None
         self._unread: AcquireReply | None = claim  # until it has begun
+        self._is_let_go = False
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
         self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
+        self._lingering = Lingering()
         self._steps.learn_reported(claim.task)
 
     def _prepare(self, bound: BoundCall, records: Sequence[Promise]) -> None:
@@ -146,6 +145,7 @@ class Execution(FiberWorld):
         if claim.task.version != self.version + 1 or self._writer.is_lost:
             return False
         self._writer.version = claim.task.version
+        self._lingering.resumed(self._loop.time())
         self._claim = None
         self.promise = claim.promise
         self._steps.learn_reported(claim.task)
@@ -164,14 +164,24 @@ class Execution(FiberWorld):
     def lose(self) -> None:
         """The claim is gone: stop at once, record nothing more. Steps are told, whatever we wait for now."""
         self._writer.is_lost = True
-        self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
-        self._wake()
+        if not self._is_let_go:
+            self.scheduler.attempt.set(ExecutionClosed(f"{self.id} is no longer held here"))
+            self._wake()
 
     def close(self) -> None:
         """Take the fibers down and call off what still runs."""
-        self._stop_listening()
-        without_loop(self.scheduler.close)
-        self._steps.close()
+        if not self._is_let_go:
+            self._stop_listening()
+            without_loop(self.scheduler.close)
+            self._steps.close()
+
+    def let_go(self) -> None:
+        """It is closed, and nobody asks for more than its id and version. What leads back to it is cut, so
+        that its memory is freed at once, not by the garbage collector."""
+        self._is_let_go = True
+        self._let_go_of_generation()
+        self._writer.let_go()
+        del self.scheduler, self._progress, self._steps, self._inbox, self._received
 
     # --- driving ---------------------------------------------------------------------------------------
 
@@ -263,6 +273,7 @@ class Execution(FiberWorld):
         self._stop_listening()
         without_loop(self.scheduler.close)
         self._steps.close()
+        self._let_go_of_generation()
         value = begun_with(param, Generation(before.number + 1, read))
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
@@ -316,20 +327,25 @@ class Execution(FiberWorld):
 
     @property
     def _may_linger(self) -> bool:
-        """Shall it wait a moment for the next message? Not if others want to run: it has a slot meanwhile."""
+        """Shall it keep its claim for a moment, in which the next message may come?"""
         workflow = self.bound.workflow
-        few = self.worker_context.runner.executions <= linger_executions_max
-        return few and workflow is not None and not workflow.is_kept_warm
+        return workflow is not None and self._lingering.pays(
+            self.worker_context.runner.executions, is_entity=not workflow.is_kept_warm
+        )
 
     async def _linger(self) -> None:
         [awaited] = self._progress.awaited(self.scheduler.waiting())
         began_s = self._loop.time()
-        self._listening[awaited] = self.worker_context.inbox.hear(awaited, self._notice)
-        self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
-        if not self._has_news():
-            self._waiter = self._loop.create_future()
-            rest_s = min(linger_s_max, linger_writes * (self._loop.time() - began_s))
-            await asyncio.wait([self._waiter], timeout=rest_s)
+        withdraw = self.worker_context.inbox.hear(awaited, self._notice)
+        try:
+            self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
+            self._lingering.wrote(began_s, self._loop.time())
+            if not self._has_news():
+                self._waiter = self._loop.create_future()
+                await asyncio.wait([self._waiter], timeout=self._lingering.moment_s)
+        finally:
+            withdraw()
+        self._lingering.ended(has_news=self._has_news())
 
     async def _announce(self) -> None:
         self._progress.announce(self._steps.take_late(), self._steps.failures)
@@ -348,11 +364,13 @@ class Execution(FiberWorld):
             for promise_id in awaited
         ]
         waits = self._progress.describe_waits(waiting)
+        began_s = self._loop.time()
         [reply] = await self._write(
             TaskSuspend(self.id, self.version, actions, True, waits, self._writer.generation)
         )
         if reply.status == 200:
             self._awaiting = awaited
+            self._lingering.suspended(began_s, self._loop.time())
             return True
         if self._writer.refused or self._progress.unwritten:  # what was to be awaited could not be created
             return False
@@ -379,8 +397,8 @@ class Execution(FiberWorld):
         for promise_id, why in [*self._writer.refused, *self._progress.unheard]:
             message = f"{promise_id} was begun last and was refused: {why}"
             tell(logging.ERROR, "refused", message, promise=promise_id, **self._fields)
-        if self._inbox is not None:
-            self._tell_unread(streams[0], self._inbox)
+        for each in streams:
+            self._tell_unread(each)
         return "fulfilled"
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
@@ -389,14 +407,6 @@ class Execution(FiberWorld):
             ending = "cancelled"
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
-
-    def _tell_unread(self, reply: Reply, inbox: Inbox) -> None:
-        """The code has received messages, and has returned before the last one."""
-        if isinstance(reply.data, StreamsReply):
-            unread = reply.data.streams.get(MAILBOX, 0) - inbox.taken
-            if unread > 0:
-                message = f"{self.name} {self.id} has ended, and {unread} message(s) to it were not read"
-                tell(logging.WARNING, "unread", message, **self._fields)
 
     # --- waiting and asking ----------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class FencedWriter:
         self.leading = [*map(self._fenced, actions), restart]
         self.generation = restart.generation + 1
 
+    def let_go(self) -> None:
+        """Nothing more is written: cut what leads back here."""
+        self._caller = self._caller.unchecked()
+        self.learn, self.replied = _forget, None
+
     async def catch_up(self) -> None:
         """Tell the node that a generation has ended."""
         if self.leading:
@@ -147,6 +152,10 @@ def _created(action: Action, reply: Reply) -> Promise | None:
         if type(found) is PromiseReply and found.promise.param is action.data.param:
             return found.promise
     return None
+
+
+def _forget(promise: Promise) -> None:
+    """Nobody drives the execution any more."""
 
 
 def is_foreign(creation: PromiseCreate, found: Promise) -> bool:

@@ -10,9 +10,11 @@ from typing import Any
 
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
-from holdfast.protocol.streams import ANSWER_HEADER
+from holdfast.protocol.replies import Reply, StreamsReply
+from holdfast.protocol.streams import ANSWER_HEADER, MAILBOX
 from holdfast.runtime import Future, Report, Scheduler
 from holdfast.runtime.inbox import Inbox, is_taken
+from holdfast.runtime.teardown import let_go
 from holdfast.steps.here import StepClaim
 from holdfast.steps.info import ExecutionInfo, describe
 from holdfast.steps.middleware import Entered, Kind
@@ -78,6 +80,21 @@ class FiberWorld:
             message = f"{element.id} was set aside: {said(error)}"
             tell(logging.WARNING, "set aside", message, promise=element.id, **self._fields)
 
+    def _tell_unread(self, reply: Reply) -> None:
+        """The code has received messages, and has returned before the last one."""
+        if self._inbox is not None and isinstance(reply.data, StreamsReply):
+            unread = reply.data.streams.get(MAILBOX, 0) - self._inbox.taken
+            if unread > 0:
+                message = f"{self.name} {self.id} has ended, and {unread} message(s) to it were not read"
+                tell(logging.WARNING, "unread", message, **self._fields)
+
+    def _let_go_of_generation(self) -> None:
+        """It is over: cut what leads back to it, so that it is freed without the garbage collector."""
+        let_go(self.scheduler)
+        self._progress.after_drain = None
+        if self._inbox is not None:
+            self._inbox.let_go()
+
     @property
     def _fields(self) -> dict[str, Any]:
         return {"execution": self.id, "workflow": self.name}
@@ -90,6 +107,10 @@ class FiberWorld:
 
     def is_patched(self, name: str) -> bool | None:
         return self._progress.is_patched(name)
+
+    @property
+    def has_many_records(self) -> bool:
+        return self._progress.has_many_records
 
     @property
     def is_replaying(self) -> bool:

@@ -23,7 +23,7 @@ from holdfast.runtime.operation import Waitable
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.here import info_here
 from holdfast.steps.info import ExecutionInfo
-from holdfast.steps.middleware import Kind
+from holdfast.steps.middleware import Kind, telling
 from holdfast.workflow.errors import BadDatabase, BadStartOption, NotRunning
 from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
@@ -115,10 +115,11 @@ def _issue_call(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *,
     entered = execution().leaving(kind, name, args, kwargs)
     if entered is not None:
         args, kwargs = entered.invocation.args, entered.invocation.kwargs
-    call = _call(cast(Any, workflow), args, kwargs, waits=waits)
-    if entered is not None:
-        call.headers = entered.invocation.headers
-    future: Durable[Any] = current_scheduler().issue(call)
+    with telling(entered):
+        call = _call(cast(Any, workflow), args, kwargs, waits=waits)
+        if entered is not None:
+            call.headers = entered.invocation.headers
+        future: Durable[Any] = current_scheduler().issue(call)
     if entered is not None:
         entered.invocation.id = future.id
         entered.returned(future.id)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise, Value
 from holdfast.runtime import Scheduler
-from holdfast.runtime.errors import FiberExited
+from holdfast.runtime.diagnosis import find_exit
 from holdfast.workflow.errors import BadStartOption
 
 if TYPE_CHECKING:
@@ -59,13 +59,8 @@ class ContinueAsNew(BaseException):
 
 def find_continuation(scheduler: Scheduler) -> ContinueAsNew | None:
     """Has the code ended in order to go on as another generation?"""
-    try:
-        scheduler.result()
-    except FiberExited as exited:
-        return exited.__cause__ if isinstance(exited.__cause__, ContinueAsNew) else None
-    except Exception:
-        return None
-    return None
+    left_by = find_exit(scheduler.root)
+    return left_by if isinstance(left_by, ContinueAsNew) else None
 
 
 def begun_now(param: Value, now: int) -> Value:

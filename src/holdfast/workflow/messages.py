@@ -28,6 +28,7 @@ from holdfast.runtime.errors import wrong_execution
 from holdfast.runtime.inbox import InTime
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.runtime.step import sleep
+from holdfast.steps.middleware import telling
 from holdfast.workflow.conversation import Ask, Attach, Tell
 from holdfast.workflow.errors import AlreadyAnswered, BadName, MessageRefused
 from holdfast.workflow.execution import Execution
@@ -219,13 +220,17 @@ def tell(execution_id: str, message: Any) -> Durable[None]:
 
 def _leaving(how: str, execution_id: str, message: Any) -> Value:
     """A message with its headers."""
-    found, headers = execution(), None
+    found = execution()
+    payloads = found.worker_context.payloads
     entered = found.leaving("tell", how, (message,), {})
-    if entered is not None:
-        entered.invocation.id = execution_id
-        [message], headers = entered.invocation.args, entered.invocation.headers
-        entered.returned(None)
-    return encode_message(found.worker_context.payloads, message, headers)
+    if entered is None:
+        return encode_message(payloads, message)
+    entered.invocation.id = execution_id
+    with telling(entered):
+        [message] = entered.invocation.args
+        value = encode_message(payloads, message, entered.invocation.headers)
+    entered.returned(None)
+    return value
 
 
 @overload

@@ -4,13 +4,22 @@ What the code started or cancelled last happens though nobody waits for that. Of
 nothing is written which only a replay of it would need, unless its records are kept.
 """
 
+from typing import Final
+
 from holdfast.protocol.generations import begun_id, lies_in_generation
 from holdfast.protocol.requests import CreateAction, PromiseSettle, SettleAction
 from holdfast.workflow.operations import Action, Note
 from holdfast.workflow.progress import Progress
 
+many_records: Final = 100
+
 
 class EndingProgress(Progress):
+    @property
+    def has_many_records(self) -> bool:
+        """Is it shorter to look at what it waits for than to be given all that it has recorded?"""
+        return self._count > many_records
+
     @property
     def has_records(self) -> bool:
         """Has it recorded anything in this generation?"""

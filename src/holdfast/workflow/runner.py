@@ -10,7 +10,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.payloads import error_values
@@ -74,6 +74,11 @@ class WorkflowRunner:
         execution.lease_ends_s = lease_ends_s
         self._tell_taken(claim, execution, is_warm=is_warm)
         return execution
+
+    def known(self, task_ids: Iterable[str]) -> list[str]:
+        """Those that are warm and have many records."""
+        found = ((task_id, self._warm.get(task_id)) for task_id in dict.fromkeys(task_ids))
+        return [task_id for task_id, run in found if run is not None and run.has_many_records]
 
     def begin(self, run: Execution, ended: Callable[[RequestData | None], None]) -> None:
         driving = asyncio.create_task(self._drive(run, ended))
@@ -139,6 +144,8 @@ class WorkflowRunner:
         except (Exception, SystemExit) as error:  # an exit would end the loop, and with it everybody else
             final = self._give_back(execution.id, execution.version, execution, error)
         ended(final)
+        if self._warm.get(execution.id) is not execution:
+            execution.let_go()
 
     def _left(self, driving: asyncio.Task[None]) -> None:
         self._driving.pop(driving, None)

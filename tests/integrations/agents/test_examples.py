@@ -13,6 +13,7 @@ SAID = {
     "pydantic_ai_agent": "Take |an |umbrella.|\nTake an umbrella.",
     "approve_a_tool_call": "approve a transfer of 0 cents?\n0 cents are on their way\nDone.",
     "openai_agents_agent": "asking for the weather in Lisbon\nTake an umbrella.",
+    "look_by_mcp": "['list', 'look', 'start', 'tell', 'ask', 'settle', 'retry']\ntea is on its way",
     "langgraph_agent": "writing about frogs\nFrogs can jump.\n['Frogs can jump.', '(true, and far)']",
 }
 

@@ -1,4 +1,5 @@
-"""CPython's own test cases for asyncio's queues, locks, groups and timeouts, run as the code of a workflow.
+"""CPython's own test cases for asyncio, run as the code of a workflow: queues, locks, groups, timeouts,
+gather, wait, as_completed, shield and sleep.
 
 They come with the interpreter. Those that are left out look into the loop that asyncio brings, and are named
 with the reason.
@@ -21,12 +22,44 @@ import pytest
 import holdfast as hf
 from holdfast.testing import World
 from holdfast.testing.replay import check_replay
+from tests.workflow.asyncio_loop.rewritten_cases import load, prepare
 
 MODULES = ("test_locks", "test_queues", "test_taskgroups", "test_timeouts", "test_waitfor")
 
+# Of `test_tasks`, which drives its loop from outside: the classes, and the cases of them that do no I/O.
+REWRITTEN = {
+    "FutureGatherTests": ("test_",),
+    "CoroutineGatherTests": ("test_",),
+    "CTask_CFuture_Tests": ("test_gather", "test_wait", "test_as_completed", "test_shield", "test_sleep"),
+}
+
+NO_LOOP = "looks for a loop where none runs"
 LEFT_OUT = {
+    "test_tasks.test_constructor_empty_sequence_without_loop": NO_LOOP,
+    "test_tasks.test_constructor_without_loop": NO_LOOP,
+    "test_tasks.test_as_completed_coroutine_without_loop": NO_LOOP,
+    "test_tasks.test_shield_coroutine_without_loop": NO_LOOP,
+    "test_tasks.test_constructor_heterogenous_futures": "needs two loops",
+    "test_tasks.test_issue46672": "replaces a function of the loop",
+    "test_tasks.test_env_var_debug": "starts processes",
+    "test_tasks.test_as_completed_reverse_wait": "keeps coroutines in a set: their order is by address",
+    "test_tasks.test_as_completed": "moves the clock of its loop in the middle of a callback",
     "test_taskgroups.TestTaskGroup.test_coro_closed_when_tg_closed": "calls run_until_complete",
 }
+
+
+def rewritten_cases() -> Iterator[Any]:
+    try:
+        module = load("test_tasks")
+    except ImportError:
+        return
+    for name, prefixes in REWRITTEN.items():
+        kind = vars(module)[name]
+        for test in unittest.defaultTestLoader.getTestCaseNames(kind):
+            label = f"test_tasks.{name}.{test}"
+            reason = LEFT_OUT.get(label) or LEFT_OUT.get(f"test_tasks.{test}")
+            if test.startswith(prefixes):
+                yield pytest.param(kind, test, id=label, marks=[pytest.mark.skip(reason)] if reason else [])
 
 
 def cases() -> Iterator[Any]:
@@ -48,19 +81,24 @@ def cases() -> Iterator[Any]:
                     yield pytest.param(kind, test, id=label, marks=marks)
 
 
-@pytest.mark.parametrize(("kind", "test"), [*cases()])
+@pytest.mark.parametrize(("kind", "test"), [*cases(), *rewritten_cases()])
 def test_a_case_of_cpython_passes_in_a_workflow(
     kind: type[unittest.TestCase], test: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = hf.App("memory:")
+    is_rewritten = kind.__module__.startswith("rewritten.")
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time(), sleep=time.sleep)
-    monkeypatch.setattr(importlib.import_module(kind.__module__), "time", clock, raising=False)
+    if not is_rewritten:
+        monkeypatch.setattr(importlib.import_module(kind.__module__), "time", clock, raising=False)
 
     @app.workflow(loop="asyncio")
     async def case() -> str:
         instance: Any = kind(test)
-        for prepare in (instance.setUp, getattr(instance, "asyncSetUp", None)):
-            await called(prepare)
+        if is_rewritten:
+            prepare(instance)
+        else:
+            await called(instance.setUp)
+            await called(getattr(instance, "asyncSetUp", None))
         await called(getattr(instance, test))
         await called(getattr(instance, "asyncTearDown", None))
         for function, args, kwargs in reversed(instance._cleanups):
@@ -82,4 +120,6 @@ async def called(function: Any) -> None:
 
 
 def test_the_cases_are_there() -> None:
-    assert sum(1 for _ in cases()) > 150 or importlib.util.find_spec("test.test_asyncio") is None
+    if importlib.util.find_spec("test.test_asyncio") is not None:
+        assert sum(1 for _ in cases()) > 150
+        assert sum(1 for _ in rewritten_cases()) > 40

@@ -64,6 +64,18 @@ function sameDay(a, b, utc) {
   return utc ? a.toISOString().slice(0, 10) === b.toISOString().slice(0, 10) : a.toDateString() === b.toDateString();
 }
 
+/** What a `datetime-local` field holds for an instant, in the zone that the page shows. @param {number} instant */
+export function asField(instant) {
+  const there = date(instant);
+  return new Date(preferences.utc ? there.getTime() : there.getTime() - there.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** The instant of such a field, as text; empty if it is not filled in. @param {string} text */
+export function fromField(text) {
+  const instant = Date.parse(preferences.utc ? `${text}Z` : text);
+  return Number.isFinite(instant) ? String(instant) : "";
+}
+
 /** "1.24 s", "2 h 05 min". @param {number} ms @returns {string} */
 export function duration(ms) {
   if (ms < 0) return `-${duration(-ms)}`;

@@ -16,9 +16,10 @@
  * @property {string} [function]
  * @property {string} [fiber]
  * @property {number} [since]
- * @property {number} [dueAt]
- * @property {string} [kind]
- * @property {string} [title]
+ * @property {number} [due_at] when it settles by itself: a timer, a deadline
+ * @property {number} [attempts] of a step that waits for its next try
+ * @property {string} [error] of its last try
+ * @property {number} [resumes_at] when that is
  * @property {string} [held_by]
  * @property {number} [held_since]
  * @property {Schema} [schema]
@@ -78,12 +79,14 @@
  * @property {number} [dueAt]
  * @property {string} [error]
  * @property {string} [code]
- * @property {Attempt[]} [attemptsLog]
+ * @property {Attempt[]} [failures] attempts that failed, each at the instant at which it did
+ * @property {number} [resumesAt] of a step that waits for its next attempt
  */
 
 /** @typedef {{version?: number, worker?: string, at: number, until?: number, end?: string}} Claim */
 /** @typedef {{id: string, state: string, tags: Record<string, string>, createdAt: number, timeoutAt: number, settledAt?: number, param: any, value: any, schema?: Schema}} Promised */
-/** @typedef {{name: string, pending?: number, running?: number, waiting?: number, paused?: boolean, oldestAt?: number, concurrency?: number, keyConcurrency?: number, rate?: Json, keyRate?: Json, fair?: boolean, weights?: Json, keys?: Json[], used?: Json} & Json} Queue */
+/** @typedef {{key?: string, pending?: number, counted?: number, begun?: number, oldestAt?: number}} KeyUse */
+/** @typedef {{name: string, pending?: number, running?: number, waiting?: number, paused?: boolean, oldestAt?: number, concurrency?: number, keyConcurrency?: number, rate?: Json, keyRate?: Json, fair?: boolean, weights?: Json, keys?: KeyUse[], moreKeys?: boolean, used?: {counted?: number, claimed?: number, begun?: number}} & Json} Queue */
 /** @typedef {{id: string, cron: string, timezone?: string, overlap?: string, catchUp?: number, createdAt: number, nextRunAt?: number, lastRunAt?: number, call?: Call, tags: Record<string, string>, words?: string, next?: number[], last?: any[], paused?: boolean, orphan?: boolean} & Json} Schedule */
 /** @typedef {{id: string, group?: string, groups?: string[], queues?: string[], host?: string, pid?: number, python?: string, holdfast?: string, codeVersion?: string, slots?: Json, startedAt?: number, seenAt?: number, state?: string, connected?: boolean, held: string[], more?: boolean, declarations?: string[]}} Worker */
 /** @typedef {{kind: string, name: string, version?: number, group?: string, queue?: string, about?: string, parameters?: Schema, positional?: string[], returns?: Schema, workers?: number, seenAt?: number}} Declaration */

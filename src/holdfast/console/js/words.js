@@ -45,3 +45,6 @@ export const WAITS = {
   retry: "the next try of a step",
   lease: "the lease of its worker to lapse",
 };
+
+/** The same in a list, where there is little room: otherwise the word is the kind. @type {Record<string, string>} */
+export const WAITS_SHORT = { sleep: "timer", receive: "message", call: "execution", retry: "next try of" };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -49,6 +50,8 @@ def check_meaning(entries: dict[str, str]) -> None:
     tags.priority_of(entries)
     if tags.CRASHES in entries:
         tags.crashes_of(entries)
+    if tags.KEEP in entries:
+        tags.keep_of(entries)
     if tags.GRACE in entries:
         tags.grace_of(entries)
         if tags.TARGET not in entries or tags.JOB in entries or tags.is_timer(entries):
@@ -69,12 +72,21 @@ def check_meaning(entries: dict[str, str]) -> None:
 
 
 meaningful: Final = frozenset(
-    {tags.TARGET, tags.PRIORITY, tags.CRASHES, tags.GRACE, tags.JOB, tags.QUEUE, tags.DELAY, *tags.NODE_ALONE}
+    {
+        *(tags.TARGET, tags.PRIORITY, tags.CRASHES, tags.GRACE, tags.KEEP, tags.JOB, tags.QUEUE, tags.DELAY),
+        *tags.NODE_ALONE,
+    }
 )
 
 
 def check_queued(entries: dict[str, str], what: str) -> None:
-    target = entries.get(tags.TARGET)
+    _check_queue_target(entries.get(tags.TARGET), what)
+    if tags.is_timer(entries):
+        raise ValueError(f"{what} is work to be done, so resonate:timer makes no sense with it")
+
+
+@lru_cache(maxsize=4096)
+def _check_queue_target(target: str | None, what: str) -> None:
     address = None if target is None else parse_address(target)
     if not isinstance(address, Poll) or address.unicast or address.member is not None:
         raise ValueError(f"{what} needs a resonate:target of the form poll://any@queue.<name>")
@@ -82,8 +94,6 @@ def check_queued(entries: dict[str, str], what: str) -> None:
     if name is None:
         raise ValueError(f"{what} needs a resonate:target of the form poll://any@queue.<name>")
     check_queue(name)
-    if tags.is_timer(entries):
-        raise ValueError(f"{what} is work to be done, so resonate:timer makes no sense with it")
 
 
 def check_page(limit: int | None, cursor: str | None, prefix: str | None) -> None:

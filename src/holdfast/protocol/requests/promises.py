@@ -45,11 +45,11 @@ class PromiseCreate(RequestData, frozen=True):
         check_text("id", self.id)
         if not 0 <= self.timeout_at <= limits.instant_ms_max:
             check_integer("timeoutAt", self.timeout_at, 0)
-        if self.param.data:
-            check_text("param.data", self.param.data, limits.data_bytes_max)
         if not are_harmless(self.param.headers or {}, self.tags):
             check_value("param", self.param)
             check_entries("tags", self.tags)
+        elif self.param.data:
+            check_text("param.data", self.param.data, limits.data_bytes_max)
         if self.ikc is not None:
             check_text("ikc", self.ikc)
         if self.tags and not meaningful.isdisjoint(self.tags):

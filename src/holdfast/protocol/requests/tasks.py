@@ -316,7 +316,8 @@ class TaskReschedule(RequestData, frozen=True):
 
 
 class TaskClaim(RequestData, frozen=True):
-    """`start`: what is granted counts as started at once. `ceiling`: only priorities up to it."""
+    """`start`: what is granted counts as started at once. `ceiling`: only priorities up to it. `known`: tasks
+    of which the worker has all records. They are granted without a preload, and a cursor says so."""
 
     groups: list[str]
     count: int
@@ -324,6 +325,7 @@ class TaskClaim(RequestData, frozen=True):
     ttl: int
     start: bool = False
     ceiling: int | None = None
+    known: list[str] = []
 
     def __post_init__(self) -> None:
         check_integer("the number of groups", len(self.groups), 1, limits.claim_groups_max)
@@ -332,6 +334,9 @@ class TaskClaim(RequestData, frozen=True):
         check_integer("count", self.count, 1, limits.claim_count_max)
         if self.ceiling is not None:
             check_integer("ceiling", self.ceiling, -limits.priority_max, limits.priority_max)
+        check_integer("the number of known tasks", len(self.known), 0, limits.claim_known_max)
+        for task_id in self.known:
+            check_text("known", task_id)
         check_claim(self.pid, self.ttl)
 
 

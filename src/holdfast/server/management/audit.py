@@ -13,7 +13,7 @@ looked_max: Final = 1_000  # entries that one page looks at
 
 async def find(call: Call) -> Json:
     """By a prefix token: what was asked for about what it covers."""
-    most = min(call.integer("limit") or page_max, page_max)
+    most = call.page_limit("limit", page_max)
     who, about = call.text("who"), call.text("target")
     found = await call.node.observed.documents.page(AUDIT, call.text("cursor") or "", looked_max, newest=True)
     entries: list[Json] = []

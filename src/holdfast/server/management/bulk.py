@@ -42,7 +42,7 @@ async def begin(call: Call) -> Json:
         call.field("kind", str),
         status,
         call.field("name", str),
-        call.field("tags", dict),
+        call.text_fields("tags"),
         call.field("queue", str),
         call.field("error", str),
         call.field("prefix", str),

@@ -21,6 +21,7 @@ from holdfast.protocol.requests import KINDS, RequestData
 from holdfast.server.asgi import Answer, Headers, header
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.grants import Grant
+from holdfast.server.turns import small_bytes
 
 Json = dict[str, Any]
 Post = Callable[[Headers, bytes, str, Grant | None], Awaitable[Answer]]
@@ -54,11 +55,13 @@ class Worker(Struct, frozen=True, rename="camel"):
 class Services(Struct, frozen=True):
     """What the handlers have of their node and server.
 
-    `settled` waits until a promise is settled. `sign` gives a ticket for the events of a path (`has_events`),
-    with the prefix that it covers and its end; `holds_until` says when the caller's own token ends.
+    `turn` waits until so many bytes may be decoded, `settled` until a promise is settled. `sign` gives a
+    ticket for the events of a path (`has_events`), with the prefix that it covers and its end; `holds_until`
+    says when the caller's own token ends.
     """
 
     post: Post
+    turn: Callable[[int], Awaitable[None]]
     node: Node
     now: Callable[[], Millis]
     workers: Callable[[], list[Worker]]
@@ -70,6 +73,15 @@ class Services(Struct, frozen=True):
     store_kind: str
     codec_url: str
     kept: dict[tuple[Any, ...], tuple[float, int, Any]]  # until when, behind which frame, the answer
+
+
+_words: Final[dict[Any, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float | int: "a number",
+    bool: "true or false",
+    dict: "an object",
+}
 
 
 class Call:
@@ -127,6 +139,13 @@ class Call:
         except ValueError:
             raise BadManagementRequest(f"{name}={text[:40]!r} is not a whole number") from None
 
+    def page_limit(self, name: str, most: int) -> int:
+        """How many may be on a page: what is asked for, where that is not more."""
+        found = self.integer(name)
+        if found is not None and found < 1:
+            raise BadManagementRequest(f"{name} must be at least 1")
+        return most if found is None else min(found, most)
+
     def seconds(self, name: str, default: float) -> float:
         text = self.text(name)
         if text is None:
@@ -166,11 +185,23 @@ class Call:
         value = self.body.get(name, default)
         is_number = isinstance(value, bool) and kind is not bool
         if value is not default and (not isinstance(value, kind) or is_number):
-            words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+            words: dict[Any, str] = {
+                str: "a text",
+                int: "a whole number",
+                float | int: "a number",
+                bool: "true or false",
+            }
             raise BadManagementRequest(
                 f"{name} must be {words.get(kind, 'an object' if kind is dict else 'a list')}"
             )
         return value
+
+    def text_fields(self, name: str) -> dict[str, str] | None:
+        """A field of the body that holds texts by name, such as tags."""
+        found: Json | None = self.field(name, dict)
+        if found is not None and not all(isinstance(each, str) for each in found.values()):
+            raise BadManagementRequest(f"{name} must be an object of texts")
+        return found
 
     # --- asking the node -------------------------------------------------------------------------------
 
@@ -194,12 +225,31 @@ class Call:
         _, answer, _ = await self.services.post(
             self.headers, msgspec.json.encode(envelopes), self.peer, self._by_ticket
         )
+        await self.services.turn(len(answer))
         if not answer.startswith(b"["):  # all of them were refused at once
             return [msgspec.json.decode(answer)] * len(asked)
         return msgspec.json.decode(answer, type=list[Json])
 
+    async def show_all(self, records: Sequence[Json], show: Callable[[Json], Any]) -> list[msgspec.Raw]:
+        """Each as JSON. Payloads may take long to decode, so others have their turn in between."""
+        shown: list[msgspec.Raw] = []
+        size = 0
+        for record in records:
+            size += _payload_chars(record)
+            if size > small_bytes:
+                await self.services.turn(size)
+                size = 0
+            shown.append(msgspec.Raw(msgspec.json.encode(show(record))))
+        return shown
+
     def fresh_id(self, name: str) -> str:
         return new_id(name, self.now(), uuid4().hex[:12])
+
+
+def _payload_chars(record: Json) -> int:
+    """Of a promise, or of a schedule."""
+    names = ("param", "value", "promiseParam")
+    return sum(len(record[name].get("data") or "") for name in names if name in record)
 
 
 def _expect(reply: Json) -> Json:

@@ -12,6 +12,7 @@ A feed is an asynchronous generator of bytes: each piece is one or more events (
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -52,6 +53,7 @@ class Readers:
         self._metrics = metrics
         self._refusal_shape = refusal_shape
         self._open: dict[asyncio.Future[None], None] = {}
+        self._counts: Counter[str] = Counter()  # of those, by the prefix of their token
         self._stopping = False
 
     def __len__(self) -> int:
@@ -63,10 +65,10 @@ class Readers:
         for gone in [*self._open]:
             _set(gone)
 
-    async def serve(self, feed: Feed, scope: Scope, send: Send) -> None:
+    async def serve(self, feed: Feed, scope: Scope, send: Send, prefix: str = "") -> None:
         writer = EventWriter(scope, send, self._settings, self._metrics)
         try:
-            with self._admitted(writer.connection) as gone:
+            with self._admitted(writer.connection, prefix) as gone:
                 await writer.begin()
                 self._metrics.streams_opened += 1
                 self._metrics.streams += 1
@@ -78,11 +80,11 @@ class Readers:
             await feed.aclose()
         await writer.end()
 
-    async def until_gone(self, scope: Scope, work: Coroutine[Any, Any, T]) -> T:
+    async def until_gone(self, scope: Scope, prefix: str, work: Coroutine[Any, Any, T]) -> T:
         """Do something that may take long, unless nobody waits for it any more."""
         task = asyncio.ensure_future(work)
         try:
-            with self._admitted(scope["extensions"][extension]) as gone:
+            with self._admitted(scope["extensions"][extension], prefix) as gone:
                 await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
                 if task.done():
                     return task.result()
@@ -93,12 +95,16 @@ class Readers:
             await _end(task)
 
     @contextmanager
-    def _admitted(self, connection: "ServerConnection") -> Generator[asyncio.Future[None]]:
-        """One more reader; the future is done when it is to end."""
-        if self._stopping or len(self._open) >= self._settings.readers_max:
-            raise TooMany(f"{self._settings.readers_max} readers wait here, which is the most")
+    def _admitted(self, connection: "ServerConnection", prefix: str) -> Generator[asyncio.Future[None]]:
+        """One more reader; the future is done when it is to end. One prefix may have half of the room."""
+        most = self._settings.readers_max
+        if self._stopping or len(self._open) >= most:
+            raise TooMany(f"{most} readers wait here, which is the most")
+        if prefix and self._counts[prefix] >= max(1, most // 2):
+            raise TooMany(f"{max(1, most // 2)} readers of this prefix wait here, which is the most")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[gone] = None
+        self._counts[prefix] += 1
         connection.on_lost = lambda: _set(gone)
         if connection.is_lost:
             _set(gone)
@@ -107,6 +113,9 @@ class Readers:
         finally:
             connection.on_lost = None
             del self._open[gone]
+            self._counts[prefix] -= 1
+            if not self._counts[prefix]:
+                del self._counts[prefix]
 
     async def _pump(self, feed: Feed, writer: EventWriter, gone: asyncio.Future[None]) -> None:
         coming: asyncio.Future[bytes | None] | None = None
@@ -126,7 +135,9 @@ class Readers:
                 piece, coming = self._piece(coming), None
                 if piece is None:
                     return
-                is_going_on = not piece or (await writer.write(piece) and await writer.until_read())
+                is_going_on = not piece or await writer.write(piece)
+                del piece
+                is_going_on = is_going_on and await writer.until_read()
         finally:
             if coming is not None:
                 await _end(coming)

@@ -1,17 +1,16 @@
 """`/v1/executions`: found, looked at, started, steered, mended; and `/v1/counts`."""
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.address import target_of
 from holdfast.protocol.executions import ExecutionKind
 from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import is_tried, operations_of, tries_of
 from holdfast.protocol.plain_json import plain_call
-from holdfast.protocol.records import Promise
+from holdfast.protocol.records import NOTHING, Promise
 from holdfast.protocol.requests import (
     CreateAction,
     ExecutionCancel,
@@ -28,12 +27,20 @@ from holdfast.protocol.requests import (
     TaskContinue,
     TaskHalt,
 )
+from holdfast.protocol.sizes import promise_bytes
 from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
+from holdfast.server.management.beginning import begins_at, place_of, span
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import (
+    RESERVED,
+    read_promise,
+    show_call,
+    show_value,
+    show_whole,
+    with_progress,
+)
 
-default_group: Final = "default"
 _searches_max: Final = 50  # in one commit
 
 
@@ -94,7 +101,7 @@ async def get(call: Call) -> Json:
     view, promise = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
     shown: Json = with_progress(view["execution"]) | {"call": show_call(promise["promise"]["param"])}
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -107,33 +114,42 @@ async def steps(call: Call) -> Json:
     records = [read_promise(record) for record in page["promises"]]
     values = {record["id"]: record["value"] for record in page["promises"]}
     records = [each for each in records if step_of(each.id) is None]
-    tries = await _tries(call, records)
+    tries = await tries_at(call, records)
     told = tries_of(tries)
     shown: list[Json] = []
     for view in operations_of(call.id, [*records, *tries], looked["execution"].get("generation", 0)):
         operation: Json = {name: value for name, value in asdict(view).items() if value is not None}
         operation = {_camel(name): value for name, value in operation.items()}
         if call.flag("results") and view.state != "running":
-            operation["value"] = show_value(values[view.id])
-        if failures := _failures(told.get(view.id, [])):
+            [operation["value"]] = await call.show_all([{"value": values[view.id]}], _value_of)
+        if failures := failures_of(told.get(view.id, [])):
             operation["failures"] = failures
         shown.append(operation)
     return {"steps": shown, "cursor": page.get("cursor")}
 
 
-async def _tries(call: Call, records: list[Promise]) -> list[Promise]:
-    """The records that count the attempts at these steps. They may lie on another page."""
+async def tries_at(call: Call, records: list[Promise]) -> list[Promise]:
+    """The records that count the attempts at these steps. They may lie on another page. What failed is kept
+    of as many as a page of a search may hold."""
     tried = [each.id for each in records if is_tried(each)]
     found: list[Promise] = []
+    kept_bytes = 0
     for start in range(0, len(tried), _searches_max):
         some = tried[start : start + _searches_max]
         searches = [PromiseSearch(prefix=again_prefix(step), limit=limits.page_size_max) for step in some]
         for page in await call.ask_all(searches):
-            found += [read_promise(each) for each in page["promises"]]
+            for each in map(read_promise, page["promises"]):
+                kept_bytes += promise_bytes(each)
+                is_kept = kept_bytes <= limits.search_bytes_max
+                found.append(each if is_kept else replace(each, param=NOTHING, value=NOTHING))
     return found
 
 
-def _failures(tries: list[Promise]) -> list[Json]:
+def _value_of(record: Json) -> Any:
+    return show_whole(record["value"])
+
+
+def failures_of(tries: list[Promise]) -> list[Json]:
     """The latest ones, as many as are kept, where they can be read."""
     found: list[Failure] = []
     for record in tries[-failures_max:]:
@@ -166,29 +182,27 @@ async def start(call: Call) -> Json:
     workflow = call.field("workflow", str)
     if not workflow:
         raise BadManagementRequest("workflow must be the name of a workflow")
-    given = call.field("tags", dict, {})
+    given = call.text_fields("tags") or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     execution_id = call.field("id", str) or call.fresh_id(workflow)
-    group = call.field("group", str) or default_group
     entries: dict[str, str] = {
         **given,
         tags.ORIGIN: execution_id,
         tags.BRANCH: execution_id,
         tags.PARENT: execution_id,
         tags.SCOPE: "global",
-        tags.TARGET: target_of(group),
         tags.WORKFLOW: workflow,
+        **place_of(call),
     }
     now = call.now()
-    if (delay := call.field("delay", float | int)) is not None:  # type: ignore[arg-type]
-        entries[tags.DELAY] = str(now + round(delay * 1000))
-    timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
+    entries |= begins_at(call, now)
+    timeout_ms, grace_ms = span(call, "timeout"), span(call, "grace")
     timeout_at = limits.instant_ms_max
-    if timeout is not None:
-        grace = call.field("grace", float | int, limits.grace_ms / 1000)  # type: ignore[arg-type]
-        timeout_at = min(now + round((timeout + grace) * 1000), limits.instant_ms_max)
-        entries |= {tags.GRACE: str(round(grace * 1000))} if grace else {}
+    if timeout_ms is not None:
+        grace_ms = limits.grace_ms if grace_ms is None else grace_ms
+        timeout_at = min(now + timeout_ms + grace_ms, limits.instant_ms_max)
+        entries |= {tags.GRACE: str(grace_ms)} if grace_ms else {}
     args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
     version = call.field("version", int, 0)
     if call.field("check", bool, True):

@@ -1,12 +1,13 @@
 """Where `/v1` is answered: finds the route, reads query and body, and turns refusals into JSON.
 
-1. Whoever asks is told apart by token before anything else is looked at.
+1. Whoever asks is told apart by token before anything else is looked at, and every request counts for the
+   rate of its caller. A large body waits for its turn to be decoded, as at `POST /`.
 2. What a route does not name is refused, so that a misspelt filter does not find everything.
 3. Every refusal is `{"error", "hint", "code"}` with the status of its kind.
 """
 
-from collections.abc import Awaitable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cache, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
@@ -14,6 +15,8 @@ import msgspec
 
 from holdfast.node.health import store_kind
 from holdfast.node.node import Node
+from holdfast.protocol import limits
+from holdfast.protocol.address import READERS_GROUP
 from holdfast.protocol.errors import Refusal
 from holdfast.protocol.records import Millis
 from holdfast.server.asgi import (
@@ -25,7 +28,6 @@ from holdfast.server.asgi import (
     read_body,
     refusal_headers,
     respond,
-    respond_json,
 )
 from holdfast.server.audit import AuditLog, Entry, shown_body, text_chars_max
 from holdfast.server.auth import Authenticator, bearer_of
@@ -42,31 +44,46 @@ from holdfast.server.management.events import Readers, wants_events
 from holdfast.server.management.kept_answers import KeptAnswers, accepted_age_s
 from holdfast.server.management.openapi import describe
 from holdfast.server.management.routes import Follow, Route, find_route, names
-from holdfast.server.management.settlements import SettlementWaits, group as readers_group
+from holdfast.server.management.settlements import SettlementWaits
 from holdfast.server.management.tickets import TicketSigner
 from holdfast.server.metrics import Metrics
 from holdfast.server.settings import Settings
+from holdfast.server.turns import Room, Turns
 
+GiveBack = Callable[[], None]
+Admit = Callable[[Headers, str], None]  # counts one request of a caller; raises where it asks too fast
 Query = dict[str, list[str]]
 T = TypeVar("T")
 
 query_bytes_max: Final = 16_384
+_MARKS: Final = (b"[", b"]", b"{", b"}", b",", b":")  # each of them is stored, and each may cost an object
 openapi_path: Final = ["v1", "openapi.json"]
 
 
 class Management:
     def __init__(
-        self, node: Node, authenticator: Authenticator, post: Post, settings: Settings, metrics: Metrics
+        self,
+        node: Node,
+        authenticator: Authenticator,
+        post: Post,
+        settings: Settings,
+        metrics: Metrics,
+        admit: Admit,
+        turns: Turns,
     ) -> None:
         self._node = node
         self._authenticator = authenticator
         self._body_bytes_max = settings.body_bytes_max
         self._metrics = metrics
+        self._admit = admit
+        self._turns = turns
+        self._room = Room()
         self._tickets = TicketSigner(settings.ticket_key)
         self._settlements = SettlementWaits(node)
         self._readers = Readers(settings, metrics, show_refusal)
         self._services = Services(
             post,
+            turns.take,
             node,
             node.now,
             self._workers,
@@ -88,26 +105,36 @@ class Management:
         self._kept.stop()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        give_back: GiveBack | None = None
         try:
             path = [unquote(part) for part in _raw_path(scope).split("/") if part]
             query = _parse_query(scope["query_string"])
             grant, by_ticket = self._grant(scope, path, query)
+            peer = (scope.get("client") or [""])[0]
+            self._admit(scope["headers"], peer)
             if path == openapi_path and scope["method"] == "GET":
-                await respond_json(send, 200, describe())
+                await respond(send, 200, _described(), [json_type])
                 return
             route, given = _find(path, scope["method"])
+            body = await self._read_body(receive)
+            give_back = await self._room.take(len(body))
+            await self._turns.take(len(body))
+            content = _read_content(body, route)
+            del body
             call = Call(
                 given,
                 _known_query(query, route),
-                *_read_content(await self._read_body(receive), route),
+                *content,
                 scope["headers"],
-                (scope.get("client") or [""])[0],
+                peer,
                 grant,
                 by_ticket,
                 self._services,
-                partial(self._readers.until_gone, scope),
+                partial(self._until_gone, scope, grant.prefix, give_back),
             )
+            del content
             if route.follow is not None and wants_events(scope):
+                give_back()
                 await self._follow(route.follow, call, scope, send)
             elif by_ticket:
                 raise Unauthenticated("A ticket is good for events only: Accept: text/event-stream")
@@ -117,6 +144,16 @@ class Management:
             self._metrics.count_refused(refusal.code)
             body = msgspec.json.encode(show_refusal(refusal))
             await respond(send, refusal.status, body, [json_type, *refusal_headers(refusal)])
+        finally:
+            if give_back is not None:
+                give_back()
+
+    async def _until_gone(
+        self, scope: Scope, prefix: str, give_back: GiveBack, work: Coroutine[Any, Any, Json]
+    ) -> Json:
+        """Whoever waits for others takes no room from those who do not."""
+        give_back()
+        return await self._readers.until_gone(scope, prefix, work)
 
     async def _answer(self, route: Route, call: Call, scope: Scope) -> bytes:
         if route.changes:
@@ -142,7 +179,7 @@ class Management:
             route.method,
             route.path,
             route.about,
-            call.path[0][:text_chars_max] if call.path else str(call.body.get("id", ""))[:text_chars_max],
+            _target(call)[:text_chars_max],
             call.peer,
             shown_body(call.body),
         )
@@ -167,7 +204,7 @@ class Management:
         if feed is None:
             await respond(send, 204, b"", [])
         else:
-            await self._readers.serve(feed, scope, send)
+            await self._readers.serve(feed, scope, send, call.grant.prefix)
 
     def _grant(self, scope: Scope, path: list[str], query: Query) -> tuple[Grant, bool]:
         """Whoever has a token shows that; a ticket stands in for it where there is none."""
@@ -188,7 +225,7 @@ class Management:
 
     def _workers(self) -> list[Worker]:
         members = self._node.router.members
-        return [Worker(group, member) for group, member in members if group != readers_group]
+        return [Worker(group, member) for group, member in members if group != READERS_GROUP]
 
 
 async def _done(work: Awaitable[T]) -> T:
@@ -196,6 +233,21 @@ async def _done(work: Awaitable[T]) -> T:
         return await work
     except ValueError as error:  # what cannot be a request of the protocol
         raise BadManagementRequest(str(error)[:1_000]) from None
+    except OverflowError:
+        raise BadManagementRequest("A number is too large") from None
+
+
+@cache
+def _described() -> bytes:
+    return msgspec.json.encode(describe())
+
+
+def _target(call: Call) -> str:
+    """What a change is about, for the audit log: never put into words, however it is given."""
+    if call.path:
+        return call.path[0]
+    given = call.body.get("id")
+    return given if isinstance(given, str) else ""
 
 
 def _find(path: list[str], method: str) -> tuple[Route, list[str]]:
@@ -238,6 +290,8 @@ def _read_content(body: bytes, route: Route) -> tuple[Json, Any]:
     """The fields of the body; or the body itself, of a route that takes any JSON."""
     if not body.strip():
         return {}, None
+    if len(body) > limits.data_bytes_max and sum(map(body.count, _MARKS)) > limits.data_bytes_max:
+        raise BadManagementRequest("The body holds more values than one payload may have bytes")
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

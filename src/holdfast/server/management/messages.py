@@ -26,7 +26,7 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.streams import ANSWER_HEADER, ASIDE, MAILBOX, answer_id, key_id, number_of
 from holdfast.server.errors import AnswerRefused, BadManagementRequest, NoAnswerInTime
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import headers_of, show_value
+from holdfast.server.management.shapes import headers_of, show_value, show_whole
 
 default_ask_s: Final = 30.0
 ask_s_max: Final = 300.0
@@ -45,6 +45,7 @@ async def send(call: Call) -> Json:
             raise BadManagementRequest("timeout is how long to wait for an answer, so it needs ask=true")
         told = await call.ask(StreamAppend(call.id, MAILBOX, value, key or _fresh_key()))
         return {"id": told["promise"]["id"], "number": told["number"]}
+    call.content = None  # an answer may take long
     return await call.until_gone(_ask(call, value, key or _fresh_key()))
 
 
@@ -116,7 +117,7 @@ def _message(promise: Json, read: int) -> Json:
     shown: Json = {
         "id": promise["id"],
         "number": number,
-        "value": show_value(promise["value"]),
+        "value": show_whole(promise["value"]),
         "sentAt": promise["settledAt"],
         "read": number <= read,
         "question": answer is not None,

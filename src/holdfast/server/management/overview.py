@@ -13,15 +13,14 @@ from holdfast import __version__
 from holdfast.node.health import shown_times, store_facts, store_kind
 from holdfast.node.rates import Tally, buckets, minute_ms
 from holdfast.protocol.executions import ExecutionStatus
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.requests import ExecutionSearch, QueueSearch, ScheduleSearch
 from holdfast.server.errors import BadManagementRequest
-from holdfast.server.management import executions, problems, schedules
+from holdfast.server.management import executions, problems, queues, schedules
 from holdfast.server.management.call import Call, Json
 
 holds_s: Final = 1.0
 slow_holds_s: Final = 10.0
-kept_max: Final = 1_000  # answers, for different tokens and stretches of time
+kept_max: Final = 200  # answers, for different tokens and stretches of time
 minutes_max: Final = 7 * 24 * 60
 buckets_max: Final = 500
 oldest_max: Final = 10
@@ -29,6 +28,7 @@ looks_max: Final = 45  # at the index, to find the oldest
 queues_max: Final = 50
 schedules_max: Final = 10
 schedule_pages_max: Final = 5
+schedules_bytes_max: Final = 1_048_576  # of payloads: past that no further page is read
 causes_max: Final = 10
 _WAITS: Final[list[ExecutionStatus]] = ["suspended", "waiting", "pending"]
 
@@ -114,22 +114,19 @@ async def _oldest(call: Call, now: int) -> list[Json]:
 
 async def _queues(call: Call) -> list[Json]:
     page = await call.ask(QueueSearch(limit=queues_max))
-    waiting = {queue_of(each.group): each for each in (await call.node.backlog()).groups}
-    shown: list[Json] = []
-    for queue in page["queues"]:
-        found = waiting.get(queue["name"])
-        shown.append(queue | ({} if found is None else {"oldestAt": found.oldest_at}))
-    return shown
+    return await queues.with_ages(call, page["queues"])
 
 
 async def _due_next(call: Call) -> list[Json]:
     found: list[Json] = []
     cursor: str | None = None
+    read_bytes = 0
     for _ in range(schedule_pages_max):
         page = await call.ask(ScheduleSearch(cursor=cursor))
         found += page["schedules"]
+        read_bytes += sum(len(each["promiseParam"].get("data") or "") for each in page["schedules"])
         cursor = page.get("cursor")
-        if cursor is None:
+        if cursor is None or read_bytes > schedules_bytes_max:
             break
     found.sort(key=lambda each: each["nextRunAt"])
     return [schedules.show(each) for each in found if "pausedAt" not in each]
@@ -175,6 +172,8 @@ async def _held(
     if found is not None and found[0] > time.monotonic() and found[1] == frame:
         return found[2]
     answer = await work()
+    for old in [key for key, each in kept.items() if each[0] <= time.monotonic()]:
+        del kept[old]
     if len(kept) >= kept_max:
         kept.clear()
     kept[wanted] = time.monotonic() + seconds, frame, answer

@@ -15,18 +15,47 @@ class Parameter(Struct, frozen=True):
 
 
 CHECK: Final = Parameter("check", "boolean", "false: do not compare the arguments with what is declared")
+START: Final = (
+    Parameter("workflow", "string", "the name of the workflow", required=True),
+    Parameter("args", "array", "its arguments by position, as plain JSON"),
+    Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
+    Parameter("id", "string", "the id of the execution; a new one without it"),
+    Parameter("version", "integer", "of the workflow; 0, the newest, without it"),
+    Parameter("group", "string", "of the workers that run it; `default` without it"),
+    Parameter("tags", "object", "texts to find it by"),
+    Parameter("queue", "string", "where it waits, instead of `group`"),
+    Parameter("priority", "integer", "higher ones first"),
+    Parameter("limitKey", "string", "what the limits, turns and overlap of the queue go by"),
+    Parameter("overlap", "string", "while another of its key is open in the queue: wait, reject, replace"),
+    Parameter("delay", "number", "begin no earlier than in so many seconds"),
+    Parameter("at", "integer", "instead of `delay`: begin no earlier than this instant, in milliseconds"),
+    Parameter("timeout", "number", "after so many seconds it is asked to cancel itself"),
+    Parameter("grace", "number", "so many seconds after its timeout it is ended; 30 without it"),
+    CHECK,
+    Parameter(
+        "onExisting",
+        "string",
+        "if the id is taken: return, reject, again_if_failed, replace",
+    ),
+)
 SEND: Final = (
     Parameter("task", "string", "the name of the background task", required=True),
     Parameter("args", "array", "its arguments by position, as plain JSON"),
     Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
     Parameter("id", "string", "its id; a new one without it"),
     Parameter("queue", "string", "where it waits; the one that the task declares without it"),
-    Parameter("key", "string", "counts against the limits of this key of the queue"),
+    Parameter("key", "string", "at most one open task of the queue has it"),
+    Parameter("onConflict", "string", "while another has the key: existing (give that one), replace, reject"),
+    Parameter("limitKey", "string", "what the limits and turns of the queue go by"),
     Parameter("priority", "integer", "higher ones first"),
     Parameter("retry", "object", "{retries, delays} or {retries, base, factor, max}; tried once without it"),
     Parameter("tags", "object", "texts to find it by"),
     Parameter("delay", "number", "begin no earlier than in so many seconds"),
+    Parameter("at", "integer", "instead of `delay`: begin no earlier than this instant, in milliseconds"),
+    Parameter("goodUntil", "integer", "it must have begun before this instant, in milliseconds"),
     Parameter("timeout", "number", "it must be over in so many seconds"),
+    Parameter("timeLimit", "number", "of one attempt, in seconds"),
+    Parameter("keep", "number", "delete it so many seconds after its end"),
     CHECK,
 )
 WORKER: Final = (

@@ -22,7 +22,8 @@ async def find(call: Call) -> Json:
         call.text("cursor"),
     )
     page = await call.ask(search)
-    return {"promises": [show_promise(each) for each in page["promises"]], "cursor": page.get("cursor")}
+    shown = await call.show_all(page["promises"], show_promise)
+    return {"promises": shown, "cursor": page.get("cursor")}
 
 
 async def get(call: Call) -> Json:

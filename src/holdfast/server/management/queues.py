@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.protocol.jobs import Rate
+from holdfast.protocol.jobs import Rate, queue_of
 from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet
 from holdfast.server.management.call import Call, Json
 
@@ -14,12 +14,23 @@ T = TypeVar("T")
 async def find(call: Call) -> Json:
     search = QueueSearch(call.text("prefix"), call.integer("limit"), call.text("cursor"))
     page = await call.ask(search)
-    return {"queues": page["queues"], "cursor": page.get("cursor")}
+    return {"queues": await with_ages(call, page["queues"]), "cursor": page.get("cursor")}
+
+
+async def with_ages(call: Call, found: list[Json]) -> list[Json]:
+    """Each with the instant at which the oldest that may begin was created."""
+    waiting = {queue_of(each.group): each.oldest_at for each in (await call.node.backlog()).groups}
+    return [
+        queue | ({"oldestAt": waiting[queue["name"]]} if queue["name"] in waiting else {}) for queue in found
+    ]
 
 
 async def get(call: Call) -> Json:
-    request = QueueGet(call.id)
-    return await call.ask_for("queue", request)
+    """With what of its limits is used, in all and by key."""
+    queue = await call.ask_for("queue", QueueGet(call.id))
+    use: Json = msgspec.to_builtins(await call.node.queue_use(call.id))
+    about = {"oldestAt": use.pop("oldestAt")} if "oldestAt" in use else {}
+    return queue | about | {"keys": use.pop("keys", []), "moreKeys": use.pop("moreKeys", False), "used": use}
 
 
 async def set_limits(call: Call) -> Json:

@@ -30,7 +30,7 @@ from holdfast.server.management import (
 )  # fmt: skip
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.events import Feed
-from holdfast.server.management.parameters import CHECK, SEND, WORKER, Parameter as Parameter
+from holdfast.server.management.parameters import SEND, START, WORKER, Parameter as Parameter
 
 Handler = Callable[[Call], Awaitable[Json]]
 Follow = Callable[[Call], Awaitable[Feed | None]]  # None: it is over, and the reader has had everything
@@ -77,24 +77,6 @@ _VERSION: Final = Parameter("version", "integer", "only started for this version
 _EXECUTIONS: Final = (*_FILTERS, _VERSION, *_PAGING)
 _AFTER: Final = Parameter("after", "integer", "only what follows this number")
 _TICKET: Final = Parameter("ticket", "string", "in place of a token, for events: POST /v1/tickets gives one")
-_START: Final = (
-    Parameter("workflow", "string", "the name of the workflow", required=True),
-    Parameter("args", "array", "its arguments by position, as plain JSON"),
-    Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
-    Parameter("id", "string", "the id of the execution; a new one without it"),
-    Parameter("version", "integer", "of the workflow; 0, the newest, without it"),
-    Parameter("group", "string", "of the workers that run it; `default` without it"),
-    Parameter("tags", "object", "texts to find it by"),
-    Parameter("delay", "number", "begin no earlier than in so many seconds"),
-    Parameter("timeout", "number", "after so many seconds it is asked to cancel itself"),
-    Parameter("grace", "number", "so many seconds after its timeout it is ended; 30 without it"),
-    CHECK,
-    Parameter(
-        "onExisting",
-        "string",
-        "if the id is taken: return, reject, again_if_failed, replace",
-    ),
-)
 _BULK: Final = (
     Parameter("action", "string", "cancel, retry, halt or resume", required=True),
     Parameter("kind", "string", "execution or task; both without it"),
@@ -134,7 +116,7 @@ _RHYTHM: Final = (
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/v1/executions", "Find executions, newest first", executions.find, _EXECUTIONS),
-    Route("POST", "/v1/executions", "Start an execution", executions.start, body=_START),
+    Route("POST", "/v1/executions", "Start an execution", executions.start, body=START),
     Route("GET", "/v1/executions/{id}", "Look at an execution", executions.get),
     Route(
         "GET",
@@ -299,6 +281,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/tasks/{id}/promote",
         "Let a background task that is delayed, or rests before its next try, begin now",
         tasks.promote,
+    ),
+    Route(
+        "POST",
+        "/v1/tasks/{id}/reschedule",
+        "Let a background task that has not begun begin at another instant",
+        tasks.reschedule,
+        body=(Parameter("at", "integer", "when, in milliseconds since 1970", required=True),),
     ),
     Route("POST", "/v1/tasks/{id}/rerun", "Run a failed one again, under a new id", tasks.rerun),
     Route(

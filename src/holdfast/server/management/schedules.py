@@ -47,7 +47,8 @@ async def find(call: Call) -> Json:
         tags=call.tags(), prefix=call.text("prefix"), limit=call.integer("limit"), cursor=call.text("cursor")
     )
     page = await call.ask(search)
-    return {"schedules": [show(each) for each in page["schedules"]], "cursor": page.get("cursor")}
+    shown = await call.show_all(page["schedules"], show)
+    return {"schedules": shown, "cursor": page.get("cursor")}
 
 
 async def get(call: Call) -> Json:
@@ -161,7 +162,7 @@ def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
         return None
     if workflow and task:
         raise BadManagementRequest("A schedule runs either a workflow or a task")
-    given = call.field("tags", dict, {})
+    given = call.text_fields("tags") or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     entries: dict[str, str] = {**given, tags.SCOPE: "global"}

@@ -16,11 +16,11 @@ import msgspec
 
 from holdfast.node.node import Node
 from holdfast.node.rpc import answer
+from holdfast.protocol.address import READERS_GROUP
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.messages import Unblock
 from holdfast.protocol.requests import PromiseRegisterListener
 
-group: Final = "holdfast.readers"
 listen_again_s: Final = 15.0
 looked_at_max: Final = 500  # in one transaction
 
@@ -70,7 +70,7 @@ class SettlementWaits:
             awaited.settled.set()
 
     async def _receive(self) -> None:
-        mailbox = self._node.connect(group, self._member)
+        mailbox = self._node.connect(READERS_GROUP, self._member)
         try:
             while messages := await mailbox.receive():
                 for message in messages:
@@ -80,7 +80,7 @@ class SettlementWaits:
             mailbox.close()
 
     async def _listen(self, promise_id: str) -> None:
-        address = f"poll://uni@{group}/{self._member}"
+        address = f"poll://uni@{READERS_GROUP}/{self._member}"
         envelope = msgspec.json.encode(
             {
                 "kind": "promise.register_listener",

@@ -1,5 +1,6 @@
 """Records as the management API shows them: payloads decoded where they are plain JSON."""
 
+import base64
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ from holdfast.protocol.plain_json import NotPlain, decode_plain, encode_plain
 from holdfast.protocol.records import Promise, Value
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.management.call import Json
+from holdfast.server.turns import small_bytes
 
 RESERVED: Final = ("resonate:", "holdfast:")
 
@@ -19,6 +21,21 @@ def show_value(payload: Json) -> Any:
         return decode_plain(Value(None, payload.get("data")))
     except NotPlain:
         return {"encoded": payload.get("data")}
+
+
+def show_whole(payload: Json) -> Any:
+    """The same, for whoever does not look inside: a large one is checked, and neither decoded nor encoded."""
+    data: str = payload.get("data") or ""
+    if len(data) <= small_bytes:
+        return show_value(payload)
+    try:
+        text = base64.b64decode(data, validate=True)
+        text.decode()
+        if b"\n" not in text and b"\r" not in text:  # an event of a stream is one line
+            return msgspec.json.decode(text, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        pass
+    return show_value(payload)
 
 
 def headers_of(payload: Json) -> dict[str, str]:
@@ -36,7 +53,7 @@ def show_promise(promise: Json) -> Json:
     shown = {name: promise[name] for name in ("id", "state", "tags", "createdAt", "timeoutAt")}
     if "settledAt" in promise:
         shown["settledAt"] = promise["settledAt"]
-    return shown | {"param": show_value(promise["param"]), "value": show_value(promise["value"])}
+    return shown | {"param": show_whole(promise["param"]), "value": show_whole(promise["value"])}
 
 
 def show_call(param: Json) -> Json:

@@ -21,7 +21,7 @@ from holdfast.server.errors import BadManagementRequest, NothingPublished
 from holdfast.server.events import frame
 from holdfast.server.management.call import Call, Json, Refused
 from holdfast.server.management.events import END, Feed
-from holdfast.server.management.shapes import headers_of, show_value
+from holdfast.server.management.shapes import headers_of, show_whole
 
 refused_rest_s: Final = 1.0
 
@@ -40,7 +40,7 @@ async def read(call: Call) -> Json:
         StreamRead(call.id, _name(call, "out"), call.integer("after"), call.integer("limit"))
     )
     return {
-        "elements": [_element(promise) for promise in page["promises"]],
+        "elements": await call.show_all(page["promises"], _element),
         "count": page["count"],
         "over": page["over"],
     }
@@ -84,12 +84,18 @@ async def _follow(call: Call, name: str, first: StreamRead, *, is_resumed: bool)
 async def _events(call: Call, name: str, page: Json) -> Feed:
     number: int = page["number"]
     while True:
-        elements = [each for each in page["promises"] if each["state"] != "pending"]
+        coming: list[Json] = page.pop("promises")  # whoever does not read shall keep none of it here
+        elements = [each for each in coming if each["state"] != "pending"]
+        awaited = coming[0]["id"] if coming else None
+        del coming
         if elements:
             number = number_of(elements[-1]["id"]) + 1
-            yield b"".join(_event(each) for each in elements)
-        elif page["promises"]:
-            await call.services.settled(page["promises"][0]["id"])
+            text = b"".join(_event(each) for each in elements)
+            del elements
+            yield text
+            del text
+        elif awaited is not None:
+            await call.services.settled(awaited)
         if page["over"] and number > page["count"]:
             yield frame(msgspec.json.encode({"count": page["count"]}), name=END)
             return
@@ -116,7 +122,7 @@ def _event(promise: Json) -> bytes:
 
 def _element(promise: Json) -> Json:
     headers = headers_of(promise["value"])
-    shown: Json = {"number": number_of(promise["id"]), "value": show_value(promise["value"])}
+    shown: Json = {"number": number_of(promise["id"]), "value": show_whole(promise["value"])}
     for name, of in (("step", STEP_HEADER), ("attempt", ATTEMPT_HEADER)):
         if of in headers:
             shown[name] = headers[of]

@@ -1,4 +1,6 @@
-"""`/v1/tasks`: background tasks are found, looked at, cancelled, run again."""
+"""`/v1/tasks`: background tasks are found, looked at, sent, put off, cancelled, run again."""
+
+from typing import Final
 
 import msgspec
 
@@ -16,10 +18,13 @@ from holdfast.protocol.requests import (
 from holdfast.protocol.reruns import rerun_of
 from holdfast.server.errors import BadManagementRequest, CannotRunAgain, IdInUse, NoBackgroundTask
 from holdfast.server.management.arguments import check_arguments
+from holdfast.server.management.beginning import begins_at, check_choice, span
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.executions import search_of
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_value, with_progress
+from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_whole, with_progress
 from holdfast.server.management.workers import declaration_of
+
+ON_CONFLICT: Final = ("existing", "replace", "reject")
 
 
 async def find(call: Call) -> Json:
@@ -36,7 +41,7 @@ async def get(call: Call) -> Json:
         "call": show_call(promise["promise"]["param"]),
     }
     if "settledAt" in shown:
-        shown["result" if shown["status"] == "completed" else "failure"] = show_value(
+        shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
     return shown
@@ -48,18 +53,27 @@ async def send(call: Call) -> Json:
     name = call.field("task", str)
     if not name:
         raise BadManagementRequest("task must be the name of a background task")
-    given = call.field("tags", dict, {})
+    given = call.text_fields("tags") or {}
     if any(each.startswith(RESERVED) for each in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     args, kwargs, now = call.field("args", list, []), call.field("kwargs", dict, {}), call.now()
     if call.field("check", bool, True):
         await check_arguments(call, "task", name, 0, args, kwargs)
-    declared = await declaration_of(call, "task", name)
-    queue = call.field("queue", str) or (declared or {}).get("queue") or "default"
+    queue = call.field("queue", str) or await _declared_queue(call, name)
     check_queue(queue)
     retry = call.field("retry", dict)
     rule = None if retry is None else msgspec.convert(retry, RetryRule)
-    spec = JobSpec(sent_at=now, retry=rule, key=call.field("key", str))
+    on_conflict = check_choice(call, "onConflict", ON_CONFLICT)
+    if on_conflict is not None and call.field("key", str) is None:
+        raise BadManagementRequest("onConflict says what to do about a key, and there is none: give key")
+    spec = JobSpec(
+        sent_at=now,
+        good_until=call.field("goodUntil", int),
+        retry=rule,
+        key=call.field("limitKey", str),
+        unique=call.field("key", str),
+        on_unique=on_conflict or "existing",  # type: ignore[arg-type]  # one of the choices
+    )
     entries: dict[str, str] = {
         **given,
         tags.SCOPE: "global",
@@ -69,23 +83,46 @@ async def send(call: Call) -> Json:
     }
     if priority := call.field("priority", int, 0):
         entries[tags.PRIORITY] = str(priority)
-    if (delay := call.field("delay", float | int)) is not None:  # type: ignore[arg-type]
-        entries[tags.DELAY] = str(now + round(delay * 1000))
-    timeout = call.field("timeout", float | int)  # type: ignore[arg-type]
-    timeout_at = limits.instant_ms_max if timeout is None else now + round(timeout * 1000)
+    entries |= begins_at(call, now)
+    for field, name_of_tag in (("timeLimit", tags.TIME_LIMIT), ("keep", tags.KEEP)):
+        if (span_ms := span(call, field)) is not None:
+            entries[name_of_tag] = str(span_ms)
+    timeout_ms = span(call, "timeout")
+    timeout_at = limits.instant_ms_max if timeout_ms is None else now + timeout_ms
     task_id = call.field("id", str) or call.fresh_id(
         name if call.grant.covers(f"{name}-") else call.grant.prefix
     )
     param = plain_call(name, args, kwargs, 1)
     promise = await call.ask_for("promise", PromiseCreate(task_id, timeout_at, param, entries))
-    if show_call(promise["param"]) != show_call({"data": param.data}) or tags.JOB not in promise["tags"]:
+    has_key = promise["id"] != task_id  # another one, which was sent before under the same key
+    is_same = show_call(promise["param"]) == show_call({"data": param.data}) and tags.JOB in promise["tags"]
+    if not has_key and not is_same:
         raise IdInUse(f"Something else has the id {task_id!r} already")
-    return await call.ask_for("execution", ExecutionGet(task_id))
+    return await call.ask_for("execution", ExecutionGet(promise["id"]))
+
+
+async def _declared_queue(call: Call, name: str) -> str:
+    declared = await declaration_of(call, "task", name)
+    if declared is None and await declaration_of(call, "task", name, is_believed=False) is not None:
+        raise BadManagementRequest(
+            f"queue must be given: workers whose tokens cover less than yours have declared {name[:80]!r}"
+        )
+    queue: str | None = None if declared is None else declared.get("queue")
+    return queue or "default"
 
 
 async def promote(call: Call) -> Json:
     """Let it begin now, whatever its delay or its next try."""
     await call.ask(TaskReschedule(call.id))
+    return await get(call)
+
+
+async def reschedule(call: Call) -> Json:
+    """Let it begin at another instant, sooner or later."""
+    at = call.field("at", int)
+    if at is None:
+        raise BadManagementRequest("at must be an instant, in milliseconds since 1970")
+    await call.ask(TaskReschedule(call.id, at))
     return await get(call)
 
 

@@ -10,13 +10,15 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import below
-from holdfast.protocol.operations import OperationView, operations_of
+from holdfast.protocol.operations import OperationView, is_tried, operations_of, tries_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import ExecutionGet, PromiseSearch
+from holdfast.protocol.sizes import promise_bytes
 from holdfast.protocol.streams import MAILBOX
 from holdfast.server.errors import BadManagementRequest
+from holdfast.server.management import executions
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.shapes import read_promise, show_value
 
@@ -24,6 +26,7 @@ default_rows: Final = 1_000
 rows_max: Final = 5_000
 search_size: Final = 1_000
 error_chars_max: Final = 200
+looked_beside_max: Final = 500  # steps of one page whose failed attempts may lie on another
 _of_a_stream: Final = re.compile(r"(in|out\.[\w-]+|value\.[\w-]+)(?:\.(\d+)|[.~].*)", re.DOTALL)
 
 
@@ -35,21 +38,32 @@ async def timeline(call: Call) -> Json:
     execution = await call.ask_for("execution", ExecutionGet(call.id))
     records, cursor = await _records(call, wanted)
     by_id = {record.id: record for record in records}
-    views = [_as_message(view, call.id) for view in operations_of(call.id, records)]
-    rows = [_row(view, by_id[view.id]) for view in views if view is not None]
+    if cursor is not None or call.text("cursor") is not None:
+        tried = [each for each in records if is_tried(each)][:looked_beside_max]
+        by_tried = {each.id: each for each in await executions.tries_at(call, tried)}
+    else:
+        by_tried = {}
+    told = tries_of([*(by_id | by_tried).values()])
+    found = operations_of(call.id, [*(by_id | by_tried).values()], execution.get("generation", 0))
+    views = [_as_message(view, call.id) for view in found if view.id in by_id]
+    rows = [_row(view, by_id[view.id], told.get(view.id, [])) for view in views if view is not None]
     return {"execution": execution, "rows": rows, "cursor": cursor}
 
 
 async def _records(call: Call, wanted: int) -> tuple[list[Promise], str | None]:
-    """Page by page, until there are so many, or the node has given all it gives at a time."""
+    """Page by page, until there are so many, or their payloads are as much as one page of a search may hold:
+    of those only errors are shown, but all of them are read."""
     records: list[Promise] = []
-    cursor = call.text("cursor")
+    cursor, read_bytes = call.text("cursor"), 0
     while True:
         size = min(search_size, wanted - len(records))
         page = await call.ask(PromiseSearch(None, {tags.PARENT: call.id}, below(call.id), size, cursor))
-        records += [read_promise(each) for each in page["promises"]]
+        found = [read_promise(each) for each in page["promises"]]
+        read_bytes += sum(map(promise_bytes, found))
+        records += found
         cursor = page.get("cursor")
-        if cursor is None or len(records) >= wanted or not page["promises"]:
+        is_enough = len(records) >= wanted or read_bytes >= limits.search_bytes_max
+        if cursor is None or is_enough or not found:
             return records, cursor
 
 
@@ -63,23 +77,32 @@ def _as_message(view: OperationView, execution_id: str) -> OperationView | None:
     return replace(view, kind="message", name=f"message {number}") if is_message else None
 
 
-def _row(view: OperationView, record: Promise) -> Json:
+def _row(view: OperationView, record: Promise, tries: list[Promise]) -> Json:
+    failures = [_cut(each) for each in executions.failures_of(tries)] if tries else []
+    first = [failures[0]["at"]] if failures else []  # by a clock of its own
     shown: Json = {
         "id": view.id,
         "kind": view.kind,
         "name": view.name,
         "state": view.state,
-        "startedAt": view.began_at,
+        "startedAt": min([view.began_at, *first]),
         "endedAt": None if view.took_ms is None else view.began_at + view.took_ms,
         "attempts": view.attempts or None,
         "worker": view.worker,
         "code": view.code,
         "place": view.place,
         "child": view.id if tags.TARGET in record.tags else None,
+        "resumesAt": view.resumes_at,
+        "failures": failures or None,
         "dueAt": record.timeout_at if view.state == "running" and view.kind == "sleep" else None,
         "error": _error(record) if view.state == "failed" else None,
     }
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def _cut(failure: Json) -> Json:
+    message = failure["message"][:error_chars_max]
+    return {"attempt": failure["attempt"], "at": failure["at"], "code": failure["code"], "message": message}
 
 
 def _error(record: Promise) -> str | None:

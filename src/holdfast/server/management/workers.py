@@ -11,10 +11,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.node.workers import Worker
+from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import queue_group, queue_of
 from holdfast.protocol.requests import TaskSearch
 from holdfast.protocol.workers import Declaration, WorkerReport
-from holdfast.server.errors import BadManagementRequest, NoSuchWorker
+from holdfast.server.errors import BadManagementRequest, Forbidden, NoSuchWorker
 from holdfast.server.grants import Grant
 from holdfast.server.management.call import Call, Json
 
@@ -27,12 +28,8 @@ _ALIVE: Final = ("running", "draining", "drained")
 async def find(call: Call) -> Json:
     """By id. `held` are the executions and background tasks that it has claimed, the first hundred."""
     after, now = call.text("cursor") or "", call.now()
-    most = min(call.integer("limit") or workers_max, workers_max)
-    told = {
-        worker.report.id: worker
-        for worker in await call.node.observed.workers.page(after, now)
-        if _is_covered(worker, call.grant)
-    }
+    most = call.page_limit("limit", workers_max)
+    told = await _told(call, after, most, now)
     connected = _connected(call)
     ids = sorted({*told, *(each for each in connected if each > after)})
     page = ids[:most]
@@ -48,6 +45,15 @@ async def find(call: Call) -> Json:
     return {"workers": workers, "cursor": page[-1] if len(ids) > len(page) else None}
 
 
+async def _told(call: Call, after: str, most: int, now: int) -> dict[str, Worker]:
+    """Those that this caller may see, by id: more than a page holds, if there are."""
+    found: dict[str, Worker] = {}
+    while len(found) <= most and (page := await call.node.observed.workers.page(after, now)):
+        after = page[-1].report.id
+        found |= {each.report.id: each for each in page if _is_covered(each, call.grant)}
+    return found
+
+
 async def get(call: Call) -> Json:
     worker = await _known(call)
     connected, declared = _connected(call), await _declared_by_digest(call)
@@ -59,10 +65,19 @@ async def get(call: Call) -> Json:
 async def tell(call: Call) -> Json:
     """For workers: what they are, and what they know to run. Answers with what the worker shall do."""
     report = msgspec.convert(call.body | {"id": call.id}, WorkerReport)
-    call.grant.require_group(report.group)
+    grant, workers = call.grant, call.node.observed.workers
+    grant.require_group(report.group)
     for queue in report.queues:
-        call.grant.require("queue", queue)
-    orders = await call.node.observed.workers.tell(report, call.now())
+        grant.require("queue", queue)
+    for each in report.declarations or ():
+        if each.group is not None:
+            grant.require_group(each.group)
+        if each.queue is not None:
+            grant.require("queue", each.queue)
+    scope = await workers.scope_of(report.id)
+    if scope is not None and not grant.covers(scope):
+        raise Forbidden("A worker that this token does not cover has that id")
+    orders = await workers.tell(report, call.now(), grant.prefix)
     answer: Json = msgspec.to_builtins(orders)
     return answer
 
@@ -81,7 +96,7 @@ async def declarations(call: Call) -> Json:
     kind, name = call.text("kind"), call.text("name")
     if kind not in (None, "workflow", "task", "entity"):
         raise BadManagementRequest(f"kind={kind[:40]!r} is none of workflow, task, entity")
-    most = min(call.integer("limit") or declarations_max, declarations_max)
+    most = call.page_limit("limit", declarations_max)
     after = call.text("cursor") or ""
     rows = await _all_declared(call)
     wanted = {
@@ -94,11 +109,13 @@ async def declarations(call: Call) -> Json:
     return {"declarations": [wanted[key] for key in page], "cursor": cursor}
 
 
-async def declaration_of(call: Call, kind: str, name: str, version: int = 0) -> Json | None:
-    """That of a version, or of the newest one."""
-    found = [
-        row for row in (await _all_declared(call)).values() if (row["kind"], row["name"]) == (kind, name)
-    ]
+async def declaration_of(
+    call: Call, kind: str, name: str, version: int = 0, *, is_believed: bool = True
+) -> Json | None:
+    """That of a version, or of the newest one. It decides what is sent where, so a worker is believed only
+    if its token covers all that the caller's does: nobody draws to himself what others send."""
+    rows = (await _all_declared(call, is_believed=is_believed)).values()
+    found = [row for row in rows if (row["kind"], row["name"]) == (kind, name)]
     fitting = [row for row in found if version in (0, row["version"])]
     return max(fitting, key=lambda row: row["version"], default=None)
 
@@ -126,7 +143,7 @@ async def _alive(call: Call, now: int) -> AsyncGenerator[Worker]:
                 yield worker
 
 
-async def _all_declared(call: Call) -> dict[str, Json]:
+async def _all_declared(call: Call, *, is_believed: bool = False) -> dict[str, Json]:
     """Which of several with the same name counts: that of the worker seen last."""
     now = call.now()
     declared = await call.node.observed.workers.declarations()
@@ -135,8 +152,10 @@ async def _all_declared(call: Call) -> dict[str, Json]:
     while workers := await call.node.observed.workers.page(after, now):
         after = workers[-1].report.id
         for worker in workers:
+            if is_believed and not _covers_caller(worker, call.grant):
+                continue
             is_alive = worker.state in _ALIVE
-            for each in declared.get(worker.report.declared, ()):
+            for each in declared.get(worker.declared_key, ()):
                 if call.grant.covers(each.queue or each.group or worker.report.group):
                     _merge(rows, each, worker.seen_at, is_alive=is_alive)
     return rows
@@ -153,8 +172,8 @@ def _merge(rows: dict[str, Json], declared: Declaration, seen_at: int, *, is_ali
 
 
 async def _order(call: Call, *, drain: bool) -> Json:
-    await _known(call)
-    await call.node.observed.workers.order(call.id, drain=drain, now=call.now())
+    worker = await _known(call)
+    await call.node.observed.workers.order(worker, drain=drain, now=call.now())
     return await get(call)
 
 
@@ -167,6 +186,11 @@ async def _known(call: Call) -> Worker:
 
 def _is_covered(worker: Worker, grant: Grant) -> bool:
     return grant.covers(worker.report.group)
+
+
+def _covers_caller(worker: Worker, grant: Grant) -> bool:
+    scope = worker.report.scope
+    return not scope or is_covered(grant.prefix, scope)
 
 
 def _connected(call: Call) -> dict[str, list[str]]:
@@ -198,5 +222,5 @@ def _show(
         "startedAt": report.started_at,
         "seenAt": worker.seen_at,
         "state": worker.state,
-        "declarations": declared.get(report.declared, []),
+        "declarations": declared.get(worker.declared_key, []),
     }

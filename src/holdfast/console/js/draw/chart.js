@@ -4,7 +4,7 @@ import { count } from "../text.js";
 import { full, minute } from "../time.js";
 
 const WIDTH = 720;
-const HEIGHT = 190;
+const HEIGHT = 130;
 const LEFT = 34;
 const BOTTOM = 18;
 

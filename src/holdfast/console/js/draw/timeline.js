@@ -171,9 +171,11 @@ export class Timeline {
 
   /** @param {Row} row @param {number} until */
   bars(row, until) {
-    const found = [this.bar(`tl-bar kind-${PERFORMS.has(row.kind) ? "work" : "wait"} state-${row.state}`, row.startedAt, until, () => `${row.kind} ${row.name}\n${row.state}, ${row.endedAt === undefined ? "since" : "took"} ${duration(until - row.startedAt)}${(row.attempts ?? 0) > 1 ? `, ${row.attempts} attempts` : ""}${row.worker ? `\non ${row.worker}` : ""}${row.error ? `\n${row.error}` : ""}\n${full(row.startedAt)}`)];
-    for (const each of row.attemptsLog ?? []) {
-      if (each.at !== undefined) found.push(this.bar("tl-attempt", each.at, each.at + (each.tookMs ?? 0), () => `attempt ${each.number ?? each.attempt ?? ""} failed${each.code ? ` with ${each.code}` : ""}\n${each.message ?? each.error ?? ""}`));
+    const rests = row.resumesAt === undefined ? undefined : row.failures?.at(-1)?.at; // since when it waits for its next attempt
+    const found = [this.bar(`tl-bar kind-${PERFORMS.has(row.kind) ? "work" : "wait"} state-${rests === undefined ? row.state : "failed"}`, row.startedAt, rests ?? until, () => `${row.kind} ${row.name}\n${row.state}, ${row.endedAt === undefined ? "since" : "took"} ${duration(until - row.startedAt)}${(row.attempts ?? 0) > 1 ? `, ${row.attempts} attempts` : ""}${row.worker ? `\non ${row.worker}` : ""}${row.error ? `\n${row.error}` : ""}\n${full(row.startedAt)}`)];
+    if (rests !== undefined) found.push(this.bar("tl-bar kind-wait state-running", rests, until, () => `waits for the next attempt at ${row.name}\nat ${full(row.resumesAt ?? 0)}`));
+    for (const each of row.failures ?? []) {
+      if (each.at !== undefined) found.push(this.bar("tl-attempt", each.at, each.at, () => `attempt ${each.number ?? each.attempt ?? ""} failed${each.code ? ` with ${each.code}` : ""}\n${each.message ?? each.error ?? ""}`));
     }
     const [bar] = found;
     if (bar) {

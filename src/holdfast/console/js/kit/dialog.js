@@ -20,6 +20,7 @@ import { toast } from "./toast.js";
  * @property {boolean} [danger]
  * @property {Node | null} [form] what is to be filled in
  * @property {() => Change} change raises an Error that says what is wrong with what was filled in
+ * @property {() => Promise<any>} [run] what is done instead of `change`, which then is an example of it
  * @property {string} [done] what is said afterwards
  * @property {(answer: any) => void} [then]
  */
@@ -52,7 +53,7 @@ export function askFirst(question) {
     confirm.disabled = true;
     fill(trouble);
     try {
-      const answer = await make(question.change());
+      const answer = await (question.run ? question.run() : make(question.change()));
       dialog.close();
       if (question.done) toast(question.done);
       question.then?.(answer);

@@ -47,7 +47,7 @@ export class Table {
     this.first = 0;
     this.last = 0;
     this.frame = 0;
-    this.above = el("tr", { class: "spacer", "aria-hidden": "true" }, el("td", { colspan: options.columns.length + (options.selectable ? 1 : 0) }));
+    this.above = el("tr", { class: "spacer", "aria-hidden": "true" }, el("td"));
     this.below = /** @type {HTMLTableRowElement} */ (this.above.cloneNode(true));
     this.body = el("tbody");
     this.all = el("input", { type: "checkbox", "aria-label": "Select all rows that are loaded", onchange: () => this.selectAll(this.all.checked) });

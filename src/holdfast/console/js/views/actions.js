@@ -112,7 +112,7 @@ export function reject(promise, again) {
 }
 
 /** @param {Wait} wait */
-export const canSettle = (wait) => (wait.kind ? wait.kind === "promise" : /^promise|^$/.test(wait.what ?? ""));
+export const canSettle = (wait) => /^promise|^$/.test(wait.what ?? "");
 
 /** @param {string} id */
 export const shortId = (id) => brief(id, 60);

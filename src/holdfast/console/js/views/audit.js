@@ -21,9 +21,9 @@ export async function view({ main, signal, title }) {
     label: "Audit log", key: (row) => String(row.id),
     columns: [
       { title: "When", class: "w-time", cell: (row) => when(row.at) },
-      { title: "Who", class: "w-mid", cell: (row) => said(row.who ?? "anybody", { max: 80 }) },
+      { title: "Who", class: "w-mid mid", cell: (row) => said(row.who ?? "anybody", { max: 80 }) },
       { title: "What", class: "", cell: (row) => said(row.about ?? `${row.method} ${row.path}`, { max: 160, title: true }) },
-      { title: "To", class: "w-name", cell: (row) => said(row.target ?? "", { class: "mono", max: 120, title: true }) },
+      { title: "To", class: "w-id", cell: (row) => said(row.target ?? "", { class: "mono", max: 120, title: true }) },
       { title: "With", class: "w-name wide", cell: (row) => (row.body && Object.keys(row.body).length ? said(JSON.stringify(row.body), { class: "mono muted", max: 160, title: true }) : null) },
       { title: "Outcome", class: "w-status mid", cell: (row) => chip(row.outcome === "done" ? "completed" : row.outcome === "refused" ? "failed" : "pending", row.outcome === "refused" ? brief(`refused ${row.code ?? ""}`, 30) : row.outcome === "asked" ? "outcome unknown" : "done") },
     ],

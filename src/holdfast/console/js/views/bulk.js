@@ -14,22 +14,25 @@ import { wanted } from "./filters.js";
 
 const POLL_MS = 300;
 const AT_ONCE = 4;
+const PAGE = 500;
 
-const BY_FILTER = new Set(["cancel", "retry", "halt", "resume"]); // what the server does to all that match
-
-/** @typedef {{word: string, danger?: boolean, means: string, past: string}} Action */
+/**
+ * `all`: what the server calls it, and which it does it to where no status is chosen. Without it the page goes through
+ * all that match by itself.
+ * @typedef {{word: string, danger?: boolean, means: string, past: string, all?: string, from: string[]}} Action
+ */
 /** @type {Record<string, Record<string, Action>>} */
 const ACTIONS = {
   executions: {
-    cancel: { word: "Cancel", danger: true, past: "cancelled", means: "Each is asked to cancel itself, with everything that it called. Its code may clean up. What is over already stays as it is." },
-    retry: { word: "Retry", past: "retried", means: "Each that failed or timed out goes on from where it failed. Steps that have finished are not done again." },
-    halt: { word: "Halt", past: "halted", means: "No worker takes any of them up until it is resumed." },
-    resume: { word: "Resume", past: "resumed", means: "Those that are halted go on." },
+    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "running", "suspended", "halted"], means: "Each is asked to cancel itself, with everything that it called. Its code may clean up. What is over already stays as it is." },
+    retry: { word: "Retry", past: "retried", all: "retry", from: ["failed", "timed_out"], means: "Each that failed or timed out goes on from where it failed. Steps that have finished are not done again." },
+    halt: { word: "Halt", past: "halted", all: "halt", from: ["pending", "waiting", "running", "suspended"], means: "No worker takes any of them up until it is resumed." },
+    resume: { word: "Resume", past: "resumed", all: "resume", from: ["halted"], means: "Those that are halted go on." },
   },
   tasks: {
-    cancel: { word: "Cancel", danger: true, past: "cancelled", means: "Those that wait are ended. Those that run are left alone." },
-    rerun: { word: "Rerun", past: "sent again", means: "Each that failed, was cancelled or has expired is sent again under a new id." },
-    promote: { word: "Run now", past: "promoted", means: "Those that are delayed or rest before the next try may begin at once." },
+    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "claimed", "running", "halted"], means: "Those that wait are ended. Those that run are left alone." },
+    rerun: { word: "Rerun", past: "sent again", all: "retry", from: ["failed", "expired"], means: "Each that failed, was cancelled or has expired is sent again under a new id." },
+    promote: { word: "Run now", past: "promoted", from: ["waiting"], means: "Those that are delayed or rest before the next try may begin at once." },
   },
 };
 
@@ -46,33 +49,36 @@ export function bulkBar(noun, pages, query) {
     if (byVersion) everything = false;
     const all = byVersion ? el("span", { class: "muted", text: "Remove the version filter to choose all that match." }) : el("label", {}, el("input", { type: "checkbox", checked: everything, onchange: (/** @type {Event} */ event) => { everything = /** @type {HTMLInputElement} */ (event.target).checked; draw(); } }), " all that match the filters, loaded or not");
     fill(element,
-      el("strong", { text: everything ? "All that match" : `${plural(size, noun === "tasks" ? "task" : "execution")} selected` }),
-      Object.entries(actions).filter(([name]) => !everything || BY_FILTER.has(name)).map(([name, action]) => el("button", { type: "button", class: action.danger ? "danger" : "", "data-action": name, text: `${action.word}\u2026`, onclick: () => void ask(name, action) })),
+      el("strong", { text: everything ? "All that match" : `${plural(size, NOUN[noun] ?? noun)} selected` }),
+      Object.entries(actions).map(([name, action]) => el("button", { type: "button", class: action.danger ? "danger" : "", "data-action": name, text: `${action.word}\u2026`, onclick: () => void ask(name, action) })),
       all, el("button", { class: "plain", type: "button", text: "Clear", onclick: () => { everything = false; pages.table.clearSelection(); } }));
   };
   /** @param {string} name @param {Action} action */
   const ask = async (name, action) => {
     const ids = [...pages.table.selected];
-    const kind = noun === "tasks" ? "task" : "execution";
-    if (!everything) {
-      const found = plural(ids.length, kind);
+    const question = { about: [action.means], ...(action.danger && { danger: true }) };
+    /** Said of so many; done one after the other by this page. @param {string} found @param {() => Promise<string[]>} list @param {string} more */
+    const byPage = (found, list, more) => {
+      /** @type {string[]} */
+      let chosen = [];
       askFirst({
-        title: `${action.word} ${found}?`, about: [action.means], action: `${action.word} ${found}`, ...(action.danger && { danger: true }),
-        change: () => ({ method: "POST", parts: [noun, ids[0] ?? "", name] }),
-        then: () => { pages.table.clearSelection(); void oneByOne(noun, name, ids, action); },
+        ...question, title: `${action.word} ${found}?`, about: [...question.about, more], action: `${action.word} ${found}`,
+        change: () => ({ method: "POST", parts: [noun, ids[0] ?? "", name] }), run: async () => { chosen = await list(); },
+        then: () => { everything = false; pages.table.clearSelection(); void oneByOne(noun, name, chosen, action); },
       });
-      return;
-    }
+    };
+    if (!everything) { byPage(plural(ids.length, NOUN[noun] ?? noun), async () => ids, ids.length > 1 ? "They are changed one after the other, while this page is open." : ""); return; }
+    const { status, tag, version: _, ...rest } = wanted(query);
+    const from = status?.split(",") ?? action.from;
     /** @type {string} */
     let found;
-    try { found = await howMany(noun, query); } catch (error) { toastProblem(error); return; }
-    const { status, tag, version: _, ...rest } = wanted(query);
+    try { found = await howMany(noun, { ...rest, tag }, from); } catch (error) { toastProblem(error); return; }
+    if (!action.all) { byPage(found, () => everyId({ ...rest, tag, status: from.join(",") }), "All that match the filters are changed, one after the other, while this page is open."); return; }
     const tags = tag.length ? Object.fromEntries(tag.map((each) => each.split(/:(.*)/s).slice(0, 2))) : undefined;
-    const body = JSON.parse(JSON.stringify({ action: name, kind, ...rest, status: status?.split(","), tags }));
+    const body = JSON.parse(JSON.stringify({ action: action.all, kind: NOUN[noun], ...rest, status: from, tags }));
     askFirst({
-      title: `${action.word} ${found}?`,
+      ...question, title: `${action.word} ${found}?`, action: `${action.word} ${found}`,
       about: [action.means, "All that match the filters at this moment are changed, also those that are not loaded here. The server does it in the background; the page may be left."],
-      action: `${action.word} ${found}`, ...(action.danger && { danger: true }),
       change: () => ({ method: "POST", parts: ["bulk"], body }),
       then: (answer) => { everything = false; pages.table.clearSelection(); void follow(answer, action); },
     });
@@ -80,13 +86,28 @@ export function bulkBar(noun, pages, query) {
   return { element, draw };
 }
 
-/** @param {string} noun @param {URLSearchParams} query */
-async function howMany(noun, query) {
-  const { status, ...rest } = wanted(query);
-  const found = (await api.counts({ ...rest, status }))[noun] ?? {};
-  const chosen = status ? status.split(",") : Object.keys(found.counts ?? {});
-  const sum = chosen.reduce((all, each) => all + (found.counts?.[each] ?? 0), 0);
-  return `${found.more?.length ? "more than " : ""}${plural(sum, noun === "tasks" ? "task" : "execution")}`;
+/** @type {Record<string, string>} */
+const NOUN = { executions: "execution", tasks: "task" };
+
+/** @param {string} noun @param {any} filter @param {string[]} statuses */
+async function howMany(noun, filter, statuses) {
+  const found = (await api.counts({ ...filter, status: statuses.join(",") }))[noun] ?? {};
+  const sum = statuses.reduce((all, each) => all + (found.counts?.[each] ?? 0), 0);
+  return `${statuses.some((each) => found.more?.includes(each)) ? "more than " : ""}${plural(sum, NOUN[noun] ?? noun)}`;
+}
+
+/** The ids of all tasks that match. @param {any} filter */
+async function everyId(filter) {
+  /** @type {string[]} */
+  const ids = [];
+  /** @type {string | undefined} */
+  let cursor;
+  do {
+    const page = await api.tasks.find({ ...filter, limit: PAGE, cursor });
+    ids.push(...page.tasks.map((each) => each.id));
+    cursor = page.cursor;
+  } while (cursor);
+  return ids;
 }
 
 /** A bar that says how many are done. @param {Action} action */
@@ -102,9 +123,9 @@ function progressBar(action) {
       bar.value = done + failed + skipped;
       words.textContent = `${count(done)} of ${count(total)} ${action.past}${skipped ? `, ${count(skipped)} were not as needed` : ""}${failed ? `, ${count(failed)} could not be` : ""}`;
     },
-    /** @param {number} failed */
-    end(failed) {
-      toast(`${words.textContent}.`, failed ? "bad" : "good");
+    /** @param {string} why the first refusal, if there was one */
+    end(why) {
+      toast(`${words.textContent}.${why ? ` The first said: ${why}` : ""}`, why ? "bad" : "good");
       setTimeout(() => note.remove(), 4_000);
     },
     remove: () => note.remove(),
@@ -118,7 +139,7 @@ async function follow(job, action) {
     for (let at = job; ; at = await api.bulk.get(at.id)) {
       const total = at.done + at.failed + at.skipped + (at.left ?? 0);
       bar.show(at.done, total, at.failed, at.skipped);
-      if (ENDED.has(at.status)) { bar.end(at.failed); return; }
+      if (ENDED.has(at.status)) { bar.end(at.failed ? `code ${Object.keys(at.codes)[0] ?? ""} of ${at.examples[0] ?? ""}` : ""); return; }
       await new Promise((wait) => setTimeout(wait, POLL_MS));
     }
   } catch (error) {
@@ -127,11 +148,11 @@ async function follow(job, action) {
   }
 }
 
-/** Those that were ticked, a few at a time; the first was done already. @param {string} noun @param {string} name @param {string[]} ids @param {Action} action */
+/** A few at a time. @param {string} noun @param {string} name @param {string[]} ids @param {Action} action */
 async function oneByOne(noun, name, ids, action) {
   const bar = progressBar(action);
-  const left = ids.slice(1);
-  let [done, failed] = [1, 0];
+  const left = [...ids];
+  let [done, failed, why] = [0, 0, ""];
   bar.show(done, ids.length, 0, 0);
   const work = async () => {
     for (let id = left.shift(); id !== undefined; id = left.shift()) {
@@ -141,10 +162,11 @@ async function oneByOne(noun, name, ids, action) {
       } catch (error) {
         if (!(error instanceof api.Problem)) throw error;
         failed += 1;
+        why ||= error.message;
       }
       bar.show(done, ids.length, failed, 0);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  bar.end(failed);
+  bar.end(why);
 }

@@ -36,7 +36,7 @@ export async function view({ path, main, signal, title }) {
   const head = el("div", { class: "stack" });
   const below = el("div", { class: "stack" });
   const again = () => void refresh(true);
-  const rows = records(id, signal, () => it);
+  const rows = records(id, signal, () => it, () => draw());
   const talk = conversations(id, signal);
   const parts = tabs([
     { id: "timeline", title: "Timeline", draw: (box) => rows.timeline(box) },
@@ -54,10 +54,11 @@ export async function view({ path, main, signal, title }) {
   });
   let text = "";
   const draw = () => {
-    const next = JSON.stringify(it);
+    const running = rows.running();
+    const next = JSON.stringify([it, running]);
     if (next === text) return;
     text = next;
-    fill(head, header(it, again), waitingPanel(it, again), ...talk.published(it));
+    fill(head, header(it, again), waitingPanel(it, again, running), ...talk.published(it, rows.nameOf));
     fill(below, payloads(it));
   };
   const refresh = async (/** @type {boolean} */ all) => {
@@ -92,7 +93,7 @@ function header(it, again) {
       ["Workflow", el("a", { href: link(["executions"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
       ["Version", it.version ?? it.call?.version ? String(it.version ?? it.call?.version) : null],
       ["Started", when(it.createdAt)],
-      [over ? "Took" : "Running for", over && it.settledAt !== undefined ? duration(it.settledAt - it.createdAt) : when(it.createdAt, "for")],
+      [over ? "Took" : "Age", over && it.settledAt !== undefined ? duration(it.settledAt - it.createdAt) : when(it.createdAt, "for")],
       over ? ["Ended", when(it.settledAt)] : null,
       ["Attempts", String(it.attempts ?? 0)],
       it.generation ? ["Generation", String(it.generation)] : null,

@@ -6,7 +6,7 @@ import { chip } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { panel } from "../kit/panel.js";
 import { empty, present, problem } from "../kit/states.js";
-import { plural, said } from "../text.js";
+import { plural, said, visible } from "../text.js";
 import { when } from "../time.js";
 
 const PAGE = 200;
@@ -33,8 +33,8 @@ export function conversations(id, signal) {
   return {
     refresh: async () => { await Promise.all([again(), readBoard()]); },
 
-    /** Progress bars and published values, above the rest. @param {Execution} it */
-    published(it) { const bars = progress(it.progress); return bars ? [bars, board] : [board]; },
+    /** Progress bars and published values, above the rest. @param {Execution} it @param {(operation: string) => string} nameOf */
+    published(it, nameOf) { const bars = progress(it.progress, nameOf); return bars ? [bars, board] : [board]; },
 
     /** @param {HTMLElement} box */
     messages(box) {
@@ -106,16 +106,16 @@ async function readStream(id, name, stream) {
   }
 }
 
-/** Bars for what steps and tasks have told of their progress. @param {any} found */
-export function progress(found) {
+/** Bars for what steps and tasks have told of their progress. @param {any} found @param {(operation: string) => string} [nameOf] */
+export function progress(found, nameOf) {
   /** @type {any[]} */
   const all = found === undefined || found === null ? [] : Array.isArray(found) ? found : [found];
   if (!all.length) return null;
   return panel("Progress", {}, el("ul", { class: "stack" }, all.map((each) => {
     const { step, fraction, at, fields } = each;
     const share = Math.max(0, Math.min(1, fraction ?? 0));
-    return el("li", { class: "line" }, step ? said(step, { max: 80 }) : null,
-      fraction === undefined ? null : el("progress", { max: 1, value: share, "aria-label": "Progress" }), fraction === undefined ? null : el("span", { text: `${Math.floor(share * 100)} %` }),
+    return el("li", { class: "line" }, step ? said(nameOf?.(step) || step, { max: 80, title: true }) : null,
+      fraction === undefined ? null : el("progress", { max: 1, value: share, "aria-label": `Progress of ${visible((nameOf?.(step) || step || "").slice(0, 80))}` }), fraction === undefined ? null : el("span", { text: `${Math.floor(share * 100)} %` }),
       Object.keys(fields ?? {}).length ? said(Object.entries(fields).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "), { class: "muted", max: 200 }) : null, at ? when(at, "ago") : null);
   })));
 }

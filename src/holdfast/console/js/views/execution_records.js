@@ -17,8 +17,8 @@ import { ENDED } from "../words.js";
 import { fork } from "./actions.js";
 import { eventsOf, readRecords } from "./records.js";
 
-/** @param {string} id @param {AbortSignal} signal @param {() => Execution} current */
-export function records(id, signal, current) {
+/** `onRead` is told when the records were read anew. @param {string} id @param {AbortSignal} signal @param {() => Execution} current @param {() => void} onRead */
+export function records(id, signal, current, onRead) {
   /** @type {Records} */
   let found = { rows: [], claims: [] };
   /** @type {(() => void) | null} */
@@ -42,7 +42,7 @@ export function records(id, signal, current) {
     } finally {
       reading = false;
     }
-    if (!signal.aborted) draw?.();
+    if (!signal.aborted) { draw?.(); onRead(); }
     if (stale && !signal.aborted) { stale = false; await read(); }
   };
   const ready = read();
@@ -61,6 +61,10 @@ export function records(id, signal, current) {
   return {
     ready,
     refresh: read,
+    /** What its worker is doing now. */
+    running: () => found.rows.filter((row) => row.endedAt === undefined && row.state === "running" && row.kind === "step" && !row.resumesAt),
+    /** @param {string} operation */
+    nameOf: (operation) => found.rows.find((row) => row.id === operation)?.name ?? "",
     /** @param {HTMLElement} box */
     timeline(box) {
       const detail = el("div");
@@ -84,13 +88,13 @@ export function records(id, signal, current) {
         columns: [
           { title: "Operation", class: "w-name", cell: (row) => el("span", { class: "line one" }, icon(row.kind), said(row.name || row.kind, { max: 120, title: true })) },
           { title: "Kind", class: "w-short mid", cell: (row) => said(row.kind, { max: 40 }) },
-          { title: "State", class: "w-status", cell: (row) => chip(row.state) },
+          { title: "State", class: "w-status", cell: (row) => (row.resumesAt ? chip("waiting", "next try") : chip(row.state)) },
           { title: "Id", class: "w-id mid", cell: (row) => el("span", { class: "mono" }, said(row.id, { max: 120 })) },
-          { title: "Began", class: "w-time", cell: (row) => when(row.startedAt) },
+          { title: "Began", class: "w-time mid", cell: (row) => when(row.startedAt) },
           { title: "Took", class: "w-short num", cell: (row) => (row.endedAt === undefined ? when(row.startedAt, "for") : duration(row.endedAt - row.startedAt)) },
           { title: "Attempts", class: "w-num num wide", cell: (row) => String(row.attempts ?? "") },
           { title: "Worker", class: "w-mid wide", cell: (row) => said(row.worker ?? "", { max: 60, class: "mono" }) },
-          { title: "Error", class: "wide", cell: (row) => said(row.error ?? row.code ?? "", { max: 160, class: "bad", title: true }) },
+          { title: "Error", class: "wide", cell: (row) => said(row.error ?? row.code ?? row.failures?.at(-1)?.message ?? "", { max: 160, class: "bad", title: true }) },
         ],
       });
       signal.addEventListener("abort", () => table.observer.disconnect());
@@ -142,7 +146,8 @@ async function one(id, row, box, current) {
       mayAct() ? el("span", { class: "more" }, el("button", { class: "small", type: "button", text: "Fork before this\u2026", onclick: () => fork(current(), row) })) : null),
     el("div", { class: "body stack" },
       row.worker ? el("p", { class: "muted" }, "on ", said(row.worker, { class: "mono", max: 80 }), (row.attempts ?? 0) > 1 ? `, ${row.attempts} attempts` : "") : null,
-      row.attemptsLog?.length ? el("ul", { class: "stack" }, row.attemptsLog.map((each) => el("li", {}, when(each.at), " ", said(`${each.code ?? each.name ?? ""} ${each.message ?? each.error ?? ""}`, { class: "bad", max: 500 })))) : null, value)));
+      row.failures?.length ? el("ul", { class: "stack tight", "aria-label": "Attempts that failed" }, row.failures.map((each) => el("li", {}, `attempt ${each.attempt ?? ""} failed `, when(each.at), " ", said(`${each.code ?? ""} ${each.message ?? ""}`, { class: "bad", max: 500 })))) : null,
+      row.resumesAt ? el("p", {}, "the next attempt is due ", when(row.resumesAt, "ago")) : null, value)));
   box.scrollIntoView({ block: "nearest" });
   try {
     const promise = await api.promises.get(row.id);

@@ -12,6 +12,7 @@ import { said } from "../text.js";
 import { duration, now, when } from "../time.js";
 import { ENDED, OF_EXECUTIONS } from "../words.js";
 import { bulkBar } from "./bulk.js";
+import { waitWords } from "./execution_waiting.js";
 import { filters, wanted } from "./filters.js";
 
 const COUNT_EVERY_MS = 4_000; // while changes never pause
@@ -26,7 +27,7 @@ export function took(row) {
 export function gist(row) {
   if (row.code && (ENDED.has(row.status) || row.status === "halted")) return said(row.code + (row.error ? ` ${row.error}` : ""), { class: "bad", title: true, max: 160 });
   const [wait] = row.waits ?? [];
-  if (wait) return said(`${wait.what || "waits for"} ${wait.function ? `in ${wait.function}` : wait.id}`, { class: "muted", title: true, max: 160 });
+  if (wait) return said(waitWords(wait) + (row.waits && row.waits.length > 1 ? `, and ${row.waits.length - 1} more` : ""), { class: "muted", title: true, max: 160 });
   if (row.error) return said(row.error, { class: "muted", title: true, max: 160 });
   return el("span", { class: "line one" }, givenTags(row.tags).slice(0, 4).map(([name, value]) => tag(name, value, link(["executions"], { tag: `${name}:${value}` }))));
 }
@@ -51,7 +52,7 @@ export async function view({ main, signal, title }) {
       { title: "Workflow", class: "w-name mid", cell: (row) => said(row.name ?? "", { max: 80, title: true }) },
       { title: "About", class: "mid", cell: gist },
       { title: "Attempts", class: "w-num num wide", cell: (row) => String(row.attempts ?? 0) },
-      { title: "Started", class: "w-time", cell: (row) => when(row.createdAt, "ago") },
+      { title: "Started", class: "w-ago", cell: (row) => when(row.createdAt, "ago") },
       { title: "Took", class: "w-short num wide", cell: took },
     ],
   }, {

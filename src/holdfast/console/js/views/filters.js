@@ -3,11 +3,11 @@ import { el, fill, fresh } from "../dom.js";
 import { icon } from "../icons.js";
 import { amend } from "../router.js";
 import { count } from "../text.js";
-import { now } from "../time.js";
+import { asField, fromField, now } from "../time.js";
 import { STATUSES } from "../words.js";
 
 const TYPING_MS = 250;
-const RANGES = /** @type {const} */ ([["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"]]);
+const RANGES = /** @type {const} */ ([["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["between", "between\u2026"]]);
 const UNITS = /** @type {Record<string, number>} */ ({ m: 60_000, h: 3_600_000, d: 86_400_000 });
 
 /** @param {string} text "15m" */
@@ -19,7 +19,7 @@ export function wanted(query) {
   const text = (/** @type {string} */ name) => query.get(name) || undefined;
   return {
     status: text("status"), name: text("name"), version: text("version"), queue: text("queue"), error: text("error"), prefix: text("prefix"), tag: query.getAll("tag"),
-    since: range ? Math.round((now() - spanMs(range)) / 1000) * 1000 : text("since"), until: text("until"),
+    since: range && range !== "between" ? Math.round((now() - spanMs(range)) / 1000) * 1000 : text("since"), until: text("until"),
   };
 }
 
@@ -55,7 +55,18 @@ export function filters(query, options, onChange) {
     changed();
   } }, el("bdi", { text: each.slice(0, 60) }), icon("close"))));
   drawTags();
-  const range = el("select", { "aria-label": "Created", onchange: () => { put(query, "range", range.value); changed(); } }, RANGES.map(([value, word]) => el("option", { value, text: word, selected: (query.get("range") ?? "") === value })));
+  const range = el("select", { "aria-label": "Created", onchange: () => {
+    put(query, "range", range.value);
+    between.hidden = range.value !== "between";
+    if (between.hidden) for (const each of ["since", "until"]) query.delete(each);
+    changed();
+  } }, RANGES.map(([value, word]) => el("option", { value, text: word, selected: (query.get("range") ?? "") === value })));
+  /** A field for one end of a stretch of time, as local time or UTC, whichever the page shows. @param {string} name @param {string} label */
+  const end = (name, label) => {
+    const input = el("input", { type: "datetime-local", "aria-label": label, title: label, value: query.get(name) ? asField(Number(query.get(name))) : "", onchange: () => { put(query, name, fromField(input.value)); changed(); } });
+    return input;
+  };
+  const between = el("span", { class: "line", hidden: query.get("range") !== "between" }, end("since", "Created from"), end("until", "Created before"));
   /** @type {Map<string, {button: HTMLElement, figure: HTMLElement}>} */
   const pills = new Map();
   const chosen = () => new Set((query.get("status") ?? "").split(",").filter(Boolean));
@@ -75,7 +86,7 @@ export function filters(query, options, onChange) {
   drawPills();
   const element = el("div", { class: "stack tight" },
     el("div", { class: "filters" },
-      text("prefix", "Only ids that begin with", "id begins with\u2026", { "data-search": "" }), text("name", options.nameLabel), options.hasVersions ? text("version", "Only of this version", "version", { class: "narrow", inputmode: "numeric" }) : null, text("error", "Failed with this code or error class", "error"), text("queue", options.queueLabel, "queue"), tagInput, range, tags),
+      text("prefix", "Only ids that begin with", "id begins with\u2026", { "data-search": "" }), text("name", options.nameLabel), options.hasVersions ? text("version", "Only of this version", "version", { class: "narrow", inputmode: "numeric" }) : null, text("error", "Failed with this code or error class", "error"), text("queue", options.queueLabel, "queue"), tagInput, range, between, tags),
     el("div", { class: "filters", role: "group", "aria-label": "Status" }, [...pills.values()].map((each) => each.button)));
   return {
     element,

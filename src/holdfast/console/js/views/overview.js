@@ -11,6 +11,7 @@ import { link } from "../router.js";
 import { bytes, count, said } from "../text.js";
 import { duration, rough, when } from "../time.js";
 import { OF_EXECUTIONS, OF_TASKS, STATUSES } from "../words.js";
+import { waitWords } from "./execution_waiting.js";
 
 const EVERY_MS = 1_000;
 const SLOW_MS = 10_000; // what becomes of time alone: leases, workers that fall silent, work that nobody takes
@@ -54,6 +55,8 @@ function draw(found) {
     attention(found.problems ?? []),
     figures(found.counts ?? {}),
     el("div", { class: "grid" },
+      panel("Waiting longest", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "pending,waiting,suspended,halted" }), text: "all that wait" }) }, waiting(found.oldest ?? [])),
+      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, failures(found.failures ?? {})),
       panel("Started and ended", { class: "two-thirds" }, rates.bucketMs ? chart({
         since: rates.since, bucketMs: rates.bucketMs, label: "Executions that were started, completed and failed over time",
         series: [
@@ -65,8 +68,6 @@ function draw(found) {
         series: [{ name: "completed", tone: "good", values: rates.tasks.completed ?? [] }, { name: "failed", tone: "bad", values: rates.tasks.failed ?? [] }, { name: "sent", tone: "busy", values: rates.tasks.started ?? [], line: true }],
       })) : null),
       panel("Node", { class: "third" }, node(found.node ?? {}, found.workers ?? {})),
-      panel("Waiting longest", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "pending,waiting,suspended,halted" }), text: "all that wait" }) }, waiting(found.oldest ?? [])),
-      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, failures(found.failures ?? {})),
       panel("Queues", { class: "half", flush: true, more: el("a", { href: link(["queues"]), text: "all queues" }) }, queues(found.queues ?? [])),
       panel("Schedules due next", { class: "half", flush: true, more: el("a", { href: link(["schedules"]), text: "all schedules" }) }, schedules(found.schedules ?? []))));
 }
@@ -139,14 +140,14 @@ function node(node, workers) {
 }
 
 /** @param {string} label @param {string[]} heads @param {Node[]} rows */
-const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: index && /^(since|depth|oldest|count|last|due)$/i.test(text) ? "num w-time" : "", text })))), el("tbody", {}, rows));
+const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: index && /^(since|depth|oldest|count|last|due)$/i.test(text) ? "num w-ago" : text === "Execution" ? "w-half" : "", text })))), el("tbody", {}, rows));
 
 /** @param {any[]} rows */
 function waiting(rows) {
   if (!rows.length) return empty("Nothing waits.");
   return table("Executions that wait longest", ["Execution", "Waits for", "Since"], rows.map((row) => el("tr", {},
     el("td", {}, el("span", { class: "line one" }, chip(row.status), idLink(row.id, row.kind === "task" ? "tasks" : "executions"))),
-    el("td", {}, said(row.waits?.[0] ? `${row.waits[0].what ?? ""} ${row.waits[0].function ? `in ${row.waits[0].function}` : ""}` : row.error ?? row.name ?? "", { class: "muted", max: 120, title: true })),
+    el("td", {}, said(row.waits?.[0] ? waitWords(row.waits[0]) : row.error ?? row.name ?? "", { class: "muted", max: 120, title: true })),
     el("td", { class: "num" }, when(row.since, "ago")))));
 }
 

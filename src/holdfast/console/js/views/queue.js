@@ -1,6 +1,6 @@
 /** One queue: depth, age of the oldest, each limit and what is used of it, by key; pause, resume, change limits. */
 /** @import { Context } from "../main.js" */
-/** @import { Queue } from "../types.js" */
+/** @import { KeyUse, Queue } from "../types.js" */
 import * as api from "../api.js";
 import { el } from "../dom.js";
 import { chip } from "../kit/chip.js";
@@ -11,7 +11,7 @@ import { empty } from "../kit/states.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
 import { count, said } from "../text.js";
-import { when } from "../time.js";
+import { duration, when } from "../time.js";
 import { rateWords } from "./queues.js";
 
 /** @param {Context} context */
@@ -23,7 +23,7 @@ export async function view(context) {
 
 /** @param {Queue} it @param {() => void} again */
 function draw(it, again) {
-  const used = (it.claimed ?? 0) + (it.running ?? 0);
+  const { counted = 0, claimed = 0, begun = 0 } = it.used ?? {};
   return el("div", { class: "stack" },
     el("div", { class: "head" }, el("h1", {}, said(it.name, { max: 200 })), chip(it.paused ? "paused" : "active"),
       el("div", { class: "actions" }, mayAct() ? [
@@ -37,21 +37,33 @@ function draw(it, again) {
       ["Of these delayed", count(it["delayed"] ?? 0)],
       ["Claimed, not begun", count(it["claimed"] ?? 0)],
       ["Running", el("a", { href: link(["tasks"], { queue: it.name, status: "running" }) }, count(it.running ?? 0))],
-      ["The oldest waits since", it.oldestAt ? when(it.oldestAt) : null],
+      ["The oldest waits", it.oldestAt ? when(it.oldestAt, "for") : null],
       ["Failed", el("a", { href: link(["tasks"], { queue: it.name, status: "failed" }), text: "show" })],
     ]),
     panel("Limits", {}, facts([
-      ["At a time", it.concurrency ? meter(used, it.concurrency) : "no limit"],
+      ["At a time", it.concurrency ? meter(counted, it.concurrency) : "no limit"],
       ["At a time, of one key", it.keyConcurrency ? count(it.keyConcurrency) : "no limit"],
-      ["Claimed at a time", it["runningLimit"] ? count(it["runningLimit"]) : "no limit"],
-      ["Rate", rateWords(it.rate) || "no limit"],
+      ["Claimed at a time", it["runningLimit"] ? meter(claimed, it["runningLimit"]) : "no limit"],
+      ["Rate", it.rate ? el("span", {}, meter(begun, it.rate["count"]), ` in ${duration(it.rate["perMs"])}`) : "no limit"],
       ["Rate of one key", rateWords(it.keyRate) || "no limit"],
       ["Fair", it.fair ? "keys take turns" : "first come, first served"],
       ["Weights", it.weights && Object.keys(it.weights).length ? said(Object.entries(it.weights).map(([key, weight]) => `${key}: ${weight}`).join(", "), { max: 400 }) : null],
     ])),
-    panel("By key", { flush: true }, it.keys?.length ? el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }), el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Running", "w-num num"], ["Weight", "w-num num"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
-      el("tbody", {}, it.keys.map((each) => el("tr", {}, el("td", {}, said(each["key"] ?? "", { max: 120 })), el("td", { class: "num", text: count(each["pending"] ?? 0) }), el("td", { class: "num" }, it.keyConcurrency ? meter(each["running"] ?? 0, it.keyConcurrency) : count(each["running"] ?? 0)), el("td", { class: "num", text: String(it.weights?.[each["key"]] ?? 1) })))))
-      : empty("No keys: tasks are sent without one, or the server does not count by key.")));
+    panel("By key", { flush: true }, it.keys?.length ? keyTable(it, it.keys) : empty("Nothing in it has a key. Tasks get one with task.with_options(limit_key=...), and limits can hold for each key.")));
+}
+
+/** What waits and counts of each key. @param {Queue} it @param {KeyUse[]} keys */
+function keyTable(it, keys) {
+  const of = (/** @type {number} */ number, /** @type {number | undefined} */ most) => (most ? meter(number, most) : count(number));
+  return el("div", {}, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }),
+    el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time mid"], ["At a time", "w-use"], ["Rate", "w-use mid"], ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
+    el("tbody", {}, keys.map((each) => el("tr", {},
+      el("td", {}, each.key === undefined ? el("span", { class: "muted", text: "without a key" }) : said(each.key, { max: 120 })),
+      el("td", { class: "num", text: count(each.pending ?? 0) }), el("td", { class: "mid" }, each.oldestAt ? when(each.oldestAt, "ago") : el("span", { class: "muted", text: "\u2013" })),
+      el("td", {}, of(each.counted ?? 0, each.key === undefined ? undefined : it.keyConcurrency)),
+      el("td", { class: "mid" }, it.keyRate && each.key !== undefined ? meter(each.begun ?? 0, it.keyRate["count"]) : ""),
+      el("td", { class: "num mid", text: each.key === undefined ? "" : String(it.weights?.[each.key] ?? 1) }))))),
+    it.moreKeys ? el("p", { class: "empty", text: "The fullest 100 keys are shown; there are more." }) : null);
 }
 
 /** @param {Queue} it @param {() => void} again */
@@ -61,6 +73,14 @@ function change(it, again) {
   const rate = (/** @type {any} */ given) => ({ count: number(given?.count), per: el("input", { type: "text", inputmode: "decimal", value: given ? given.perMs / 1000 : "", placeholder: "seconds" }) });
   const [whole, each] = [rate(it.rate), rate(it.keyRate)];
   const fair = el("input", { type: "checkbox", checked: it.fair === true });
+  const weights = el("input", { type: "text", spellcheck: "false", autocomplete: "off", placeholder: "ada:3, bob:2", value: Object.entries(it.weights ?? {}).map(([key, weight]) => `${key}:${weight}`).join(", ") });
+  const readWeights = () => {
+    const given = weights.value.split(",").map((each) => each.trim()).filter(Boolean).map((each) => /^(.+):(\d+)$/.exec(each) ?? each);
+    const wrong = given.find((each) => typeof each === "string");
+    if (wrong) throw new FormError(`Weights: expected key:number, got \u201c${wrong}\u201d`);
+    if (given.length && !fair.checked) throw new FormError("Weights: only a fair queue has them. Tick fair, or leave them empty.");
+    return given.length ? Object.fromEntries(given.map((each) => [each[1], Number(each[2])])) : undefined;
+  };
   const read = (/** @type {HTMLInputElement} */ input, /** @type {string} */ label, whole = true) => {
     const text = input.value.trim();
     if (!text) return undefined;
@@ -76,9 +96,9 @@ function change(it, again) {
   const pair = (/** @type {string} */ label, /** @type {{count: HTMLInputElement, per: HTMLInputElement}} */ given) => el("fieldset", { class: "group" }, el("legend", { text: label }), field("How many are started", given.count), field("in so many seconds", given.per));
   askFirst({
     title: `Change the limits of ${it.name}?`, about: ["All limits are set to what stands here; an empty field lifts its limit. What runs goes on."],
-    form: el("div", { class: "stack" }, field("At a time", all), field("At a time, of one key", key), field("Claimed at a time (executions that wait do not count)", claimed), pair("Rate", whole), pair("Rate of one key", each), el("label", {}, fair, " fair: keys take turns")),
+    form: el("div", { class: "stack" }, field("At a time", all), field("At a time, of one key", key), field("Claimed at a time (executions that wait do not count)", claimed), pair("Rate", whole), pair("Rate of one key", each), el("label", {}, fair, " fair: keys take turns"), field("Weights", weights, "how many turns a key has in a round; 1 where nothing is said")),
     action: "Set these limits",
-    change: () => ({ method: "PUT", parts: ["queues", it.name], body: JSON.parse(JSON.stringify({ concurrency: read(all, "At a time"), keyConcurrency: read(key, "Of one key"), running: read(claimed, "Claimed"), rate: readRate(whole, "Rate"), keyRate: readRate(each, "Rate of one key"), fair: fair.checked || undefined, weights: fair.checked && it.weights && Object.keys(it.weights).length ? it.weights : undefined })) }),
+    change: () => ({ method: "PUT", parts: ["queues", it.name], body: JSON.parse(JSON.stringify({ concurrency: read(all, "At a time"), keyConcurrency: read(key, "Of one key"), running: read(claimed, "Claimed"), rate: readRate(whole, "Rate"), keyRate: readRate(each, "Rate of one key"), fair: fair.checked || undefined, weights: readWeights() })) }),
     done: "The limits are set.", then: again,
   });
 }

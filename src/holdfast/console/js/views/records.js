@@ -106,7 +106,7 @@ export function eventsOf(it, records) {
   }
   for (const row of records.rows) {
     events.push({ at: row.startedAt, kind: row.kind, words: `${row.kind} began`, what: row.name || row.id });
-    for (const each of row.attemptsLog ?? []) if (each.at !== undefined) events.push({ at: each.at + (each.tookMs ?? 0), kind: "failed", words: "attempt failed", what: `${row.name} ${each.code ?? ""} ${each.message ?? each.error ?? ""}` });
+    for (const each of row.failures ?? []) if (each.at !== undefined) events.push({ at: each.at, kind: "failed", words: `attempt ${each.attempt ?? ""} failed`, what: `${row.name} ${each.code ?? ""} ${each.message ?? ""}` });
     if (row.endedAt !== undefined) events.push({ at: row.endedAt, kind: row.state, words: `${row.kind} ${row.state.replace("_", " ")}`, what: row.name || row.id });
   }
   events.push(...ends); // behind what ended in the same millisecond

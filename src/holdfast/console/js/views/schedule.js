@@ -11,10 +11,15 @@ import { json } from "../kit/json.js";
 import { showOne } from "../kit/one.js";
 import { facts, panel } from "../kit/panel.js";
 import { empty } from "../kit/states.js";
+import { toast } from "../kit/toast.js";
+import { preferences } from "../preferences.js";
 import { go, link } from "../router.js";
 import { mayAct } from "../session.js";
-import { said, visible } from "../text.js";
-import { now, when } from "../time.js";
+import { plural, said, visible } from "../text.js";
+import { asField, fromField, now, when } from "../time.js";
+
+/** @type {Record<string, string>} */
+const OVERLAPS = { allow: "start the next one beside it", skip: "skip the next one", replace: "cancel it and start the next one" };
 
 /** @param {Context} context */
 export async function view(context) {
@@ -34,7 +39,7 @@ function draw(it, again) {
       el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
     facts([
       ["When", said(it.words ?? (cronWords(it.cron) || "\u2013"), { max: 200 })], ["Cron", el("code", {}, said(it.cron, { max: 120 }))], ["Time zone", said(it.timezone ?? "UTC", { max: 60 })],
-      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", it.overlap ?? "allow"], ["Missed runs made up for", `at most ${it.catchUp ?? 100}`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
+      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", OVERLAPS[it.overlap ?? "allow"] ?? it.overlap], ["After downtime", `at most ${it.catchUp ?? 100} missed runs`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
     ]),
     given.length ? el("div", { class: "line" }, given.map(([name, value]) => tag(name, value))) : null,
     el("div", { class: "grid" },
@@ -57,22 +62,31 @@ function buttons(it, paused, again) {
   ];
 }
 
-/** A text that a `datetime-local` field understands, in UTC. @param {number} instant */
-const local = (instant) => new Date(instant).toISOString().slice(0, 16);
-
 /** @param {Schedule} it @param {() => void} again */
 function backfill(it, again) {
-  const since = el("input", { type: "datetime-local", value: local(now() - 86_400_000) });
-  const until = el("input", { type: "datetime-local", value: local(now()) });
+  const since = el("input", { type: "datetime-local", value: asField(now() - 86_400_000) });
+  const until = el("input", { type: "datetime-local", value: asField(now()) });
   const read = (/** @type {HTMLInputElement} */ input, /** @type {string} */ label) => {
-    const instant = Date.parse(`${input.value}Z`);
+    const instant = Number(fromField(input.value) || Number.NaN);
     if (!Number.isFinite(instant)) throw new FormError(`${label}: choose a day and a time`);
     return instant;
   };
+  const zone = preferences.utc ? "UTC" : "local time";
+  const change = (/** @type {number} */ from) => ({ method: "POST", parts: ["schedules", it.id, "backfill"], body: { since: from, until: read(until, "Until") } });
   askFirst({
     title: "Make the runs of the past?", about: [el("p", {}, said(it.id, { class: "mono", max: 200 })), "One run is started for each occurrence between the two instants, some at a time. Those that were made already are not made again."],
-    form: el("div", { class: "stack" }, field("From (UTC)", since), field("Until (UTC)", until)), action: "Backfill",
-    change: () => ({ method: "POST", parts: ["schedules", it.id, "backfill"], body: { since: read(since, "From"), until: read(until, "Until") } }), done: "The runs were started.", then: again,
+    form: el("div", { class: "stack" }, field(`From (${zone})`, since), field(`Until (${zone})`, until)), action: "Backfill",
+    change: () => change(read(since, "From")),
+    run: async () => {
+      let made = 0;
+      for (let from = /** @type {number | undefined} */ (read(since, "From")); from !== undefined;) {
+        const page = await api.make(change(from));
+        made += page.ids.length;
+        from = page.nextAt;
+      }
+      return made;
+    },
+    then: (made) => { toast(made ? `Started ${plural(made, "run")}.` : "There is no occurrence between the two instants that was not made already."); again(); },
   });
 }
 

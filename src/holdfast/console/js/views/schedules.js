@@ -22,13 +22,13 @@ export async function view({ main, signal, title }) {
   const pages = new Pages({
     label: "Schedules", key: (row) => row.id, href: (row) => link(["schedules", row.id]),
     columns: [
-      { title: "Schedule", class: "w-id", cell: (row) => el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 120 })) },
-      { title: "State", class: "w-status", cell: (row) => chip(row["pausedAt"] ? "paused" : "active") },
+      { title: "Schedule", class: "w-name", cell: (row) => el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 120 })) },
+      { title: "State", class: "w-status mid", cell: (row) => chip(row["pausedAt"] ? "paused" : "active") },
       { title: "When", class: "", cell: (row) => said(row.words ?? (cronWords(row.cron) || row.cron), { max: 120, title: true }) },
       { title: "Cron", class: "w-mid mid", cell: (row) => el("code", {}, said(row.cron, { max: 60 })) },
       { title: "Zone", class: "w-mid wide", cell: (row) => said(row.timezone ?? "UTC", { max: 40 }) },
       { title: "Runs", class: "w-name wide", cell: (row) => said(row.call?.workflow ?? "", { max: 80 }) },
-      { title: "Last", class: "w-time wide", cell: (row) => (row.lastRunAt ? when(row.lastRunAt, "ago") : el("span", { class: "muted", text: "never" })) },
+      { title: "Last", class: "w-ago wide", cell: (row) => (row.lastRunAt ? when(row.lastRunAt, "ago") : el("span", { class: "muted", text: "never" })) },
       { title: "Next", class: "w-time", cell: (row) => (row["pausedAt"] ? el("span", { class: "muted", text: "paused" }) : when(row.nextRunAt, "ago")) },
     ],
   }, {

@@ -62,9 +62,9 @@ function draw(it, again) {
 function attempts(all) {
   if (!all.length) return el("p", { class: "empty", text: "No attempt has ended yet." });
   return el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "Attempts" }),
-    el("thead", {}, el("tr", {}, [["#", "w-num"], ["Outcome", "w-status"], ["Began", "w-time"], ["Took", "w-short num"], ["Worker", "w-mid mid"], ["Error", ""]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
+    el("thead", {}, el("tr", {}, [["#", "w-num"], ["Outcome", "w-status"], ["Began", "w-time mid"], ["Took", "w-short num mid"], ["Worker", "w-mid mid"], ["Error", ""]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
     el("tbody", {}, all.map((each) => el("tr", {}, el("td", { text: String(each.number) }), el("td", {}, chip(each.outcome === "COMPLETED" ? "completed" : "failed", each.outcome === "COMPLETED" ? "completed" : each.willRetry ? "failed, retried" : "failed")),
-      el("td", {}, when(each.startedAt)), el("td", { class: "num", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(`${each.code ?? ""} ${each.error ?? ""}`, { class: "bad", max: 400, title: true }))))));
+      el("td", { class: "mid" }, when(each.startedAt)), el("td", { class: "num mid", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(`${each.code ?? ""} ${each.error ?? ""}`, { class: "bad", max: 400, title: true }))))));
 }
 
 /** @param {Execution} it @param {() => void} again */

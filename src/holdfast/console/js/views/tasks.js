@@ -32,11 +32,11 @@ export async function view({ main, signal, title }) {
     columns: [
       { title: "Status", class: "w-status", cell: (row) => chip(row.status) },
       { title: "Id", class: "w-id", cell: (row) => idLink(row.id, "tasks") },
-      { title: "Task", class: "w-name mid", cell: (row) => said(row.name ?? "", { max: 80, title: true }) },
+      { title: "Task", class: "w-mid mid", cell: (row) => said(row.name ?? "", { max: 80, title: true }) },
       { title: "Queue", class: "w-mid wide", cell: (row) => (row.queue ? el("a", { href: link(["queues", row.queue]) }, said(row.queue, { max: 60 })) : null) },
       { title: "About", class: "mid", cell: gist },
       { title: "Attempts", class: "w-num num wide", cell: (row) => String(row.attempts ?? 0) },
-      { title: "Sent", class: "w-time", cell: (row) => when(row.createdAt, "ago") },
+      { title: "Sent", class: "w-ago", cell: (row) => when(row.createdAt, "ago") },
       { title: "Took", class: "w-short num wide", cell: took },
     ],
   }, {
