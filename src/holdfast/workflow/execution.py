@@ -26,12 +26,7 @@ from msgspec.structs import replace
 from holdfast.protocol import limits
 from holdfast.protocol.generations import Generation, begun_with, generation_of
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import (
-    AcquireReply,
-    PreloadReply,
-    PromiseReply,
-    Reply,
-)
+from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
     PromiseGet,
     PromiseRegisterCallback,
