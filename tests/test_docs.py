@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.ext.optional import MissingExtra
+from holdfast.ext.optional import MissingLibrary
 from holdfast.protocol.errors import HoldfastError
 from tests.documents.pages import PAGES, ROOT, blocks, name_of
 
@@ -54,7 +54,7 @@ def error_classes() -> list[type[HoldfastError]]:
     """Every class with a code of its own, anywhere in the package."""
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
         if not module.name.endswith("__main__"):
-            with suppress(MissingExtra):  # the library that it adapts is only in another environment
+            with suppress(MissingLibrary):  # the library that it adapts is only in another environment
                 importlib.import_module(module.name)
     found: list[type[HoldfastError]] = []
     waiting = [*HoldfastError.__subclasses__()]

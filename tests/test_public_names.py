@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.ext.optional import MissingExtra
+from holdfast.ext.optional import MissingLibrary
 
 SNAPSHOT = Path(__file__).with_name("public_names.txt")
 NAMES_MAX = 71  # three of them modules
@@ -97,7 +97,7 @@ def test_a_name_that_is_in_another_module_is_pointed_to(name: str) -> None:
 def test_every_error_that_a_program_can_meet_is_in_errors() -> None:
     for module in pkgutil.walk_packages(hf.__path__, "holdfast."):
         if not module.name.startswith(INTERNAL) and not module.name.endswith("__main__"):
-            with suppress(MissingExtra):  # the library that it adapts is only in another environment
+            with suppress(MissingLibrary):  # the library that it adapts is only in another environment
                 importlib.import_module(module.name)
     missing = {
         cls.__name__

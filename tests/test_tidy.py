@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def test_a_module_says_what_it_owns_and_is_one_idea_long(path: Path) -> None:
 
 def test_no_module_has_a_vague_name() -> None:
     assert not [path for path in SOURCES if path.stem in VAGUE]
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """A reader who looks for a name finds one thing. What a library wants called so may be called so."""
+    names = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    doubled = {name for name, count in names.items() if count > 1}
+    assert doubled <= {"BulkProgress", "Execution"}, doubled  # stored and shown; Django's model
 
 
 def test_requests_are_built_in_one_place() -> None:

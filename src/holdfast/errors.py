@@ -22,7 +22,7 @@ from holdfast.ext.errors import (
     CheckpointsInWorkflow as CheckpointsInWorkflow,
 )
 from holdfast.ext.optional import (
-    MissingExtra as MissingExtra,
+    MissingLibrary as MissingLibrary,
 )
 from holdfast.host.errors import (
     AlreadyOpen as AlreadyOpen,
@@ -228,7 +228,7 @@ __all__ = [
     "LockFull",
     "MessageRefused",
     "MissingDriver",
-    "MissingExtra",
+    "MissingLibrary",
     "NameClash",
     "NeverWaits",
     "NewerSchema",

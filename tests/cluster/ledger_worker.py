@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from holdfast import App, current, run
 from holdfast.node import Node
-from holdfast.node.message_router import Mailbox
+from holdfast.node.message_router import WorkerMailbox
 from holdfast.protocol.records import TaskRef, Value
 from holdfast.protocol.requests import (
     PromiseCreate,
@@ -94,7 +94,7 @@ class RawWorker:
                         group.create_task(self._drive(got.task.id, got.task.version, len(got.preload)))
                 await self._look.wait()
 
-    async def _listen(self, mailbox: Mailbox) -> None:
+    async def _listen(self, mailbox: WorkerMailbox) -> None:
         while True:
             await mailbox.receive()
             self._look.set()

@@ -21,7 +21,7 @@ from holdfast.client.http import HttpClient
 from holdfast.engine import WorkingSet, tasks
 from holdfast.host import slots
 from holdfast.node import Node, cluster
-from holdfast.node.message_router import Mailbox
+from holdfast.node.message_router import WorkerMailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import Task
@@ -315,7 +315,7 @@ async def test_each_occurrence_of_a_schedule_is_one_promise_whichever_nodes_are_
     assert reply.status == 200
     heard: set[str] = set()  # an invitation may reach several workers
 
-    async def listen_for(count: int, listening: Sequence[Mailbox]) -> None:
+    async def listen_for(count: int, listening: Sequence[WorkerMailbox]) -> None:
         async with asyncio.timeout(60):
             while len(heard) < count:
                 await asyncio.sleep(0.02)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.node import message_router
-from holdfast.node.message_router import Mailbox, MessageRouter
+from holdfast.node.message_router import MessageRouter, WorkerMailbox
 from holdfast.protocol import limits
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import NOTHING, Promise, TaskRef, Value
@@ -174,7 +174,7 @@ async def test_mailboxes_hold_no_more_bytes_than_all_of_them_may_and_lose_nothin
 
 
 async def test_while_paused_everything_waits(router: MessageRouter) -> None:
-    mailbox: Mailbox = router.connect("g", "a")
+    mailbox: WorkerMailbox = router.connect("g", "a")
     router.pause()
     router.deliver([execute("1")])
     assert not mailbox.take()

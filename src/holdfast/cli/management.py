@@ -14,7 +14,7 @@ from holdfast.client.endpoints import check_token, parse_endpoint
 from holdfast.client.errors import Refused, Unreachable
 
 
-class Management:
+class ManagementClient:
     def __init__(self, url: str, arguments: argparse.Namespace) -> None:
         self.url = url
         self._endpoint = parse_endpoint(url)
@@ -44,9 +44,9 @@ class Management:
 
 
 @asynccontextmanager
-async def asking(arguments: argparse.Namespace) -> AsyncGenerator[Management]:
+async def asking(arguments: argparse.Namespace) -> AsyncGenerator[ManagementClient]:
     async with served(arguments) as url:
-        management = Management(url, arguments)
+        management = ManagementClient(url, arguments)
         try:
             yield management
         finally:

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from typing import Any, Final
 
 from holdfast.cli import top_screen as screen
-from holdfast.cli.management import Management, asking
+from holdfast.cli.management import ManagementClient, asking
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_line
 from holdfast.client.errors import ClientError
@@ -46,7 +46,7 @@ async def _watch(arguments: argparse.Namespace) -> None:
 
 
 class Top:
-    def __init__(self, management: Management, every_s: float) -> None:
+    def __init__(self, management: ManagementClient, every_s: float) -> None:
         self._management = management
         self._every_s = every_s
         self._view = "overview"

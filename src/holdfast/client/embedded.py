@@ -9,7 +9,7 @@ from typing import Self
 from holdfast.client.errors import ClientClosed
 from holdfast.client.interface import MessageStream
 from holdfast.node import Node
-from holdfast.node.message_router import Mailbox
+from holdfast.node.message_router import WorkerMailbox
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
@@ -26,7 +26,7 @@ class EmbeddedClient:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._mailboxes: set[Mailbox] = set()
+        self._mailboxes: set[WorkerMailbox] = set()
         self._closed = False
 
     def request(self, requests: Sequence[Request]) -> Awaitable[list[Reply]]:
@@ -73,7 +73,7 @@ def _nothing() -> "asyncio.Future[list[Reply]]":
 class _MailboxStream:
     """Reads a mailbox message by message. A reader may be cancelled and come back; nothing is lost by it."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
+    def __init__(self, mailbox: WorkerMailbox) -> None:
         self._mailbox = mailbox
         self._arrived: deque[Message] = deque()
 

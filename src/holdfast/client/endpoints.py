@@ -46,7 +46,7 @@ def parse_endpoint(url: str) -> Endpoint:
     return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
 
 
-class Route:
+class EndpointTurn:
     """A turn through the endpoints: the current one until it fails, then the next.
 
     The rests grow once every endpoint has failed, with jitter, so that many clients of one node that comes

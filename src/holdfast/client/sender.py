@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from holdfast.client.connection import Broken, Connection, Link, Opener, Response
-from holdfast.client.endpoints import Endpoint, Route, growing_rest
+from holdfast.client.endpoints import Endpoint, EndpointTurn, growing_rest
 from holdfast.client.errors import (
     BadReply,
     ClientClosed,
@@ -84,7 +84,7 @@ class _Refusal(NamedTuple):
 
 class Sender:
     def __init__(self, endpoints: Sequence[Endpoint], config: ClientConfig) -> None:
-        self._route = Route(endpoints, config.chance)
+        self._route = EndpointTurn(endpoints, config.chance)
         self._config = config
         self._packing = Packing()
         self._timed: deque[PendingRequests] = deque()  # all that wait, those that have waited longest first

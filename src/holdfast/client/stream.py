@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.client.connection import Broken, Link
-from holdfast.client.endpoints import Endpoint, Route
+from holdfast.client.endpoints import Endpoint, EndpointTurn
 from holdfast.client.errors import Refused
 from holdfast.client.sender import ClientConfig
 from holdfast.client.wire import decode_message
@@ -34,7 +34,7 @@ class HttpMessageStream:
     """Iterate over it. It ends when it is closed; it raises `Refused` when the node will not have it."""
 
     def __init__(self, endpoints: Sequence[Endpoint], config: ClientConfig, group: str, member: str) -> None:
-        self._route = Route(endpoints, config.chance)
+        self._route = EndpointTurn(endpoints, config.chance)
         self._config = config
         self._path = f"/poll/{quote(group, safe='')}/{quote(member, safe='')}"
         self._address = f"poll://uni@{group}/{member}"

@@ -28,7 +28,7 @@ from holdfast.engine import (
     tasks,
 )
 from holdfast.engine.job_state import queue_name, unique_name
-from holdfast.engine.needed import Footprint, Line, line_name
+from holdfast.engine.needed import Footprint, LineKey, line_name
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import requests as r, tags
 from holdfast.protocol.address import claim_group
@@ -192,7 +192,7 @@ def _note_queued(entries: dict[str, str], needed: Footprint) -> None:
     found = place if job is None else job
     needed.queue_views.add(queue_name(target))
     name = line_name(group, None if found is None else found.key)
-    needed.turns.add(Line(group, tags.priority_of(entries), name))
+    needed.turns.add(LineKey(group, tags.priority_of(entries), name))
     if place is not None and place.overlap != "wait":
         needed.placed.add(name)
 

@@ -9,7 +9,7 @@
 
 from msgspec.structs import replace
 
-from holdfast.engine.lock_queue import Settle
+from holdfast.engine.lock_queue import SettleCall
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.events import (
@@ -67,7 +67,7 @@ def take_buckets(list_name: str, ws: WorkingSet, now: Millis) -> list[str]:
     return [bucket_id(list_name, number) for number in waits.open]
 
 
-def leave(wait: Promise, ws: WorkingSet, now: Millis, settle: Settle) -> None:
+def leave(wait: Promise, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:
     """A wait has settled before its bucket. A bucket in which nobody waits any more goes."""
     bucket = ws.promise(wait.tags[tags.WAIT])
     if bucket is None or bucket.state != "pending" or tags.BUCKET not in bucket.tags:

@@ -15,7 +15,7 @@ from holdfast.protocol.executions import (
     STATUSES,
     ExecutionStatus,
     ExecutionView,
-    Place,
+    PageEnd,
     Wait,
     read_lost_claims,
     read_waits,
@@ -88,7 +88,7 @@ def search(request: Request, data: ExecutionSearch, ws: WorkingSet, now: Millis)
             if (data.status is None or view.status in data.status) and data.name in (None, view.name):
                 found.append(view)
             if len(ws.found) > most:
-                cursor = str(Place(task.created_at, task.id))
+                cursor = str(PageEnd(task.created_at, task.id))
     return Reply(200, ExecutionsReply(found, cursor))
 
 

@@ -20,7 +20,7 @@ from holdfast.protocol.locks import TOKEN_HEADER, Lock, Ticket, lock_id, lock_va
 from holdfast.protocol.records import Millis, Promise, PromiseState, Value
 
 
-class Settle(Protocol):
+class SettleCall(Protocol):
     def __call__(
         self,
         promise: Promise,
@@ -50,7 +50,7 @@ def token_value(lock: Lock) -> Value:
     return Value({TOKEN_HEADER: str(lock.token)})
 
 
-def drop_ticket(promise: Promise, ticket_id: str, ws: WorkingSet, now: Millis, settle: Settle) -> None:
+def drop_ticket(promise: Promise, ticket_id: str, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:
     """Nobody waits or holds by this ticket any more."""
     lock = read_lock(promise)
     found = next((each for each in (*lock.holders, *lock.waiters) if each.id == ticket_id), None)
@@ -63,7 +63,7 @@ def drop_ticket(promise: Promise, ticket_id: str, ws: WorkingSet, now: Millis, s
         _grant_next(promise, left, ws, now, settle)
 
 
-def ticket_settled(ticket: Promise, ws: WorkingSet, now: Millis, settle: Settle) -> None:
+def ticket_settled(ticket: Promise, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:
     """By its deadline, or by somebody else, before its turn. One that was granted is among the holders."""
     promise = ws.promise(lock_id(ticket.tags[tags.TICKET]))
     if promise is None or tags.LOCK not in promise.tags:
@@ -73,7 +73,7 @@ def ticket_settled(ticket: Promise, ws: WorkingSet, now: Millis, settle: Settle)
 
 
 def execution_ended(
-    promise: Promise, execution_id: str, over: Value, ws: WorkingSet, now: Millis, settle: Settle
+    promise: Promise, execution_id: str, over: Value, ws: WorkingSet, now: Millis, settle: SettleCall
 ) -> None:
     """It holds nothing any more, and its tickets that still wait end with it."""
     lock = read_lock(promise)
@@ -88,7 +88,7 @@ def execution_ended(
             settle(ticket, "rejected_canceled", over, now, None, ws, now)
 
 
-def _grant_next(promise: Promise, lock: Lock, ws: WorkingSet, now: Millis, settle: Settle) -> None:
+def _grant_next(promise: Promise, lock: Lock, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:
     """Grant to the first ones that wait, as many as there are permits for. A ticket past its deadline has
     ended, whether that is written down or not."""
     waiters, taken = list(lock.waiters), list[tuple[Promise, Value]]()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 
-class Line(NamedTuple):
+class LineKey(NamedTuple):
     """What waits in one group with one priority: all of it, or the line of one name."""
 
     group: str
@@ -45,7 +45,7 @@ class Footprint(Struct):
     appends: dict[tuple[str, str], int] = {}  # execution and stream: so many next elements are needed
     answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
     placed: set[str] = set()  # lines of queues: their open executions
-    turns: set[Line] = set()  # the last turn of each, if its queue has turns at all
+    turns: set[LineKey] = set()  # the last turn of each, if its queue has turns at all
     noted: tuple[str | None, ...] = ()  # the tags whose place in a queue was noted last
 
 

@@ -22,7 +22,7 @@ from holdfast.protocol.executions import (
     STATUSES,
     ExecutionKind,
     ExecutionStatus,
-    Place,
+    PageEnd,
     parse_place,
 )
 from holdfast.protocol.jobs import CODE_HEADER, Job, JobOutcome, JobView, queue_group
@@ -138,7 +138,7 @@ class ExecutionScan(Struct, frozen=True):
     """Ids, newest first, behind a place, at most `limit`."""
 
     wanted: Filter
-    after: Place | None
+    after: PageEnd | None
     limit: int
 
 
@@ -147,7 +147,7 @@ class ExecutionStretch(Struct, frozen=True):
     latest one of all lanes that hold more. None, if no lane does."""
 
     wanted: Filter
-    after: Place | None
+    after: PageEnd | None
     reach: int
 
 

@@ -14,7 +14,7 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
-from holdfast.protocol.jobs import Place
+from holdfast.protocol.jobs import QueuePlace
 from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import NOTHING, Listener, Millis, Promise, PromiseState, Task, Value
 from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
@@ -203,9 +203,9 @@ def new_promise(
     return promise, task
 
 
-def _new_place(entries: dict[str, str]) -> Place | None:
+def _new_place(entries: dict[str, str]) -> QueuePlace | None:
     spec = tags.place_of(entries) if tags.QUEUE in entries else None
-    return None if spec is None else Place(spec.key)
+    return None if spec is None else QueuePlace(spec.key)
 
 
 def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:

@@ -6,7 +6,7 @@ Part of a working set, which undoes what a request has changed: so changes go th
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from holdfast.engine.needed import Footprint, Line, Missing, line_name
+from holdfast.engine.needed import Footprint, LineKey, Missing, line_name
 from holdfast.engine.places import has_entered, key_of
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.records import Task
@@ -14,11 +14,11 @@ from holdfast.protocol.records import Task
 Put = Callable[[dict[Any, Any], Any, Any], None]
 
 
-def lines_of(task: Task) -> tuple[Line, Line]:
+def lines_of(task: Task) -> tuple[LineKey, LineKey]:
     """The lines in which it waits: that of its key, and that of all keys."""
     group = claim_group(task.target) or ""
     name = line_name(group, key_of(task), entered=has_entered(task))
-    return Line(group, task.priority, name), Line(group, task.priority, None)
+    return LineKey(group, task.priority, name), LineKey(group, task.priority, None)
 
 
 class QueueLines:
@@ -27,8 +27,8 @@ class QueueLines:
     def __init__(self, put: Put) -> None:
         self._put = put
         self.places: dict[str, dict[str, None]] = {}  # by line: executions that have a place there, or had
-        self.turns: dict[Line, int] = {}  # the last one of what waits
-        self.stale_turns: dict[Line, None] = {}  # those that must be looked up again, after this request
+        self.turns: dict[LineKey, int] = {}  # the last one of what waits
+        self.stale_turns: dict[LineKey, None] = {}  # those that must be looked up again, after this request
 
     def placed(self, line: str) -> list[str]:
         """Executions with a place in this line of a queue, some of which may be over by now."""
@@ -37,7 +37,7 @@ class QueueLines:
         except KeyError:
             raise Missing(Footprint(placed={line})) from None
 
-    def last_turn(self, line: Line) -> int:
+    def last_turn(self, line: LineKey) -> int:
         """The highest turn of all that wait in this line, or did before this request; 0 if none does."""
         try:
             return self.turns[line]
@@ -80,7 +80,7 @@ class QueueLines:
             new = [task.id for task in changed if task and task.place and _line_of_place(task) == line]
             self.places[line] = dict.fromkeys([*members, *new])
 
-    def fill_turn(self, line: Line, turn: int) -> None:
+    def fill_turn(self, line: LineKey, turn: int) -> None:
         self.turns.setdefault(line, turn)
 
 

@@ -39,7 +39,7 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import InvalidField, KeyTaken, NotFailed, TooManyRecords, WentOn
 from holdfast.protocol.failures import step_of
 from holdfast.protocol.ids import below
-from holdfast.protocol.jobs import Job, Place
+from holdfast.protocol.jobs import Job, QueuePlace
 from holdfast.protocol.mending import FailurePoint
 from holdfast.protocol.operations import PLACE, cancel_id
 from holdfast.protocol.records import NOTHING, Millis, Promise, Task, Value
@@ -258,7 +258,7 @@ def begin_again(promise: Promise, deadline: Millis, ws: WorkingSet, now: Millis)
         deadline,
         task.created_at,
         lost=task.lost,
-        place=None if task.place is None else Place(task.place.key),
+        place=None if task.place is None else QueuePlace(task.place.key),
         job=_fresh_job(promise, task, now),
     )
     ws.put_task(fresh)

@@ -25,7 +25,7 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import claim_group
 from holdfast.protocol.errors import ExecutionOver
 from holdfast.protocol.generations import with_generation
-from holdfast.protocol.jobs import CODE_HEADER, JobOutcome, Place
+from holdfast.protocol.jobs import CODE_HEADER, JobOutcome, QueuePlace
 from holdfast.protocol.messages import Execute, Unblock
 from holdfast.protocol.records import NOTHING, Millis, Promise, PromiseState, Task, TaskRef, Value
 
@@ -218,7 +218,7 @@ def grant(
     return acquired
 
 
-def _entered(place: Place | None, now: Millis) -> Place | None:
+def _entered(place: QueuePlace | None, now: Millis) -> QueuePlace | None:
     """From its first claim on it counts in its queue."""
     return place if place is None or place.entered_at is not None else replace(place, entered_at=now)
 

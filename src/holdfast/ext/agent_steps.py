@@ -19,7 +19,7 @@ from holdfast.workflow.step_functions import run
 model_retry: Final = Retry(attempts=5, delay=1.0)
 
 
-class StepOptions(TypedDict, total=False):
+class StepChoices(TypedDict, total=False):
     """How the calls of one kind are performed: `{"retry": hf.Retry(attempts=3), "timeout": "30s"}`."""
 
     retry: Retry | None
@@ -36,7 +36,7 @@ def in_workflow() -> bool:
     return bool(asyncio.get_running_loop().is_running())
 
 
-async def perform(name: str, body: Callable[[], Awaitable[Any]], options: StepOptions) -> Any:
+async def perform(name: str, body: Callable[[], Awaitable[Any]], options: StepChoices) -> Any:
     """Perform the call as a step, and give back what was recorded: JSON."""
 
     async def call() -> Any:

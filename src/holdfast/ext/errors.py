@@ -1,4 +1,4 @@
-"""What a program can meet that runs agents. `MissingExtra` is where libraries are loaded (optional.py)."""
+"""What a program can meet that runs agents. `MissingLibrary` is where libraries are loaded (optional.py)."""
 
 from holdfast.protocol.errors import Explained
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.app import App
 from holdfast.ext.agent_steps import (
-    StepOptions,
+    StepChoices,
     cannot_be_recorded,
     in_workflow,
     model_retry,
@@ -38,7 +38,7 @@ def durable(
     *,
     retry: Retry | None = model_retry,
     timeout: Duration | None = None,
-    nodes: dict[str, StepOptions] | None = None,
+    nodes: dict[str, StepChoices] | None = None,
     serde: Any = None,
 ) -> Any:
     """A `StateGraph` whose nodes are steps when the graph runs in a workflow. Compile it afterwards.
@@ -51,10 +51,10 @@ def durable(
 
     >>> graph = durable(StateGraph(State).add_node(plan).add_edge(START, "plan")).compile()
     """
-    options: StepOptions = {"retry": retry, "timeout": timeout}
+    options: StepChoices = {"retry": retry, "timeout": timeout}
     encoder = serde or load("langgraph.checkpoint.serde.jsonplus", EXTRA).JsonPlusSerializer()
     for name, spec in builder.nodes.items():
-        given: StepOptions = {**options, **(nodes or {}).get(name, {})}
+        given: StepChoices = {**options, **(nodes or {}).get(name, {})}
         spec.runnable = _beside_runnable(_Node)(name, spec.runnable, given, encoder)
     for branches in builder.branches.values():
         for name, branch in branches.items():
@@ -84,7 +84,7 @@ def store(app: App) -> Any:
 class _Node:
     """Beside `Runnable`: a node that is a step."""
 
-    def __init__(self, name: str, runnable: Any, options: StepOptions, encoder: Any) -> None:
+    def __init__(self, name: str, runnable: Any, options: StepChoices, encoder: Any) -> None:
         self.name = name
         self._runnable = runnable
         self._options = options

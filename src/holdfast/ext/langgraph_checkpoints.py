@@ -21,7 +21,7 @@ from holdfast.app import App
 from holdfast.ext.agent_steps import in_workflow
 from holdfast.ext.errors import CheckpointsInWorkflow
 from holdfast.ext.langgraph_records import (
-    Records,
+    GraphRecords,
     Stored,
     back_again,
     escaped,
@@ -60,7 +60,7 @@ class HoldfastSaver:
 
     def __init__(self, app: App, serde: Any = None) -> None:
         cast(Any, super()).__init__(serde=serde)
-        self._records = Records(app)
+        self._records = GraphRecords(app)
 
     def get_next_version(self, current: Any, channel: None = None) -> str:
         """Two branches of a thread may come to the same number: so there is more in it than that."""

@@ -21,7 +21,7 @@ from holdfast.client.errors import Refused
 from holdfast.ext.agent_steps import in_workflow
 from holdfast.ext.errors import CheckpointsInWorkflow
 from holdfast.ext.langgraph_checkpoints import EXTRA
-from holdfast.ext.langgraph_records import Records, escaped, number_of, numbered
+from holdfast.ext.langgraph_records import GraphRecords, escaped, number_of, numbered
 from holdfast.ext.optional import load
 from holdfast.protocol.errors import KeyConflict
 from holdfast.protocol.records import Promise
@@ -42,7 +42,7 @@ class HoldfastStore:
     supports_ttl = False
 
     def __init__(self, app: App) -> None:
-        self._records = Records(app)
+        self._records = GraphRecords(app)
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         work = self._batch([*ops])

@@ -47,7 +47,7 @@ class Stored(Struct, frozen=True, omit_defaults=True):
     parts: int = 0
 
 
-class Records:
+class GraphRecords:
     """The promises of one app, for LangGraph. Everything here runs on the loop of the app's session."""
 
     def __init__(self, app: App) -> None:

@@ -21,7 +21,7 @@ from functools import cache
 from types import GenericAlias
 from typing import Any, Final, cast
 
-from holdfast.ext.agent_steps import StepOptions, cannot_be_recorded, in_workflow, model_retry, perform
+from holdfast.ext.agent_steps import StepChoices, cannot_be_recorded, in_workflow, model_retry, perform
 from holdfast.ext.optional import load
 from holdfast.payloads.durations import Duration
 from holdfast.steps.retry import Retry
@@ -36,8 +36,8 @@ def durable(
     *,
     retry: Retry | None = model_retry,
     timeout: Duration | None = None,
-    tools: StepOptions | None = None,
-    mcp: StepOptions | None = None,
+    tools: StepChoices | None = None,
+    mcp: StepChoices | None = None,
     stream: str | None = None,
     provider: Any = None,
 ) -> Any:
@@ -52,7 +52,7 @@ def durable(
 
     >>> agent = durable(Agent(name="helper", tools=[weather]), stream="tokens")
     """
-    given: StepOptions = {"retry": retry, "timeout": timeout}
+    given: StepChoices = {"retry": retry, "timeout": timeout}
     wrapped: dict[str, Any] = {
         "model": _model_class()(agent, given, stream, provider),
         "tools": [_durable_tool(agent.name, tool, tools or {}) for tool in agent.tools],
@@ -66,7 +66,7 @@ def durable(
 class _DurableModel:
     """Beside the SDK's `Model`."""
 
-    def __init__(self, agent: Any, options: StepOptions, stream: str | None, provider: Any) -> None:
+    def __init__(self, agent: Any, options: StepChoices, stream: str | None, provider: Any) -> None:
         self._given = agent.model
         self._name = f"{agent.name} model"
         self._options = options
@@ -135,7 +135,7 @@ class _DurableServer:
     """Beside the SDK's `MCPServer`: what is asked of a server is a step. If nobody has connected it in this
     process, the step does, for its own length."""
 
-    def __init__(self, server: Any, options: StepOptions) -> None:
+    def __init__(self, server: Any, options: StepChoices) -> None:
         self.__dict__.update(cast(dict[str, Any], vars(server)))
         self._server = server
         self._options = options
@@ -187,7 +187,7 @@ class _DurableServer:
         return _adapter(returns).validate_python(await perform(step, call, self._options))
 
 
-def _durable_tool(agent: str, tool: Any, options: StepOptions) -> Any:
+def _durable_tool(agent: str, tool: Any, options: StepChoices) -> Any:
     """Only function tools are called here: the others run where the model does."""
     sdk = load("agents", _extra)
     if not isinstance(tool, sdk.FunctionTool) or getattr(tool, "_is_agent_tool", False):

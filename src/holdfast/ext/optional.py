@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.protocol.errors import Explained
 
 
-class MissingExtra(Explained, ImportError):
+class MissingLibrary(Explained, ImportError):
     """A library that an adapter needs is not installed."""
 
     code = "HF7201"
@@ -21,4 +21,4 @@ def load(module: str, extra: str | None = None) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         wanted = package if extra is None else f"'holdfast[{extra}]'"
-        raise MissingExtra(f"{package} is not installed: pip install {wanted}") from error
+        raise MissingLibrary(f"{package} is not installed: pip install {wanted}") from error

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from holdfast.ext.agent_steps import (
     Numbers,
-    StepOptions,
+    StepChoices,
     cannot_be_recorded,
     in_workflow,
     model_retry,
@@ -46,8 +46,8 @@ def durability(
     *,
     retry: Retry | None = model_retry,
     timeout: Duration | None = None,
-    tools: StepOptions | None = None,
-    mcp: StepOptions | None = None,
+    tools: StepChoices | None = None,
+    mcp: StepChoices | None = None,
     stream: str | None = None,
     models: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -66,9 +66,9 @@ def durability(
     >>> agent = Agent("openai:gpt-5.2", name="helper", capabilities=[durability(stream="events")])
     """
     fatal = _fatal()
-    given: StepOptions = {"retry": _giving_up(retry, fatal), "timeout": timeout}
-    per_mcp: StepOptions = given if mcp is None else {**mcp, "retry": _giving_up(mcp.get("retry"), fatal)}
-    per_tool: StepOptions = {} if tools is None else {**tools}
+    given: StepChoices = {"retry": _giving_up(retry, fatal), "timeout": timeout}
+    per_mcp: StepChoices = given if mcp is None else {**mcp, "retry": _giving_up(mcp.get("retry"), fatal)}
+    per_tool: StepChoices = {} if tools is None else {**tools}
     handler = None if stream is None else _emitting(stream)
     return _capability()(
         _Options(given, per_tool, per_mcp), models=models, event_stream_handler=handler, name=name
@@ -76,7 +76,7 @@ def durability(
 
 
 class _Options:
-    def __init__(self, model: StepOptions, tool: StepOptions, mcp: StepOptions) -> None:
+    def __init__(self, model: StepChoices, tool: StepChoices, mcp: StepChoices) -> None:
         self.model = model
         self.tool = tool
         self.mcp = mcp
@@ -110,7 +110,7 @@ class _Durability:
         )
         return _backend()(namer=_Names(self.name), config=config)
 
-    def _toolset_base_config(self, kind: str) -> StepOptions:
+    def _toolset_base_config(self, kind: str) -> StepChoices:
         return self._options.mcp if kind == "mcp" else self._options.tool
 
     def get_default_run_id(self) -> str | None:
@@ -140,7 +140,7 @@ class _Backend:
     """Beside `CallableOperationBackend`: a unit of work is a step."""
 
     async def execute(
-        self, *, operation_id: Any, name: str, body: Any, cache_key: Any, config: StepOptions | None
+        self, *, operation_id: Any, name: str, body: Any, cache_key: Any, config: StepChoices | None
     ) -> Any:
         return await perform(name, _with_threads(body), config or {})
 

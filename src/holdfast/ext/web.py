@@ -33,10 +33,10 @@ from holdfast.client.errors import Refused
 from holdfast.client.refusals import known_refusal
 from holdfast.ext.web_errors import (
     BadWebRequest,
-    BodyTooLarge,
     NotAllowed,
-    NotJson,
     TooManyReaders,
+    WebBodyNotJson,
+    WebBodyTooLarge,
     headers_of,
     shape_of,
     status_of,
@@ -404,9 +404,9 @@ def _json_body(request: WebRequest) -> bytes:
     """The body; `null` if it is empty."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise NotJson(f"The content type is {kind[:80]!r}")
+        raise WebBodyNotJson(f"The content type is {kind[:80]!r}")
     if len(request.body) > body_bytes_max:
-        raise BodyTooLarge(f"The body has more than {body_bytes_max:,} bytes")
+        raise WebBodyTooLarge(f"The body has more than {body_bytes_max:,} bytes")
     return request.body.strip() or b"null"
 
 

@@ -38,7 +38,7 @@ class WebError(Explained):
     status: ClassVar[int] = 400
 
 
-class NotJson(WebError):
+class WebBodyNotJson(WebError):
     """A POST without the content type of JSON, or with a body that is none."""
 
     code = "HF7301"
@@ -48,7 +48,7 @@ class NotJson(WebError):
     )
 
 
-class BodyTooLarge(WebError):
+class WebBodyTooLarge(WebError):
     code = "HF7302"
     status = 413
     hint = "Send less, or a link to where the data is."

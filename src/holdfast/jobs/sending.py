@@ -28,7 +28,7 @@ from holdfast.payloads.errors import WorkerError
 from holdfast.protocol import tags
 from holdfast.steps.middleware import Entered
 from holdfast.steps.retry import Retry
-from holdfast.workflow.operations import Call, JobCall
+from holdfast.workflow.operations import CallOperation, JobCall
 from holdfast.workflow.registry import Callee
 
 P = ParamSpec("P")
@@ -145,7 +145,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     def callee_name(self) -> str:
         return self._task.name
 
-    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
+    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> CallOperation:
         """As a workflow calls it."""
         options, task = self._options, self._task
         for name in ("id", "key", "connection"):

@@ -31,18 +31,18 @@ class Crash(Struct, frozen=True):
     attempt: Attempt
 
 
-class Stuck(Struct, frozen=True):
+class HaltedByCrashes(Struct, frozen=True):
     """An execution that was halted because its worker died too often."""
 
     id: str
     reason: str
 
 
-def find_stuck(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[Stuck]:
+def find_stuck(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[HaltedByCrashes]:
     """Those of these tasks that were just halted."""
     tasks = [task for task in map(ws.tasks.get, task_ids) if task is not None and task.state == "halted"]
     return [
-        Stuck(task.id, task.error or "")
+        HaltedByCrashes(task.id, task.error or "")
         for task in tasks
         if (task.corr_id, task.acquired_at) == (StuckExecution.code, now)
     ]
@@ -61,7 +61,7 @@ def find_crashes(ws: WorkingSet, task_ids: Sequence[str], now: Millis) -> list[C
     return found
 
 
-def tell_stuck(stuck: Sequence[Stuck]) -> None:
+def tell_stuck(stuck: Sequence[HaltedByCrashes]) -> None:
     for each in stuck[:told_max]:
         name = printable(each.id)
         fields = {"execution": name, "code": StuckExecution.code}

@@ -38,7 +38,7 @@ from holdfast.node.budget import (
     record_steps,
 )
 from holdfast.node.changes import NO_CHANGES, Changes, note_changes
-from holdfast.node.crashes import Crash, Stuck, find_crashes, find_stuck
+from holdfast.node.crashes import Crash, HaltedByCrashes, find_crashes, find_stuck
 from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.rates import Tally, shortest_keep, tally
@@ -126,7 +126,7 @@ class CommitOutcome(Struct, frozen=True):
     unread: Sequence[Unread] = ()
     put_off: frozenset[int] = frozenset()  # which parts of the group were not carried out
     crashes: Sequence[Crash] = ()
-    stuck: Sequence[Stuck] = ()
+    stuck: Sequence[HaltedByCrashes] = ()
     changes: Changes | None = None  # None: something, and nobody knows what
     tally: Tally | None = None  # of what began and ended
     shortest_keep_ms: int | None = None  # of what ended and says how long it is kept

@@ -18,7 +18,7 @@ from holdfast.engine.pages import PageReading
 from holdfast.engine.scans import PromiseScan, QueueScan, ScheduleScan, TaskScan
 from holdfast.node.budget import commit_steps_max, count_steps, read_page, record_steps, step_bytes
 from holdfast.protocol import limits
-from holdfast.protocol.executions import Place
+from holdfast.protocol.executions import PageEnd
 from holdfast.store.interface import Find, Load, TookTooLong, Work
 
 Look = PromiseScan | TaskScan | ScheduleScan | QueueScan | ExecutionScan | ExecutionTally
@@ -50,7 +50,7 @@ def _read_newest(scan: ExecutionScan, scope: str | None, ws: WorkingSet) -> Work
             if reach == 1 or not scan.wanted.passes_over:
                 raise
             reach = max(1, reach // 16)
-    ws.until = None if end is None else str(Place(end))
+    ws.until = None if end is None else str(PageEnd(end))
     page = PageReading(scan, found)
     while wanted := page.next_ids():
         yield Load(ws, page.footprint(wanted))
@@ -59,7 +59,7 @@ def _read_newest(scan: ExecutionScan, scope: str | None, ws: WorkingSet) -> Work
     if not page.is_whole:
         task = ws.task(ws.found[-1])
         assert task is not None
-        ws.until = str(Place(task.created_at, task.id))
+        ws.until = str(PageEnd(task.created_at, task.id))
     return steps + ws.handled * record_steps + ws.read_bytes // step_bytes
 
 

@@ -35,7 +35,7 @@ Recipient = tuple[str, str]  # a group, and the only member who may take it, or 
 PUSH: Final = ("", "")
 
 
-class Mailbox:
+class WorkerMailbox:
     """One connected worker's share: a bounded queue that it reads in order."""
 
     def __init__(self, router: "MessageRouter", group: str, member: str, capacity: int) -> None:
@@ -103,7 +103,7 @@ class Mailbox:
 
 class MessageRouter:
     def __init__(self) -> None:
-        self._mailboxes: dict[str, list[Mailbox]] = {}
+        self._mailboxes: dict[str, list[WorkerMailbox]] = {}
         self._waiting: dict[Recipient, OrderedDict[Key, Message]] = {}
         self._waiting_since: OrderedDict[tuple[Recipient, Key], int] = (
             OrderedDict()
@@ -144,8 +144,8 @@ class MessageRouter:
     def has_workers(self, group: str) -> bool:
         return group in self._mailboxes
 
-    def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> Mailbox:
-        mailbox = Mailbox(self, group, member, capacity)
+    def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> WorkerMailbox:
+        mailbox = WorkerMailbox(self, group, member, capacity)
         self._mailboxes.setdefault(group, []).append(mailbox)
         self.refill(mailbox)
         return mailbox
@@ -212,7 +212,7 @@ class MessageRouter:
         self._waiting_since.clear()
         self.waiting_bytes = 0
 
-    def refill(self, mailbox: Mailbox) -> None:
+    def refill(self, mailbox: WorkerMailbox) -> None:
         """This worker has room: give it what waits for it."""
         self._release((mailbox.group, mailbox.member))
         self._release((mailbox.group, ""))
@@ -225,7 +225,7 @@ class MessageRouter:
             for recipient in [*self._waiting]:
                 self._release(recipient)
 
-    def forget(self, mailbox: Mailbox) -> None:
+    def forget(self, mailbox: WorkerMailbox) -> None:
         mailboxes = self._mailboxes[mailbox.group]
         mailboxes.remove(mailbox)
         if not mailboxes:
@@ -244,7 +244,7 @@ class MessageRouter:
             mailbox.put(message)
         return mailbox is not None
 
-    def _choose(self, address: Poll) -> Mailbox | None:
+    def _choose(self, address: Poll) -> WorkerMailbox | None:
         """The member asked for if it has room, else (for `any`) the member with the least to read.
 
         Among equals they take turns: what one member cannot use reaches the others when it is offered again.
@@ -264,7 +264,7 @@ class MessageRouter:
             members.append(chosen)
         return chosen
 
-    def _is_drained(self, mailbox: Mailbox) -> bool:
+    def _is_drained(self, mailbox: WorkerMailbox) -> bool:
         """Whoever may drain the workers of a prefix drains nobody who listens elsewhere under the same id."""
         scope = self.drained.get(mailbox.member)
         if not scope:

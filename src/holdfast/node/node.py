@@ -29,7 +29,7 @@ from holdfast.node.crashes import tell_crashes, tell_stuck
 from holdfast.node.foreign_writes import ForeignWriteWatcher, Watched
 from holdfast.node.group import CommitContext, CommitOutcome, Stopwatch, run_group, run_sweep
 from holdfast.node.janitor import Janitor
-from holdfast.node.message_router import Mailbox, MessageRouter, mailbox_capacity
+from holdfast.node.message_router import MessageRouter, WorkerMailbox, mailbox_capacity
 from holdfast.node.observed import Observed
 from holdfast.node.patience import Patience
 from holdfast.node.queue import RequestQueue, Submission
@@ -148,7 +148,7 @@ class Node:
             await self._cluster.stop()
         await self._store.close()
 
-    def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> Mailbox:
+    def connect(self, group: str, member: str, capacity: int = mailbox_capacity) -> WorkerMailbox:
         """Receive the messages for a worker of a group, from now on and what waited for it."""
         if self._cluster is not None:
             self._cluster.announce_worker(group)

@@ -71,7 +71,7 @@ class Drain(Struct, frozen=True, omit_defaults=True):
     scope: str = ""
 
 
-class Worker(Struct, frozen=True):
+class KnownWorker(Struct, frozen=True):
     """A worker as it is now."""
 
     report: StoredReport
@@ -123,7 +123,7 @@ class Workers:
         found = await self._documents.get(WORKER, worker_id)
         return None if found is None else _read(found.text).scope
 
-    async def order(self, worker: Worker, *, drain: bool, now: Millis) -> None:
+    async def order(self, worker: KnownWorker, *, drain: bool, now: Millis) -> None:
         """Drain a worker, or take that back."""
         report = worker.report
         await self._documents.put(DRAIN, report.id, Drain(drain, report.scope), now)
@@ -131,12 +131,12 @@ class Workers:
         await self._read_orders(now)
         self._feed.note(Changes(workers={report.id: report.group}))
 
-    async def find(self, worker_id: str, now: Millis) -> Worker | None:
+    async def find(self, worker_id: str, now: Millis) -> KnownWorker | None:
         found = await self._documents.get(WORKER, worker_id)
         await self._read_orders(now)
         return None if found is None else self._view(_read(found.text), found.at, now)
 
-    async def page(self, after: str, now: Millis) -> list[Worker]:
+    async def page(self, after: str, now: Millis) -> list[KnownWorker]:
         """By id."""
         found = await self._documents.page(WORKER, after, workers_page)
         await self._read_orders(now)
@@ -215,7 +215,7 @@ class Workers:
             drained |= {key: order.scope for key, order in orders.items() if order.drain}
         self._router.drained = drained
 
-    def _view(self, report: StoredReport, written_at: Millis, now: Millis) -> Worker:
+    def _view(self, report: StoredReport, written_at: Millis, now: Millis) -> KnownWorker:
         known = self._known.get(report.id)
         seen_at = written_at if known is None else max(written_at, known.seen_at)
         state: WorkerState = "running"
@@ -225,7 +225,7 @@ class Workers:
             state = "lost"
         elif self._router.drained.get(report.id) == report.scope:
             state = "draining" if report.held else "drained"
-        return Worker(report, seen_at, state)
+        return KnownWorker(report, seen_at, state)
 
 
 def _declared_key(scope: str, digest: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from holdfast.payloads.signature import Parameter, Signature, signature_of
+from holdfast.payloads.signature import CallParameter, Signature, signature_of
 
 schema_bytes_max: Final = 32_768
 about_chars_max: Final = 200
@@ -74,7 +74,7 @@ def returns_schema(function: Callable[..., Any]) -> Schema:
     return {"type": "null"} if signature.gives_none else schema_of(signature.returns)
 
 
-def _of_parameter(parameter: Parameter, schema: Schema) -> Schema:
+def _of_parameter(parameter: CallParameter, schema: Schema) -> Schema:
     if parameter.kind is _Kind.VAR_POSITIONAL:
         return {"type": "array", "items": schema}
     if parameter.kind is _Kind.VAR_KEYWORD:

@@ -40,7 +40,7 @@ class StoredCall(Struct, frozen=True):
     version: int = 1
 
 
-class Parameter(NamedTuple):
+class CallParameter(NamedTuple):
     name: str
     type: Any
     required: bool
@@ -59,7 +59,7 @@ class Signature:
         hint = _return_hint(function, hints)
         self.returns: Any = _value_type(hint)
         self.gives_none = hint in (None, type(None))  # as it says; `returns` is Any then
-        self.parameters: tuple[Parameter, ...] | None = _parameters(function, hints)
+        self.parameters: tuple[CallParameter, ...] | None = _parameters(function, hints)
         self.keywords = _keywords(function, self.parameters or ())
         self.supplied: tuple[object, Any] | None = None  # whoever supplies arguments keeps here which
 
@@ -104,7 +104,7 @@ class Signature:
             self._refuse(f"it has no parameter {', '.join(map(repr, named))}")
         return tuple(args), kwargs
 
-    def _typed(self, parameter: Parameter, raw: Raw, load: Load) -> Any:
+    def _typed(self, parameter: CallParameter, raw: Raw, load: Load) -> Any:
         try:
             return load(raw, parameter.type)
         except UndecodablePayload as error:
@@ -145,13 +145,13 @@ def _drop(cache: dict[ref[Any], Signature], key: ref[Any]) -> None:
     cache.pop(key, None)
 
 
-def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Parameter, ...] | None:
+def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[CallParameter, ...] | None:
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         return None
     return tuple(
-        Parameter(
+        CallParameter(
             parameter.name,
             hints.get(parameter.name, Any),
             parameter.default is _Kind.empty,
@@ -162,7 +162,7 @@ def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> tuple[Pa
     )
 
 
-def _keywords(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
+def _keywords(function: Callable[..., Any], parameters: Sequence[CallParameter]) -> frozenset[str]:
     """What may be given by name: to the function, or to a decorator around it that `parameters` leave out."""
     by_name = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY)
     named = {parameter.name for parameter in parameters if parameter.kind in by_name}

@@ -153,7 +153,7 @@ class ExecutionView(Struct, frozen=True, rename="camel", omit_defaults=True, gc=
     progress: list[ReportedProgress] | None = None  # of the steps that are under way, or of the task
 
 
-class Place(Struct, frozen=True, gc=False):
+class PageEnd(Struct, frozen=True, gc=False):
     """Where in the order from new to old a page ended. Without an id: before everything of that instant."""
 
     created_at: int
@@ -163,9 +163,9 @@ class Place(Struct, frozen=True, gc=False):
         return str(self.created_at) if self.id is None else f"{self.created_at}/{self.id}"
 
 
-def parse_place(cursor: str) -> Place:
+def parse_place(cursor: str) -> PageEnd:
     """ValueError when it is no cursor of ours."""
     instant, slash, record_id = cursor.partition("/")
     if not (instant.isascii() and instant.isdigit() and len(instant) <= 16) or (slash and not record_id):
         raise ValueError(f"cursor {cursor[:40]!r} was not given by a search of executions")
-    return Place(int(instant), record_id if slash else None)
+    return PageEnd(int(instant), record_id if slash else None)

@@ -153,7 +153,7 @@ class QueueSpec(
             raise ValueError("overlap says what to do about others with the same key, and there is none")
 
 
-class Place(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class QueuePlace(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The place of an execution in a queue. From its first claim until it is over it counts there."""
 
     key: str | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from holdfast.protocol.dialect import Dialect
-from holdfast.protocol.jobs import Job, JobView, Place
+from holdfast.protocol.jobs import Job, JobView, QueuePlace
 from holdfast.protocol.reported import ReportedProgress
 
 Millis = int
@@ -91,7 +91,7 @@ class Task(Struct, frozen=True, array_like=True, gc=False):
     lost: str | None = None
     progress: str | None = None
     turn: Count = 0
-    place: Place | None = None
+    place: QueuePlace | None = None
     job: Job | None = None
 
 

@@ -40,7 +40,7 @@ from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import Rpc
 from holdfast.server.settings import Settings
-from holdfast.server.streams import Streams
+from holdfast.server.streams import EventStreams
 
 log = logging.getLogger("holdfast.server")
 
@@ -54,7 +54,7 @@ class ServerApp:
     def __init__(self, node: Node, settings: Settings, authenticator: Authenticator, url: str) -> None:
         self.metrics = numbers.Metrics()
         self.offers = Offers(node)
-        self.streams = Streams(node, settings, self.metrics, self.offers, authenticator, url)
+        self.streams = EventStreams(node, settings, self.metrics, self.offers, authenticator, url)
         self.connection_count: Callable[[], int] = lambda: 0
         self._node = node
         self._body_bytes_max = settings.body_bytes_max

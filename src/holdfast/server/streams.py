@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from holdfast.node.message_router import Mailbox
+from holdfast.node.message_router import WorkerMailbox
 from holdfast.node.node import Node
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.sizes import message_bytes
@@ -34,7 +34,7 @@ log = logging.getLogger("holdfast.server")
 write_bytes_max: Final = 262_144
 
 
-class Streams:
+class EventStreams:
     def __init__(
         self,
         node: Node,
@@ -52,7 +52,7 @@ class Streams:
         self._authenticator = authenticator
         self._url = url
         self._chance = chance or Random()  # noqa: S311 (spreads load, guards nothing)
-        self._open: dict[Mailbox, None] = {}
+        self._open: dict[WorkerMailbox, None] = {}
         self._stopping = False
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class Streams:
             self._metrics.streams -= 1
             self._offers.worker_gone(group)
 
-    async def _pump(self, mailbox: Mailbox, writer: EventWriter) -> None:
+    async def _pump(self, mailbox: WorkerMailbox, writer: EventWriter) -> None:
         while not mailbox.is_closed and writer.wait_s > 0:
             if not await writer.until_read():
                 return

@@ -4,7 +4,7 @@ To decode one takes the loop some milliseconds, and meanwhile nobody else is ser
 one turn of the loop decodes only so many bytes of them (`Turns`); small requests pass in between.
 
 What was decoded may take twenty times as much memory as it had bytes. Where it is kept until the request is
-answered, only so many bytes are decoded at a time (`Room`).
+answered, only so many bytes are decoded at a time (`DecodingRoom`).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._begin_turn)
 
 
-class Room:
+class DecodingRoom:
     def __init__(self, bytes_max: int = room_bytes_max) -> None:
         self.bytes_max = bytes_max
         self.taken_bytes = 0

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from holdfast.payloads.errors import BadArguments
 from holdfast.payloads.interactive import is_interactive
-from holdfast.payloads.signature import Parameter, Signature, signature_of
+from holdfast.payloads.signature import CallParameter, Signature, signature_of
 from holdfast.steps.errors import BadProvider, NotProvided
 
 log = logging.getLogger("holdfast.app")
@@ -103,7 +103,7 @@ class Providers:
             raise BadProvider(f"{signature}: {name!r} cannot be filled in in a child process")
         return frozenset(wanted)
 
-    def _key_of(self, parameter: Parameter) -> Key | None:
+    def _key_of(self, parameter: CallParameter) -> Key | None:
         hint: Any = parameter.type
         if get_origin(hint) is not None and hasattr(hint, "__metadata__"):
             plain = get_args(hint)[0]

@@ -31,7 +31,7 @@ from holdfast.steps import loop_tasks, middleware, threads
 from holdfast.steps.loop_tasks import Body
 from holdfast.steps.middleware import Entered, await_inside, call_inside
 from holdfast.steps.retry import NEVER, Retry, next_delay
-from holdfast.steps.threads import Ticket
+from holdfast.steps.threads import ThreadRun
 
 if TYPE_CHECKING:
     from holdfast.steps.runner import StepRunner
@@ -107,7 +107,7 @@ class StepRun:
         self._began_at = (call.began_s or runner.loop.time()) - call.elapsed_s
         self._task: asyncio.Task[Any] | None = None
         self.body: Body | None = None  # of an attempt that is, or will be, in a task
-        self._ticket: Ticket | None = None
+        self._ticket: ThreadRun | None = None
         self._timer: TimerHandle | None = None
         self._stop: Exception | None = None  # why the current attempt was told to stop
         self._over = False
@@ -162,7 +162,7 @@ class StepRun:
         match self.mode:
             case "thread":
                 attempt = self._attempt
-                self._ticket = Ticket(
+                self._ticket = ThreadRun(
                     lambda: context.run(_perform, step, attempt, signal), self._thread_ended
                 )
                 self._runner.threads.submit(self._ticket)
@@ -218,7 +218,7 @@ class StepRun:
         self._queued = False
         self._start_clock()
 
-    def _thread_ended(self, ticket: Ticket) -> None:
+    def _thread_ended(self, ticket: ThreadRun) -> None:
         if ticket is not self._ticket:
             return
         self._ticket = None

@@ -1,6 +1,6 @@
 """Threads for steps that block: bounded, made when needed, cheap to cross.
 
-The loop hands a `Ticket` over; a thread performs it; the loop gets it back. The standard pool would do, at
+The loop hands a `ThreadRun` over; a thread performs it; the loop gets it back. The standard pool would do, at
 three times the price: it makes a lock and a condition per call and wakes the loop once per result.
 
 1. Everything but `_work` runs on the loop's thread, so the counts need no lock.
@@ -26,12 +26,12 @@ from typing import Any, Final
 JOIN_S_MAX: Final = 1.0
 
 
-class Ticket:
+class ThreadRun:
     """One call for a thread, and what came of it."""
 
     __slots__ = ("began_at", "dropped", "ended", "error", "thread", "value", "work")
 
-    def __init__(self, work: Callable[[], Any], ended: Callable[[Ticket], None]) -> None:
+    def __init__(self, work: Callable[[], Any], ended: Callable[[ThreadRun], None]) -> None:
         self.work: Callable[[], Any] | None = work
         self.ended = ended
         self.began_at: float | None = None
@@ -49,10 +49,10 @@ class Threads:
         self._threads_max = threads_max
         self._name = name
         self._threads: list[Thread] = []
-        self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
-        self._results: deque[Ticket] = deque()
+        self._queue: SimpleQueue[ThreadRun | None] = SimpleQueue()
+        self._results: deque[ThreadRun] = deque()
         self._outstanding = 0
-        self._left_behind: set[Ticket] = set()
+        self._left_behind: set[ThreadRun] = set()
         self._waking = False
         self._closed = False
         self._context = copy_context()
@@ -62,7 +62,7 @@ class Threads:
         """How many threads still perform what nobody waits for."""
         return len(self._left_behind)
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: ThreadRun) -> None:
         assert not self._closed
         self._outstanding += 1
         if self._outstanding > len(self._threads) < self._threads_max:
@@ -71,7 +71,7 @@ class Threads:
             thread.start()
         self._queue.put(ticket)
 
-    def drop(self, ticket: Ticket) -> None:
+    def drop(self, ticket: ThreadRun) -> None:
         """Nobody waits for it any more: it is skipped if it has not begun, and left behind if it has."""
         ticket.dropped = True
         self._left_behind.add(ticket)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.engine import Footprint, WorkingSet
-from holdfast.engine.needed import Line
+from holdfast.engine.needed import LineKey
 from holdfast.protocol import limits, tags
 from holdfast.protocol.generations import branch_of, generation_of
 from holdfast.protocol.jobs import queue_of
@@ -27,8 +27,8 @@ class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
     the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
     of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
-    that are not open, of `streams`, of `turns` (a `Line` as JSON, its last turn), or of `placed` (name of a
-    line, id)."""
+    that are not open, of `streams`, of `turns` (a `LineKey` as JSON, its last turn), or of `placed` (name
+    of a line, id)."""
 
     what: Literal[
         "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams",
@@ -91,7 +91,7 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
             ws.lines.fill_turn(texts[text], turn or 0)
 
 
-def has_turns(ws: WorkingSet, line: Line) -> bool:
+def has_turns(ws: WorkingSet, line: LineKey) -> bool:
     """May tasks with turns wait there? That is looked up only where the queue is known to have some."""
     queue = ws.queues.get(queue_of(line.group) or "")
     return queue is not None and queue.has_turns and line not in ws.lines.turns

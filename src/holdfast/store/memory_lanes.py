@@ -21,7 +21,7 @@ from holdfast.engine.newest import (
     listing_of,
 )
 from holdfast.protocol.address import poll_group
-from holdfast.protocol.executions import Place
+from holdfast.protocol.executions import PageEnd
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.records import Millis, Promise, Task
 
@@ -94,7 +94,7 @@ class Lanes:
             counts.append((walk[0], number, len(newest)))
         return counts
 
-    def _newest(self, walk: Walk, wanted: Filter, after: Place | None) -> Iterator[Entry]:
+    def _newest(self, walk: Walk, wanted: Filter, after: PageEnd | None) -> Iterator[Entry]:
         entries = self._walks.get(walk, _nothing)
         end = bisect_left(entries, (wanted.until, ""))
         if after is not None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from holdfast.engine.needed import Line, line_name
+from holdfast.engine.needed import LineKey, line_name
 from holdfast.engine.places import is_counted, is_queued, key_of
 from holdfast.engine.queue_lines import lines_of
 from holdfast.engine.scans import HeldRow, WaitingRow
@@ -59,7 +59,7 @@ def placed(tasks: Iterable[Task], line: str) -> list[str]:
     return sorted(found)[: limits.replaced_max + 1]
 
 
-def last_turn(tasks: Iterable[Task], line: Line) -> int:
+def last_turn(tasks: Iterable[Task], line: LineKey) -> int:
     waiting = (
         task.turn
         for task in tasks

@@ -21,7 +21,7 @@ from holdfast.engine.scans import (
     TreeScan,
     WaitingScan,
 )
-from holdfast.protocol.executions import Place
+from holdfast.protocol.executions import PageEnd
 from holdfast.store import rows
 from holdfast.store.scan_sql import CEILING, WITHIN, Words, find_query, waiting_query, within
 
@@ -86,7 +86,7 @@ def _walks(wanted: Filter, words: Words) -> list[_Conditions]:
     return walks
 
 
-def _stretch(wanted: Filter, after: Place | None) -> _Conditions:
+def _stretch(wanted: Filter, after: PageEnd | None) -> _Conditions:
     """How far each walk goes."""
     stretch = _Conditions()
     stretch.add("t.created_at >= ? AND t.created_at < ?", wanted.since, wanted.until)

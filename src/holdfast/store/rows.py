@@ -19,7 +19,7 @@ from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.executions import read_lost_claims, read_waits
 from holdfast.protocol.ids import lies_within
-from holdfast.protocol.jobs import Job, Place, QueueRecord
+from holdfast.protocol.jobs import Job, QueuePlace, QueueRecord
 from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.protocol.records import (
     NOTHING,
@@ -56,7 +56,7 @@ assert (_place_at, _job_at) == (len(Task.__struct_fields__) - 2, len(Task.__stru
 _encode: Final = msgspec.json.Encoder().encode
 _decode_value: Final = msgspec.json.Decoder(Value).decode
 _decode_job: Final = msgspec.json.Decoder(Job).decode
-_decode_place: Final = msgspec.json.Decoder(Place).decode
+_decode_place: Final = msgspec.json.Decoder(QueuePlace).decode
 _decode_queue: Final = msgspec.json.Decoder(QueueRecord).decode
 _decode_streams: Final = msgspec.json.Decoder(Streams).decode
 _decode_tags: Final = msgspec.json.Decoder(dict[str, str]).decode

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from holdfast.testing.faults import NOW_AND_THEN
-from holdfast.testing.places import Place
+from holdfast.testing.places import HostPlace
 
 if TYPE_CHECKING:
     from holdfast.testing.simulation import Simulation
@@ -70,25 +70,25 @@ class Adversary:
 
     # --- whom ------------------------------------------------------------------------------------------
 
-    def _everybody(self) -> list[Place]:
+    def _everybody(self) -> list[HostPlace]:
         return [*self._simulation.places, self._simulation.caller]
 
-    def _nodes(self) -> list[Place]:
+    def _nodes(self) -> list[HostPlace]:
         return [place for place in self._simulation.places if place.has_node and place.is_up]
 
-    def _workers(self) -> list[Place]:
+    def _workers(self) -> list[HostPlace]:
         return [place for place in self._simulation.places if place.has_worker and place.is_up]
 
-    def _callers(self) -> list[Place]:
+    def _callers(self) -> list[HostPlace]:
         caller = self._simulation.caller
         return [caller] if self._simulation.restartable and caller.is_up else []
 
-    def _pick(self, places: list[Place]) -> Place | None:
+    def _pick(self, places: list[HostPlace]) -> HostPlace | None:
         return self._chance.choice(places) if places else None
 
     # --- what ------------------------------------------------------------------------------------------
 
-    def _kill(self, kind: str, places: list[Place]) -> None:
+    def _kill(self, kind: str, places: list[HostPlace]) -> None:
         place = self._pick(places)
         if place is None or place.process.dies_after is not None or place.process.is_frozen:
             return
@@ -102,11 +102,11 @@ class Adversary:
         process.on_death.append(died)
         process.dies_after = process.turns + self._chance.randrange(turns_max)
 
-    def _start_again(self, place: Place) -> None:
+    def _start_again(self, place: HostPlace) -> None:
         if not place.is_up and not self._simulation.is_ending:
             self._simulation.start(place)
 
-    def _freeze(self, kind: str, places: list[Place]) -> None:
+    def _freeze(self, kind: str, places: list[HostPlace]) -> None:
         place = self._pick(places)
         if place is None or place.process.is_frozen:
             return
@@ -116,13 +116,13 @@ class Adversary:
         self._faults.count(kind, process.name, f" for {seconds:.3f} s")
         self._loop.call_later(seconds, self._loop.thaw, process)
 
-    def _restart(self, kind: str, places: list[Place]) -> None:
+    def _restart(self, kind: str, places: list[HostPlace]) -> None:
         place = self._pick(places)
         if place is not None and not place.process.is_frozen and not place.is_leaving:
             self._faults.count(kind, place.process.name)
             self._loop.create_task(self._stop_and_start(place))
 
-    async def _stop_and_start(self, place: Place) -> None:
+    async def _stop_and_start(self, place: HostPlace) -> None:
         await self._simulation.stop(place)
         self._start_again(place)
 
@@ -141,7 +141,7 @@ class Adversary:
             network.cut(source, target)
             self._loop.call_later(seconds, network.mend, source, target)
 
-    def _leap(self, kind: str, places: list[Place]) -> None:
+    def _leap(self, kind: str, places: list[HostPlace]) -> None:
         place = self._pick(places)
         if place is not None:
             most = self._chance.choice(leap_ms)

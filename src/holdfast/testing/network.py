@@ -26,7 +26,7 @@ from holdfast.server.metrics import Metrics
 from holdfast.server.offers import Offers
 from holdfast.server.rpc import Rpc
 from holdfast.server.settings import Settings
-from holdfast.server.streams import Streams
+from holdfast.server.streams import EventStreams
 from holdfast.testing.faults import Faults
 from holdfast.testing.loop import JumpingLoop, Process
 
@@ -43,7 +43,7 @@ class SimulatedServer:
         self.process = process
         metrics, authenticator = Metrics(), Authenticator(_settings)
         self.offers = Offers(node)
-        self.streams = Streams(node, _settings, metrics, self.offers, authenticator, "", chance)
+        self.streams = EventStreams(node, _settings, metrics, self.offers, authenticator, "", chance)
         self.rpc = Rpc(node, _settings, metrics, authenticator)
 
     def stop(self) -> None:

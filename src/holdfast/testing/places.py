@@ -8,7 +8,7 @@ from holdfast.testing.loop import Process
 from holdfast.testing.network import SimulatedServer
 
 
-class Place:
+class HostPlace:
     def __init__(self, name: str, *, has_node: bool = False, has_worker: bool = False) -> None:
         self.name = name
         self.has_node = has_node

@@ -52,7 +52,7 @@ from holdfast.testing.histories import check_histories
 from holdfast.testing.idleness import Idleness
 from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Network, SimulatedServer
-from holdfast.testing.places import Place
+from holdfast.testing.places import HostPlace
 from holdfast.testing.replay import check_replay
 from holdfast.testing.witness import Witness, WitnessedClient
 from holdfast.testing.world import EPOCH, choose
@@ -68,7 +68,7 @@ caller_patience_s: Final = 3_600.0
 aftermath_s: Final = 60.0  # for requests that are still on their way when the trouble is over
 
 Scenario = Callable[["Simulation"], Coroutine[Any, Any, Any]]
-Life = Callable[[Place, Process], Coroutine[Any, Any, None]]
+Life = Callable[[HostPlace, Process], Coroutine[Any, Any, None]]
 
 
 class SimulationFailure(AssertionError):
@@ -111,11 +111,12 @@ class Simulation:
         self.begun = Beginnings(self, Random(f"looks {plan.seed}").random)  # noqa: S311
         self.chance = Random()  # noqa: S311
         self.places = [
-            Place(f"n{number}", has_node=True, has_worker=plan.workers_inside) for number in range(plan.nodes)
+            HostPlace(f"n{number}", has_node=True, has_worker=plan.workers_inside)
+            for number in range(plan.nodes)
         ]
         if not plan.workers_inside:
-            self.places += [Place(f"w{number}", has_worker=True) for number in range(plan.workers)]
-        self.caller = Place("caller")
+            self.places += [HostPlace(f"w{number}", has_worker=True) for number in range(plan.workers)]
+        self.caller = HostPlace("caller")
         self.troubles: list[str] = []
         self._idleness = Idleness(plan.retry_ms / 1000 + plan.lease_s + idle_s)
         self.peeks: list[Callable[[MemoryStore, int], list[str]]] = []  # what must hold at any time
@@ -252,14 +253,14 @@ class Simulation:
 
     # --- processes -------------------------------------------------------------------------------------
 
-    def start(self, place: Place) -> None:
+    def start(self, place: HostPlace) -> None:
         process = place.begin_life()
         process.on_death.append(partial(self._died, place, process))
         self.log.note(process.name, "starts")
         live = self._call if place is self.caller else self._live
         self.loop.create_task(self._guard(live, place, process), context=process.context)
 
-    async def _guard(self, life: Life, place: Place, process: Process) -> None:
+    async def _guard(self, life: Life, place: HostPlace, process: Process) -> None:
         """An error that nobody expects ends the run."""
         try:
             await life(place, process)
@@ -274,7 +275,7 @@ class Simulation:
             self._is_given_up = True
             self.troubles.append(f"{type(error).__name__}: {error}")
 
-    async def stop(self, place: Place) -> None:
+    async def stop(self, place: HostPlace) -> None:
         """In good order, unless it dies on the way."""
         process = place.process
         if not process.is_dead:
@@ -285,14 +286,14 @@ class Simulation:
                 self.loop.create_task(self._guard(self._leave, place, process), context=process.context)
             await gone.wait()
 
-    def _died(self, place: Place, process: Process) -> None:
+    def _died(self, place: HostPlace, process: Process) -> None:
         self.log.note(process.name, "is gone")
         server = self.network.servers.get(place.name)
         if server is not None and server.process is process:
             del self.network.servers[place.name]
         self.network.break_links(process)
 
-    async def _live(self, place: Place, process: Process) -> None:
+    async def _live(self, place: HostPlace, process: Process) -> None:
         if place.has_node:
             node = place.node = Node(
                 self.disk.attach(process),
@@ -311,7 +312,7 @@ class Simulation:
             await place.session.open()
         place.is_ready.set()
 
-    async def _leave(self, place: Place, process: Process) -> None:
+    async def _leave(self, place: HostPlace, process: Process) -> None:
         try:
             await place.is_ready.wait()
             if place.session is not None:
@@ -326,7 +327,7 @@ class Simulation:
         finally:
             process.die()
 
-    async def _call(self, place: Place, process: Process) -> None:
+    async def _call(self, place: HostPlace, process: Process) -> None:
         """The caller's process: the app is open in it, and the scenario runs."""
         assert self._scenario is not None
         assert self._finished is not None
@@ -344,7 +345,7 @@ class Simulation:
             self._finished.set_result(None)
 
     def _session(
-        self, place: Place, process: Process, client: EmbeddedClient | HttpClient, *, worker: bool
+        self, place: HostPlace, process: Process, client: EmbeddedClient | HttpClient, *, worker: bool
     ) -> Session:
         plan, own = self.plan, self.app.settings
         tasks = replace(own.tasks, concurrency=plan.concurrency, prefetch=plan.prefetch, drain_s=plan.drain_s)
@@ -366,7 +367,7 @@ class Simulation:
         )
         return Session(settings, self.app.registry, self.app.providers, seams, self.app.tasks)
 
-    def _connect(self, place: Place, process: Process, patience_s: float = 30.0) -> HttpClient:
+    def _connect(self, place: HostPlace, process: Process, patience_s: float = 30.0) -> HttpClient:
         urls = [f"http://{place.name}" for place in self.places if place.has_node]
         connect, chance = partial(self.network.connect, process), self._chance(process)
         clock = far_clock(partial(self._clock, place), self.loop.millis)
@@ -374,7 +375,7 @@ class Simulation:
             urls, limit_s=patience_s, connect=connect, chance=chance, clock=clock, overlap=always
         )
 
-    def _clock(self, place: Place) -> int:
+    def _clock(self, place: HostPlace) -> int:
         return self.loop.millis() + place.skew_ms
 
     @property

@@ -21,7 +21,7 @@ from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate, RequestData, TaskCancel
 from holdfast.runtime import ExecutionClosed
 from holdfast.workflow.journal import Journal
-from holdfast.workflow.operations import Call
+from holdfast.workflow.operations import CallOperation
 
 
 def cancel_promise(root: Promise) -> PromiseCreate:
@@ -42,10 +42,10 @@ class UnwantedCalls(list[str]):
         super().__init__()
         self._journal = journal
 
-    def watch(self, promise_id: str, call: Call) -> None:
+    def watch(self, promise_id: str, call: CallOperation) -> None:
         call.watch(lambda: self._add(call.awaits or promise_id, call))
 
-    def _add(self, promise_id: str, call: Call) -> None:
+    def _add(self, promise_id: str, call: CallOperation) -> None:
         """A replay asks again, which is idempotent."""
         if isinstance(call.called_off_because, ExecutionClosed) or not call.is_ours:
             return

@@ -15,7 +15,7 @@ from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, RequestData, TaskFulfill
 from holdfast.steps.observer import EndedOperation, Observers
 from holdfast.steps.step_run import StepOutcome
-from holdfast.workflow.operations import Action, Call, DurableOperation
+from holdfast.workflow.operations import Action, CallOperation, DurableOperation
 
 untold: Final = frozenset({"note"})
 
@@ -81,7 +81,7 @@ class EndedOperations:
         if kind in untold:
             return
         other = getattr(operation, "other", operation.awaits)
-        if other is None and isinstance(operation, Call):
+        if other is None and isinstance(operation, CallOperation):
             other = promise_id
         self.noted.append(
             EndedOperation(

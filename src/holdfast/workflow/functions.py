@@ -29,7 +29,7 @@ from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
 from holdfast.workflow.messages import execution, named_id
 from holdfast.workflow.named_calls import NamedCall
-from holdfast.workflow.operations import Action, Await, Call, Note, Sleep
+from holdfast.workflow.operations import Action, Await, CallOperation, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
 from holdfast.workflow.step_functions import run as run, step as step
 
@@ -132,11 +132,11 @@ def _call(
     kwargs: dict[str, Any],
     *,
     waits: bool,
-) -> Call:
+) -> CallOperation:
     if isinstance(workflow, Callee):
         return workflow.as_call(args, kwargs, waits=waits)
     if isinstance(workflow, str):
-        return Call(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
+        return CallOperation(workflow, 0, args, kwargs, Any, group=None, timeout_s=None, waits=waits)
     check_workflow(workflow)
     if workflow.id is None and workflow.on_existing != "return":
         raise BadStartOption(f"on_existing is for an id that you choose: give {workflow.name} one")
@@ -161,7 +161,7 @@ def _call(
         "placement": workflow.placement,
     }
     if workflow.id is None:
-        return Call(*given, **options)
+        return CallOperation(*given, **options)
     return NamedCall(workflow.id, *given, is_new=workflow.on_existing == "reject", **options)
 
 

@@ -20,7 +20,7 @@ from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import CreateAction, PromiseCreate, Settle
 from holdfast.steps.hooks import with_headers
 from holdfast.workflow.errors import IdTaken
-from holdfast.workflow.operations import Asked, Call, outcome_of
+from holdfast.workflow.operations import Asked, CallOperation, outcome_of
 from holdfast.workflow.same_call import check_same_call
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.workflow.recording import Recorder
 
 
-class NamedCall(Call):
+class NamedCall(CallOperation):
     """`is_new`: an execution that others have started is not taken for this call's."""
 
     copies = True

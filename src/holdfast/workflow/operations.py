@@ -257,7 +257,7 @@ def outcome_of(
     return Settle("rejected", recorder.failure(error))
 
 
-class Call(DurableOperation, runtime.Revocable):
+class CallOperation(DurableOperation, runtime.Revocable):
     """Another workflow, run by any worker. `waits` is False for one that is only started.
 
     When nobody wants its result any more, it is asked to cancel itself.
@@ -345,7 +345,7 @@ class Call(DurableOperation, runtime.Revocable):
         return tuple(json.decode(raw) for raw in call.args_json), kwargs
 
 
-class JobCall(Call):
+class JobCall(CallOperation):
     """A background task: it goes to its queue, and its outcome is a result, ok or not."""
 
     def __init__(

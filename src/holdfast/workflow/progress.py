@@ -39,7 +39,15 @@ from holdfast.workflow.failing import Failures
 from holdfast.workflow.generations import began_at
 from holdfast.workflow.mismatch import arguments_in_words, now_in_words
 from holdfast.workflow.open_operations import OpenOperations
-from holdfast.workflow.operations import Action, Await, Call, DurableOperation, Note, Sleep, StepOperation
+from holdfast.workflow.operations import (
+    Action,
+    Await,
+    CallOperation,
+    DurableOperation,
+    Note,
+    Sleep,
+    StepOperation,
+)
 from holdfast.workflow.recording import Recorder, as_settled
 from holdfast.workflow.step_records import StepRecords
 from holdfast.workflow.waits import describe_waits
@@ -181,7 +189,7 @@ class Progress:
             if is_known and not self._is_as_recorded(promise_id, operation):
                 return promise_id
         self._open.add(promise_id, operation)
-        if isinstance(operation, Call) and operation.waits:
+        if isinstance(operation, CallOperation) and operation.waits:
             self.unwanted.watch(promise_id, operation)
         return promise_id
 
@@ -273,7 +281,7 @@ class Progress:
         if self.steps.timers:
             self.steps.remove(promise_id)
         journal.place += is_placed
-        if isinstance(operation, Call):
+        if isinstance(operation, CallOperation):
             operation.unwatch()
         elif isinstance(operation, Await) and operation.named is not None:
             self._names.append(operation.named)

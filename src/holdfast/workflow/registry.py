@@ -21,7 +21,7 @@ from holdfast.workflow.errors import BadStartOption, DuplicateWorkflow, NotAWork
 from holdfast.workflow.fallback import FallbackFunctions
 from holdfast.workflow.generations import read_keep
 from holdfast.workflow.guard import guard
-from holdfast.workflow.operations import Call
+from holdfast.workflow.operations import CallOperation
 from holdfast.workflow.placement import Placement, read_crashes, read_grace
 
 P = ParamSpec("P")
@@ -35,7 +35,7 @@ class Callee(Generic[P, T_co]):
     def callee_name(self) -> str:
         raise NotImplementedError
 
-    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> Call:
+    def as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, waits: bool) -> CallOperation:
         raise NotImplementedError
 
 

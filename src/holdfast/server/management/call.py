@@ -33,7 +33,7 @@ _true: Final = ("true", "1", "yes")
 _false: Final = ("false", "0", "no")
 
 
-class Refused(Refusal):
+class RefusedReply(Refusal):
     """What the node answered instead of a success."""
 
     def __init__(self, reply: Json) -> None:
@@ -45,7 +45,7 @@ class Refused(Refusal):
         return self.what
 
 
-class Worker(Struct, frozen=True, rename="camel"):
+class ConnectedWorker(Struct, frozen=True, rename="camel"):
     """Somebody who listens for messages at this node."""
 
     group: str
@@ -64,7 +64,7 @@ class Services(Struct, frozen=True):
     turn: Callable[[int], Awaitable[None]]
     node: Node
     now: Callable[[], Millis]
-    workers: Callable[[], list[Worker]]
+    workers: Callable[[], list[ConnectedWorker]]
     settled: Callable[[str], Awaitable[None]]
     sign: Callable[[Sequence[str], str, Millis], str]
     has_events: Callable[[Sequence[str]], bool]
@@ -206,7 +206,7 @@ class Call:
     # --- asking the node -------------------------------------------------------------------------------
 
     async def ask(self, data: RequestData) -> Json:
-        """The data of the reply; raises `Refused`."""
+        """The data of the reply; raises `RefusedReply`."""
         [reply] = await self.replies([data])
         return _expect(reply)
 
@@ -254,10 +254,10 @@ def _payload_chars(record: Json) -> int:
 
 def _expect(reply: Json) -> Json:
     if "head" not in reply:  # refused before the node was asked
-        raise Refused(
+        raise RefusedReply(
             {"head": {"status": 400, "code": reply.get("code", "HF0000")}, "data": reply.get("error", "")}
         )
     if reply["head"]["status"] >= 400:
-        raise Refused(reply)
+        raise RefusedReply(reply)
     data: Json = reply["data"]
     return data

@@ -39,7 +39,7 @@ from holdfast.server.errors import (
     WrongMethod,
 )
 from holdfast.server.grants import Grant
-from holdfast.server.management.call import Call, Json, Post, Refused, Services, Worker
+from holdfast.server.management.call import Call, ConnectedWorker, Json, Post, RefusedReply, Services
 from holdfast.server.management.events import Readers, wants_events
 from holdfast.server.management.kept_answers import KeptAnswers, accepted_age_s
 from holdfast.server.management.openapi import describe
@@ -48,7 +48,7 @@ from holdfast.server.management.settlements import SettlementWaits
 from holdfast.server.management.tickets import TicketSigner
 from holdfast.server.metrics import Metrics
 from holdfast.server.settings import Settings
-from holdfast.server.turns import Room, Turns
+from holdfast.server.turns import DecodingRoom, Turns
 
 GiveBack = Callable[[], None]
 Admit = Callable[[Headers, str], None]  # counts one request of a caller; raises where it asks too fast
@@ -77,7 +77,7 @@ class Management:
         self._metrics = metrics
         self._admit = admit
         self._turns = turns
-        self._room = Room()
+        self._room = DecodingRoom()
         self._tickets = TicketSigner(settings.ticket_key)
         self._settlements = SettlementWaits(node)
         self._readers = Readers(settings, metrics, show_refusal)
@@ -223,9 +223,9 @@ class Management:
             raise BodyTooLarge(f"The body has more than {self._body_bytes_max} bytes")
         return body
 
-    def _workers(self) -> list[Worker]:
+    def _workers(self) -> list[ConnectedWorker]:
         members = self._node.router.members
-        return [Worker(group, member) for group, member in members if group != READERS_GROUP]
+        return [ConnectedWorker(group, member) for group, member in members if group != READERS_GROUP]
 
 
 async def _done(work: Awaitable[T]) -> T:
@@ -313,7 +313,7 @@ def _refuse_unknown(what: str, given: dict[str, Any], known: set[str]) -> None:
 
 
 def show_refusal(refusal: Refusal) -> Json:
-    if not isinstance(refusal, Refused):
+    if not isinstance(refusal, RefusedReply):
         return {"error": refusal.what, "hint": refusal.hint, "code": refusal.code}
     text = refusal.what.removesuffix(f"[{refusal.code}]").strip()
     hint = next((each for each in _hints.get(refusal.code, ()) if text.endswith(each)), "")

@@ -19,7 +19,7 @@ from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER, number_of
 from holdfast.server.asgi import retryable_statuses
 from holdfast.server.errors import BadManagementRequest, NothingPublished
 from holdfast.server.events import frame
-from holdfast.server.management.call import Call, Json, Refused
+from holdfast.server.management.call import Call, Json, RefusedReply
 from holdfast.server.management.events import END, Feed
 from holdfast.server.management.shapes import headers_of, show_whole
 
@@ -107,7 +107,7 @@ async def _next(call: Call, name: str, number: int) -> Json:
     while True:
         try:
             return await call.ask(StreamNext(call.id, name, number))
-        except Refused as refused:
+        except RefusedReply as refused:
             if refused.code == ExecutionOver.code:
                 return {"promises": [], "number": number, "count": number - 1, "over": True}
             if refused.status not in retryable_statuses:

@@ -31,7 +31,7 @@ default_s: Final = 600
 seconds_max: Final = 3_600
 
 
-class Ticket(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class StreamTicket(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     path: list[str]
     prefix: str
     until: Millis
@@ -43,7 +43,7 @@ class TicketSigner:
         self._key = hashlib.sha256(b"holdfast ticket\n" + secret).digest()
 
     def sign(self, path: Sequence[str], prefix: str, until: Millis) -> str:
-        text = msgspec.json.encode(Ticket([*path], prefix, until))
+        text = msgspec.json.encode(StreamTicket([*path], prefix, until))
         return f"{_encode(text)}.{_encode(self._signature(text))}"
 
     def check(self, ticket: str, path: Sequence[str], now: Millis) -> Grant:
@@ -55,7 +55,7 @@ class TicketSigner:
             raise Unauthenticated("The ticket is not one") from None
         if not hmac.compare_digest(signed, self._signature(said)):
             raise Unauthenticated("The ticket was not signed by this server")
-        found = msgspec.json.decode(said, type=Ticket)
+        found = msgspec.json.decode(said, type=StreamTicket)
         if found.path != [*path]:
             raise Unauthenticated("The ticket is for another path")
         if found.until <= now:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.node.workers import Worker
+from holdfast.node.workers import KnownWorker
 from holdfast.protocol.ids import is_covered
 from holdfast.protocol.jobs import queue_group, queue_of
 from holdfast.protocol.requests import TaskSearch
@@ -45,9 +45,9 @@ async def find(call: Call) -> Json:
     return {"workers": workers, "cursor": page[-1] if len(ids) > len(page) else None}
 
 
-async def _told(call: Call, after: str, most: int, now: int) -> dict[str, Worker]:
+async def _told(call: Call, after: str, most: int, now: int) -> dict[str, KnownWorker]:
     """Those that this caller may see, by id: more than a page holds, if there are."""
-    found: dict[str, Worker] = {}
+    found: dict[str, KnownWorker] = {}
     while len(found) <= most and (page := await call.node.observed.workers.page(after, now)):
         after = page[-1].report.id
         found |= {each.report.id: each for each in page if _is_covered(each, call.grant)}
@@ -134,7 +134,7 @@ async def declared_now(call: Call) -> set[tuple[str, str]]:
     return {(row["kind"], row["name"]) for row in rows if row["workers"]}
 
 
-async def _alive(call: Call, now: int) -> AsyncGenerator[Worker]:
+async def _alive(call: Call, now: int) -> AsyncGenerator[KnownWorker]:
     after = ""
     while page := await call.node.observed.workers.page(after, now):
         after = page[-1].report.id
@@ -177,18 +177,18 @@ async def _order(call: Call, *, drain: bool) -> Json:
     return await get(call)
 
 
-async def _known(call: Call) -> Worker:
+async def _known(call: Call) -> KnownWorker:
     worker = await call.node.observed.workers.find(call.id, call.now())
     if worker is None or not _is_covered(worker, call.grant):
         raise NoSuchWorker(f"No worker {call.id[:80]!r} has told of itself")
     return worker
 
 
-def _is_covered(worker: Worker, grant: Grant) -> bool:
+def _is_covered(worker: KnownWorker, grant: Grant) -> bool:
     return grant.covers(worker.report.group)
 
 
-def _covers_caller(worker: Worker, grant: Grant) -> bool:
+def _covers_caller(worker: KnownWorker, grant: Grant) -> bool:
     scope = worker.report.scope
     return not scope or is_covered(grant.prefix, scope)
 
@@ -207,7 +207,7 @@ async def _declared_by_digest(call: Call) -> dict[str, list[str]]:
 
 
 def _show(
-    worker_id: str, worker: Worker | None, connected: list[str] | None, declared: dict[str, list[str]]
+    worker_id: str, worker: KnownWorker | None, connected: list[str] | None, declared: dict[str, list[str]]
 ) -> Json:
     shown: dict[str, Any] = {"id": worker_id, "connected": connected is not None}
     shown["groups"] = sorted(connected or ([] if worker is None else [worker.report.group]))

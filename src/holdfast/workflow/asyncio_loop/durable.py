@@ -16,7 +16,7 @@ from holdfast.runtime.errors import FiberInterrupted
 from holdfast.runtime.future import PENDING, REJECTED, RESOLVED, Future
 from holdfast.runtime.step import Durable
 from holdfast.workflow.asyncio_loop.refusals import refuse
-from holdfast.workflow.asyncio_loop.waits import Wait, wait_for
+from holdfast.workflow.asyncio_loop.waits import LoopWait, wait_for
 
 if TYPE_CHECKING:
     from holdfast.runtime.scheduler import Scheduler
@@ -125,7 +125,7 @@ class WorkflowDurable(Durable[Any]):
             return False
         self._cancelled = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
         for waiter in reversed([*self._take_waiters()]):
-            if isinstance(waiter, Wait):
+            if isinstance(waiter, LoopWait):
                 waiter.cancel(msg)
             elif isinstance(waiter, _Callbacks):
                 waiter.be_told()

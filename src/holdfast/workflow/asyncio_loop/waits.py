@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.workflow.asyncio_loop.loop import WorkflowLoop
 
 
-class Wait(asyncio.Future[None]):
+class LoopWait(asyncio.Future[None]):
     """One wait of one task."""
 
     def __init__(self, future: Future[Any], loop: "WorkflowLoop") -> None:
@@ -65,7 +65,7 @@ def wait_for(future: Future[Any], loop: "WorkflowLoop") -> Generator[Any, Any, A
         if future._returnable:
             future._claims += 1  # type: ignore[attr-defined]
         return future._outcome()
-    wait = Wait(future, loop)
+    wait = LoopWait(future, loop)
     future._add(wait)
     loop.waits[wait] = None
     try:
