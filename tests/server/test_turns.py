@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.server.turns import Room, small_bytes
+from holdfast.server.turns import DecodingRoom, small_bytes
 
 
 async def test_what_does_not_fit_waits_until_there_is_room_in_the_order_it_came() -> None:
-    room = Room(100_000)
+    room = DecodingRoom(100_000)
     first = await room.take(60_000)
     second, third = (asyncio.ensure_future(room.take(50_000)) for _ in range(2))
     small = await room.take(small_bytes)
@@ -24,7 +24,7 @@ async def test_what_does_not_fit_waits_until_there_is_room_in_the_order_it_came(
 
 
 async def test_what_is_larger_than_the_room_has_it_to_itself() -> None:
-    room = Room(100_000)
+    room = DecodingRoom(100_000)
     large = await room.take(500_000)
     waiting = asyncio.ensure_future(room.take(20_000))
     await asyncio.sleep(0)
@@ -35,7 +35,7 @@ async def test_what_is_larger_than_the_room_has_it_to_itself() -> None:
 
 
 async def test_whoever_stops_waiting_takes_no_room() -> None:
-    room = Room(100_000)
+    room = DecodingRoom(100_000)
     large = await room.take(100_000)
     gone, other = (asyncio.ensure_future(room.take(50_000)) for _ in range(2))
     await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_whoever_stops_waiting_takes_no_room() -> None:
 
 
 async def test_whoever_leaves_when_it_was_just_given_room_gives_it_back() -> None:
-    room = Room(100_000)
+    room = DecodingRoom(100_000)
     large = await room.take(100_000)
     waiting = asyncio.ensure_future(room.take(50_000))
     await asyncio.sleep(0)
