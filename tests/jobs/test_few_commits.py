@@ -11,7 +11,7 @@ import holdfast as hf
 
 def own_node(app: hf.App) -> Any:
     """Of an open app: counts what it commits."""
-    return app._bridge.session.own_node
+    return app._bridge.session.own_node  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/tasks.db"])
