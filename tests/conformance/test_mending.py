@@ -276,6 +276,19 @@ def test_a_request_to_cancel_is_forgotten_by_a_retry(wire: Wire) -> None:
     assert not exists(wire, "w:0~cancel")
 
 
+def test_a_retry_tells_who_waits_for_what_it_takes_back(wire: Wire) -> None:
+    """The request to cancel it is made anew; nobody would settle the old one any more."""
+    execution(wire, tags={"holdfast:grace": "5000"}, timeout_at=wire.now + 60_000)
+    wire.create("other", target=WORKERS)
+    wire.acquire("other")
+    wire.suspend("other", "w:cancel")
+    fail(wire)
+    assert wire.task("other")["state"] == "suspended"
+    retry(wire)
+    assert wire.task("other")["state"] == "pending"
+    assert wire.acquire("other", version=1).data["kind"] == "resume"
+
+
 # --- cancel ------------------------------------------------------------------------------------------------
 
 

@@ -74,6 +74,8 @@ class MendingMachine(StreamMachine):
             self.write_end(ended, call.now)
         for name in gone:
             self.write_end(self.promises[name], call.now)
+            if self.promises[name].state == "pending":
+                self.settle(self.promises[name], "rejected_canceled", {}, call.now, call.now)
             self.delete(name)
         for record in unplaced:
             headers = {key: text for key, text in record.value["headers"].items() if key != "holdfast:place"}

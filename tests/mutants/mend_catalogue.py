@@ -143,8 +143,16 @@ MENDING = (
         "what got more time is watched no more",
         "what somebody waits for is settled at its deadline, also after a retry",
         "engine",
-        "ws.need_obligations((promise.id for promise, _ in plan.prolonged))\nended = ...",
+        "ws.need_obligations([*(promise.id for promise, _ in plan.prolonged), *plan.forgotten])\nended = ...",
         "ended = ...",
+        _CONFORMANCE,
+    ),
+    Mutant(
+        "who waits for what a retry takes back is told nothing",
+        "a promise that is deleted is settled first",
+        "engine",
+        'if write_end(known, ws, now).state == "pending":\n    end(known, ws, now)',
+        "write_end(known, ws, now)",
         _CONFORMANCE,
     ),
 )

@@ -18,6 +18,7 @@ of the record, and is asked for again when the code comes to it.
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.engine.cancelling import end
 from holdfast.engine.deadlines import set_deadline, with_grace
 from holdfast.engine.job_state import is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire
@@ -222,12 +223,13 @@ def _failed_late(
 def _carry_out(plan: _Plan, ws: WorkingSet, now: Millis) -> Promise:
     """Answers with the promise of the execution."""
     # A promise is watched while somebody waits for it: what is written anew must be known to be.
-    ws.need_obligations(promise.id for promise, _ in plan.prolonged)
+    ws.need_obligations([*(promise.id for promise, _ in plan.prolonged), *plan.forgotten])
     ended = [write_end(promise, ws, now) for promise, _ in plan.again]
     for key in plan.forgotten:
         known = ws.promise(key)
         if known is not None:
-            write_end(known, ws, now)
+            if write_end(known, ws, now).state == "pending":
+                end(known, ws, now)  # somebody else may wait for it
             ws.forget(key)
     for promise in plan.unplaced:
         headers = {name: text for name, text in (promise.value.headers or {}).items() if name != PLACE}
