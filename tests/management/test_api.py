@@ -194,13 +194,21 @@ async def test_queues_are_shown_limited_paused_and_resumed(api: Api) -> None:
 async def test_a_queue_shows_what_is_used_of_its_limits_by_key_and_the_age_of_the_oldest(api: Api) -> None:
     hour = {"count": 2, "perMs": 3_600_000}
     await api.call("PUT", "queues/mail", {"concurrency": 5, "rate": hour, "keyRate": {**hour, "count": 1}})
-    first = await api.post("tasks", {"task": "send_mail", "queue": "mail", "args": ["a@b"], "key": "ada"})
+    first = await api.post(
+        "tasks", {"task": "send_mail", "queue": "mail", "args": ["a@b"], "limitKey": "ada"}
+    )
     await until(api, first["id"], "completed", "tasks")
     await api.post("queues/mail/pause")
     sent = {"task": "send_mail", "queue": "mail", "args": ["a@b"]}
     waiting = [
         await api.post("tasks", sent | more)
-        for more in ({"key": "bob"}, {"key": "ada"}, {"key": "bob"}, {"key": "bob", "delay": 3_600}, {})
+        for more in (
+            {"limitKey": "bob"},
+            {"limitKey": "ada"},
+            {"limitKey": "bob"},
+            {"limitKey": "bob", "delay": 3_600},
+            {},
+        )
     ]
     queue = await api.get("queues/mail")
     assert queue["used"] == {"begun": 1}
@@ -218,7 +226,7 @@ async def test_a_queue_shows_what_is_used_of_its_limits_by_key_and_the_age_of_th
 async def test_what_a_worker_holds_is_counted_under_its_key(api: Api) -> None:
     await api.call("PUT", "queues/slow", {"concurrency": 5, "keyConcurrency": 1})
     for key in ("ada", "ada", "bob"):
-        await api.post("tasks", {"task": "rest", "queue": "slow", "key": key, "check": False})
+        await api.post("tasks", {"task": "rest", "queue": "slow", "limitKey": key, "check": False})
     asked = {"groups": ["queue.slow"], "count": 5, "pid": "w", "ttl": 60_000}
     [reply] = (await post(api.url, [envelope("task.claim", asked)])).json
     assert len(reply["data"]["tasks"]) == 2

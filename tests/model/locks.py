@@ -191,6 +191,15 @@ class LockMachine(Machine):
             raise Refused(409, "the id of the lock is taken", "HF1505")
         return self.locks[name]
 
+    def holder_of(self, awaited: str) -> Json:
+        """If that is a ticket which waits for a lock: who has held it longest."""
+        ticket = self.promises.get(awaited)
+        if ticket is None or ticket.state != "pending" or "holdfast:ticket" not in ticket.tags:
+            return {}
+        lock = self.locks.get(ticket.tags["holdfast:ticket"])
+        first = min(lock.holders, key=lambda holder: holder.since, default=None) if lock else None
+        return {} if first is None else {"held_by": first.execution, "held_since": first.since}
+
     def free(self, lock: Lock) -> int:
         return lock.limit - sum(ticket.count for ticket in lock.holders)
 

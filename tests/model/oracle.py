@@ -732,7 +732,9 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         self.promise_or_404(fields.identifier(data, "id"))
         found = self.show_execution(self.task_or_404(data["id"]), call.now)
         if "waits" in found:
-            found["waits"] = [wait | self.times_of(wait["id"]) for wait in found["waits"]]
+            found["waits"] = [
+                wait | self.times_of(wait["id"]) | self.holder_of(wait["id"]) for wait in found["waits"]
+            ]
         return 200, {"execution": found}
 
     def execution_search(self, data: Json, call: Call) -> Answer:

@@ -99,19 +99,19 @@ def test_only_the_server_and_the_drivers_need_an_extra() -> None:
     }
     program = f"""
 import importlib, json
-from holdfast.ext.optional import MissingExtra
+from holdfast.ext.optional import MissingLibrary
 needy = []
 for name in {sorted(own)!r}:
     try:
         importlib.import_module(name)
-    except MissingExtra:
+    except MissingLibrary:
         assert name.startswith("holdfast.ext."), name
     except ModuleNotFoundError as error:
         needy.append(name)
 print(json.dumps(needy))
 """
     done = without([*EXTRAS], program)
-    needy = {f"holdfast.server.{name}" for name in ("connection", "exchange", "serving")}
+    needy = {f"holdfast.server.{name}" for name in ("connection", "exchange", "node_process", "serving")}
     assert {*json.loads(done.out)} == needy, done.err
 
 
