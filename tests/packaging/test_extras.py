@@ -111,7 +111,10 @@ for name in {sorted(own)!r}:
 print(json.dumps(needy))
 """
     done = without([*EXTRAS], program)
-    needy = {f"holdfast.server.{name}" for name in ("connection", "exchange", "node_process", "serving")}
+    needy = {
+        f"holdfast.server.{name}"
+        for name in ("connection", "exchange", "node_process", "serving", "supervisor")
+    }
     assert {*json.loads(done.out)} == needy, done.err
 
 
