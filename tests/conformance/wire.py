@@ -169,8 +169,8 @@ class Wire:
         return replies
 
     def raw(self, body: bytes) -> Answer:
-        """Bytes as they are; nothing but the outer shape of the reply is checked. An array may be answered by one:
-        how deep a decoder looks before it gives up depends on the version of Python."""
+        """Bytes as they are; nothing but the outer shape of the reply is checked. An array may be answered by
+        one: how deep a decoder looks before it gives up depends on the version of Python."""
         reply = json.loads(self.backend.handle_bytes(body))
         if isinstance(reply, list) and body.startswith(b"["):
             [reply] = reply
