@@ -103,7 +103,7 @@ def scenes(shop: World) -> Scenes:
                 "task": "send_mail",
                 "queue": "letters",
                 "args": ["ada"],
-                "key": f"customer-{number % 4}",
+                "limitKey": f"customer-{number % 4}",
                 "check": False,
             },
         )

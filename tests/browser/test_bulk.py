@@ -96,7 +96,9 @@ def test_all_runs_of_a_long_stretch_of_the_past_are_made(shop: World, look: Watc
 def test_a_queue_shows_its_keys_and_its_weights_are_changed(shop: World, look: Watched) -> None:
     shop.ask("PUT", "queues/post", {"keyConcurrency": 2, "rate": {"count": 50, "perMs": 3_600_000}})
     for key in ("ada", "ada", "bob"):
-        shop.post("tasks", {"task": "send_mail", "queue": "post", "args": ["x"], "key": key, "check": False})
+        shop.post(
+            "tasks", {"task": "send_mail", "queue": "post", "args": ["x"], "limitKey": key, "check": False}
+        )
     page = look.open("queues/post")
     keys = page.get_by_role("table", name="By key")
     expect(keys.get_by_role("row").filter(has_text="ada")).to_contain_text(re.compile(r"ada\s*2.*0 of 2"))
