@@ -171,8 +171,8 @@ class Wire:
     def raw(self, body: bytes) -> Answer:
         """Bytes as they are; nothing but the outer shape of the reply is checked. An array may be answered by
         one: how deep a decoder looks before it gives up depends on the version of Python."""
-        reply = json.loads(self.backend.handle_bytes(body))
-        if isinstance(reply, list) and body.startswith(b"["):
+        reply: Any = json.loads(self.backend.handle_bytes(body))
+        if body.startswith(b"[") and not isinstance(reply, dict):
             [reply] = reply
         return answer_of(reply)
 
