@@ -82,6 +82,12 @@ def test_the_public_names_and_their_signatures_change_only_on_purpose() -> None:
     assert lines() == expected, "meant? then: python -m tests.test_public_names"
 
 
+def test_a_star_import_gives_the_public_names_and_nothing_else() -> None:
+    given: dict[str, object] = {}
+    exec("from holdfast import *", given)  # as a user may write it
+    assert {name for name in given if not name.startswith("__")} == {*names()}
+
+
 def test_there_are_few_enough_public_names_to_know_them() -> None:
     assert len(names()) <= NAMES_MAX
 

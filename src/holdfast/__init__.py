@@ -123,7 +123,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would take 20 ms
 
-_homes = {
+_names_by_module = {
     "holdfast.app": ("App"),
     "holdfast.jobs.handle": ("gather_results gather_results_async"),
     "holdfast.jobs.info": ("TaskStatus"),
@@ -152,15 +152,17 @@ _homes = {
     "holdfast.workflow.tagging": ("tag"),
 }
 _modules = ("codes", "errors", "types")
-_home_of = {name: module for module, names in _homes.items() for name in names.split()}
+_module_of = {name: module for module, names in _names_by_module.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> "Any":
     if name in _modules:
         return importlib.import_module(f"holdfast.{name}")
-    if name not in _home_of:
+    if name == "__all__":
+        return [*_module_of, *_modules]
+    if name not in _module_of:
         raise AttributeError(f"holdfast has no {name!r}{_elsewhere(name)}")
-    found = globals()[name] = getattr(importlib.import_module(_home_of[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(_module_of[name]), name)
     return found
 
 
@@ -172,4 +174,4 @@ def _elsewhere(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_home_of, *_modules, "__version__"])
+    return sorted([*_module_of, *_modules, "__version__"])

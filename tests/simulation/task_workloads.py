@@ -28,7 +28,7 @@ CRASHED = "WORKER_CRASHED"
 narrow_slots = 2
 stubborn = hf.Retry(delay=0.5, attempts=100, delay_max="3s", retry_for=["BROKEN"])
 app.queue("narrow", concurrency=narrow_slots)
-app.queue("shared", concurrency=6, per_key=2, fair=True, weights={"tenant-0": 3})
+app.queue("shared", concurrency=6, per_key=2, fair_by="limit_key", weights={"tenant-0": 3})
 
 
 class BrokenTask(Exception):

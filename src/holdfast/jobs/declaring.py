@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.jobs.codes import check_code
 from holdfast.jobs.errors import BadOption, TasksError
@@ -165,15 +165,15 @@ class Declaring:
         rate: str | None = None,
         per_key_rate: str | None = None,
         running: int | None = None,
-        fair: bool = False,
+        fair_by: Literal["limit_key"] | None = None,
         weights: dict[str, int] | None = None,
     ) -> TaskQueue:
         """Declare a queue: how many of its tasks run at once in the whole cluster (`concurrency`), with the
         same `limit_key` (`per_key`), and how many begin in any stretch of time (`rate="10/s"`,
         `per_key_rate`). An execution counts until it is over, also while it waits; `running` counts only what
-        is being worked on. `fair`: the keys take turns, by their `weights`.
+        is being worked on. `fair_by="limit_key"`: the keys take turns, by their `weights`.
 
-        >>> app.queue("reports", concurrency=20, fair=True, weights={"acme": 3})
+        >>> app.queue("reports", concurrency=20, fair_by="limit_key", weights={"acme": 3})
         """
         given = {**locals()}
         given.pop("self")

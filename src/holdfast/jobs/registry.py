@@ -37,7 +37,7 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
     rate: Rate | None = None
     per_key_rate: Rate | None = None
     running: int | None = None
-    fair: bool = False
+    fair_by: str | None = None
     weights: dict[str, int] | None = None
 
     def request(self) -> QueueSet:
@@ -47,7 +47,7 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
             self.per_key,
             self.rate,
             self.per_key_rate,
-            self.fair,
+            self.fair_by is not None,
             self.weights,
             self.running,
         )
@@ -56,8 +56,8 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 def declare_queue(given: Mapping[str, Any]) -> QueueLimits:
     """The options of `app.queue`. Raises BadOption for what makes no sense."""
     read: dict[str, Any] = {"name": str(given["name"])} | read_options("a queue", given, _readers)
-    if read.get("weights") is not None and not read.get("fair"):
-        raise BadOption("weights are for a fair queue: add fair=True")
+    if read.get("weights") is not None and read.get("fair_by") is None:
+        raise BadOption('weights are for a fair queue: add fair_by="limit_key"')
     return QueueLimits(**read)
 
 
@@ -85,10 +85,10 @@ def _count(name: str, count: Any) -> int | None:
     return count
 
 
-def _is_fair(fair: Any) -> bool:
-    if not isinstance(fair, bool):
-        raise BadOption(f"fair is True or False, not {fair!r}")
-    return fair
+def _fair_by(key: Any) -> str | None:
+    if key not in (None, "limit_key"):
+        raise BadOption(f'fair_by is "limit_key", the key that a task is sent with, not {key!r}')
+    return None if key is None else str(key)
 
 
 def _weights(weights: Any) -> dict[str, int] | None:
@@ -112,7 +112,7 @@ _readers: Final[dict[str, Callable[[Any], Any]]] = {
     "rate": partial(parse_rate, "rate"),
     "per_key_rate": partial(parse_rate, "per_key_rate"),
     "running": partial(_count, "running"),
-    "fair": _is_fair,
+    "fair_by": _fair_by,
     "weights": _weights,
 }
 
