@@ -4,9 +4,9 @@
  * 1. A browser opens about six connections to a server. So among tabs with the same token one holds the
  *    stream (a web lock decides which) and tells the others. Where there are no locks, only visible tabs listen.
  * 2. Whoever was away (paused, hidden, reconnected, cut off) is told that everything may have changed.
- * 3. A listener is called a few times in a row, and once a second while changes never pause (`BURST`, `REST_MS`); what
- *    happens meanwhile is collected. After a reading that took long it rests for longer. So many pages do not become a
- *    load of their own. A hidden tab reads nothing.
+ * 3. A listener is called a few times in a row, and then twice a second (`BURST`, `REST_MS`); what happens meanwhile is
+ *    collected. While changes never pause, the server tells of them once a second. After a reading that took long it rests
+ *    for longer. So many pages do not become a load of their own. A hidden tab reads nothing.
  */
 /** @import { Changes } from "./types.js" */
 import { Problem, audience, listen } from "./api.js";
@@ -14,7 +14,7 @@ import { heardTime } from "./time.js";
 
 const EVERY_MS = 200;
 const BURST = 5;
-const REST_MS = 1_000;
+const REST_MS = 500;
 const REST_SHARE = 4; // it rests at least so many times as long as its last reading took
 const REST_MS_MAX = 20_000;
 const POLL_MS = 3_000;
