@@ -5,30 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.documents.pages import GENERATED, PAGES, name_of, unwrapped, wrapped_lines
-from tests.documents.prose import NOT_YET, WORDS_MAX, WORDS_MEDIAN_MAX, measure, sentences
+from tests.documents.prose import WORDS_MAX, WORDS_MEDIAN_MAX, measure, sentences
 
 READ = [page for page in PAGES if name_of(page) not in GENERATED]
 
 
-@pytest.mark.parametrize("page", [page for page in READ if name_of(page) not in NOT_YET], ids=name_of)
+@pytest.mark.parametrize("page", READ, ids=name_of)
 def test_sentences_are_short_and_words_are_plain(page: Path) -> None:
     prose = measure(page)
     assert not prose.too_long, f"longer than {WORDS_MAX} words"
     assert prose.median <= WORDS_MEDIAN_MAX
     assert not prose.words
-
-
-def test_a_page_that_fulfils_this_is_not_excused_from_it() -> None:
-    assert {name_of(page) for page in READ} >= NOT_YET, "a page that is gone"
-    fine = [
-        name_of(page)
-        for page in READ
-        if name_of(page) in NOT_YET
-        and not measure(page).too_long
-        and not measure(page).words
-        and measure(page).median <= WORDS_MEDIAN_MAX
-    ]
-    assert not fine, "take these out of not_yet.txt"
 
 
 def test_prose_is_told_from_code_tables_and_lists() -> None:

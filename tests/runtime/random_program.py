@@ -27,7 +27,7 @@ from holdfast.runtime import (
     all_settled,
     any_of,
     as_completed,
-    current_task,
+    current_fiber,
     gather,
     map_over,
     named,
@@ -113,7 +113,7 @@ class Run:
         self.world = Random(seed + 1_000_003)
 
     def see(self, text: str) -> None:
-        self.trace.append(f"{current_task().path}: {text}")
+        self.trace.append(f"{current_fiber().path}: {text}")
 
     def body(self, ops: tuple[Op, ...]) -> Coroutine[Any, Any, Any] | Generator[Any, Any, Any]:
         return self.as_coroutine(ops) if self.form == "async" else self.as_generator(ops)

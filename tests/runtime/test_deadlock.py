@@ -18,7 +18,7 @@ from holdfast.runtime import (
     all_settled,
     any_of,
     as_completed,
-    current_task,
+    current_fiber,
     gather,
     race,
     scope,
@@ -54,9 +54,9 @@ def test_a_wait_for_nothing_pending_is_a_deadlock() -> None:
 
 def test_a_task_that_awaits_itself_is_a_deadlock() -> None:
     async def root() -> None:
-        await current_task()
+        await current_fiber()
 
-    with pytest.raises(Deadlock, match="root#1: parked, waits for task root#1"):
+    with pytest.raises(Deadlock, match="root#1: parked, waits for fiber root#1"):
         Hand(root).result()
 
 
@@ -67,8 +67,8 @@ def test_a_cycle_is_found_at_once() -> None:
 
     with pytest.raises(Deadlock) as caught:
         Hand(root).result()
-    assert "fiber first#2, child of root#1: parked, waits for task second#3" in str(caught.value)
-    assert "fiber second#3, child of root#1: parked, waits for task first#2" in str(caught.value)
+    assert "fiber first#2, child of root#1: parked, waits for fiber second#3" in str(caught.value)
+    assert "fiber second#3, child of root#1: parked, waits for fiber first#2" in str(caught.value)
 
 
 def test_a_cycle_is_found_while_an_unrelated_timer_is_awaited() -> None:
@@ -91,7 +91,7 @@ def test_a_cycle_is_found_when_a_completion_closes_it() -> None:
     async def root() -> None:
         box = Channel[Fiber[Any]]()
         task = spawn(late, box)
-        box.send(current_task())
+        box.send(current_fiber())
         spawn(sleeper)
         await task
 
@@ -119,7 +119,7 @@ def test_the_graph_shows_file_and_line_of_every_wait() -> None:
         await task
 
     async def root() -> None:
-        await helper(current_task())
+        await helper(current_fiber())
 
     with pytest.raises(Deadlock) as caught:
         Hand(root).result()
@@ -159,7 +159,7 @@ def test_a_cycle_through_a_combinator_is_found() -> None:
 
     async def root() -> None:
         spawn(sleeper)
-        await race(spawn(child, current_task()), gather(current_task()))
+        await race(spawn(child, current_fiber()), gather(current_fiber()))
 
     async def sleeper() -> None:
         await sleep(60)
@@ -173,7 +173,7 @@ def test_a_combinator_with_a_way_out_is_no_deadlock() -> None:
         await parent
 
     async def root() -> Any:
-        task = spawn(child, current_task())
+        task = spawn(child, current_fiber())
         return await any_of([promise("a"), task])
 
     hand = Hand(root)
@@ -189,12 +189,12 @@ def test_a_cycle_through_a_scope_is_found() -> None:
     async def root() -> None:
         spawn(sleeper)
         async with scope() as tasks:
-            tasks.spawn(child, current_task())
+            tasks.spawn(child, current_fiber())
 
     async def sleeper() -> None:
         await sleep(60)
 
-    with pytest.raises(Deadlock, match="the scope's tasks child#3"):
+    with pytest.raises(Deadlock, match="the scope's fibers child#3"):
         Hand(root).result()
 
 
@@ -410,10 +410,10 @@ def test_a_ring_through_a_combinator_is_found_beside_a_timer_it_needs_too(combin
         await parent
 
     async def root() -> None:
-        await combine([spawn(child, current_task()), sleep(3600)])
+        await combine([spawn(child, current_fiber()), sleep(3600)])
 
     def generator_root() -> Any:
-        yield from combine([spawn(child, current_task()), sleep(3600)])
+        yield from combine([spawn(child, current_fiber()), sleep(3600)])
 
     hand = Hand(root if form == "async" else generator_root)
     assert hand.done, "the timer cannot help"
@@ -426,7 +426,7 @@ def test_a_ring_through_nested_combinators_is_found_beside_timers() -> None:
         await gather(gather(parent, sleep(10)), sleep(20))
 
     async def root() -> None:
-        await all_settled([gather(spawn(child, current_task()), sleep(30)), sleep(40)])
+        await all_settled([gather(spawn(child, current_fiber()), sleep(30)), sleep(40)])
 
     with pytest.raises(Deadlock, match="child#2"):
         Hand(root).result()
@@ -438,7 +438,7 @@ def test_a_timer_that_ends_the_wait_is_a_way_out_of_the_ring(combine: Any) -> No
         await parent
 
     async def root() -> str:
-        await combine([spawn(child, current_task()), sleep(5)])
+        await combine([spawn(child, current_fiber()), sleep(5)])
         return "left"
 
     hand = Hand(root)
@@ -453,7 +453,7 @@ def test_a_promise_that_may_fail_is_a_way_out_of_a_gather() -> None:
 
     async def root() -> str:
         try:
-            await gather(spawn(child, current_task()), promise("a"))
+            await gather(spawn(child, current_fiber()), promise("a"))
         except ValueError:
             return "left"
         return ""
@@ -474,7 +474,7 @@ def test_a_task_beside_that_may_fail_is_a_way_out_of_a_gather() -> None:
 
     async def root() -> str:
         try:
-            await gather(spawn(child, current_task()), spawn(sleeper))
+            await gather(spawn(child, current_fiber()), spawn(sleeper))
         except ValueError:
             return "left"
         return ""

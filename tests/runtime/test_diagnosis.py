@@ -43,7 +43,7 @@ def test_a_dump_shows_name_parent_state_and_wait_of_every_fiber() -> None:
 
     lines = [line for line in Hand(root).scheduler.dump().splitlines() if line.startswith("fiber")]
     assert lines == [
-        "fiber root#1: parked, waits for all of 2, still open: task left#2, task child#3",
+        "fiber root#1: parked, waits for all of 2, still open: fiber left#2, fiber child#3",
         "fiber left#2, child of root#1: parked, waits for durable promise a (promise a)",
         "fiber child#3, child of root#1: parked, waits for durable promise a/2 (promise a)",
     ]
@@ -177,7 +177,7 @@ def test_a_failed_task_nobody_awaited_is_reported_when_the_execution_closes() ->
     assert report.fiber == "fails#2"
     assert str(report.error) == "unseen"
     assert __file__ in report.where
-    assert "a task failed and nobody awaited it: fails#2: ValueError('unseen')" in str(report)
+    assert "a fiber failed and nobody awaited it: fails#2: ValueError('unseen')" in str(report)
 
 
 def test_unawaited_failures_are_reported_in_the_order_they_happened() -> None:

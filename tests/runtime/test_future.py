@@ -288,9 +288,9 @@ def test_a_future_says_what_it_is_and_how_it_stands() -> None:
 
     assert Hand(root).result() == [
         "<durable promise x (promise x), pending>",
-        "<task one#2, pending>",
+        "<fiber one#2, pending>",
         "<channel mail, pending>",
-        "<task one#2, resolved>",
+        "<fiber one#2, resolved>",
     ]
 
 

@@ -17,7 +17,7 @@ from holdfast.runtime import (
     Local,
     NotInFiber,
     current,
-    current_task,
+    current_fiber,
     delegate,
     gather,
     operation,
@@ -206,7 +206,7 @@ def test_an_async_generator_that_awaits_our_futures_can_be_looped_over() -> None
         lambda: Local(1).get(),
         lambda: Local(1).set(2),
         current,
-        current_task,
+        current_fiber,
     ],
 )
 def test_a_free_function_outside_a_fiber_says_so(call: Any) -> None:

@@ -12,7 +12,7 @@ from holdfast.runtime import (
     FiberInterrupted,
     NotInFiber,
     Step,
-    current_task,
+    current_fiber,
     gather,
     race,
     run,
@@ -249,7 +249,7 @@ def test_a_task_that_interrupts_itself_gets_it_at_its_next_wait() -> None:
     trace: list[str] = []
 
     async def root() -> str:
-        current_task().interrupt(RuntimeError("self"))
+        current_fiber().interrupt(RuntimeError("self"))
         trace.append("still running")
         try:
             await promise("a")
@@ -265,7 +265,7 @@ def test_a_self_interrupt_is_raised_even_where_the_wait_would_not_park() -> None
     async def root() -> str:
         box = Channel[int]()
         box.send(1)
-        current_task().interrupt(RuntimeError("self"))
+        current_fiber().interrupt(RuntimeError("self"))
         try:
             await box.receive
         except RuntimeError as error:
@@ -277,7 +277,7 @@ def test_a_self_interrupt_is_raised_even_where_the_wait_would_not_park() -> None
 
 def test_a_self_interrupt_is_moot_when_the_task_returns_first() -> None:
     async def root() -> str:
-        current_task().interrupt()
+        current_fiber().interrupt()
         return "returned"
 
     assert Hand(root).result() == "returned"
@@ -458,7 +458,7 @@ def test_interrupting_an_ancestor_comes_back_to_the_caller_at_its_next_wait() ->
         await watch("child", trace)
 
     async def parent() -> None:
-        spawn(child, current_task())
+        spawn(child, current_fiber())
         await watch("parent", trace)
 
     async def root() -> None:

@@ -14,7 +14,7 @@ from holdfast.runtime import (
     Step,
     Trouble,
     all_settled,
-    current_task,
+    current_fiber,
     race,
     run,
     spawn,
@@ -80,7 +80,7 @@ durable: dict[str, Callable[[], Any]] = {
     "a step": lambda: run(work),
     "a promise": lambda: promise("of the callback"),
     "spawn": lambda: spawn(child),
-    "the current task": current_task,
+    "the current fiber": current_fiber,
 }
 
 

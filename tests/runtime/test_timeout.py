@@ -295,7 +295,7 @@ def test_timed_out_says_which_wait_expired() -> None:
 @pytest.mark.parametrize(
     ("wait", "words"),
     [
-        (lambda: spawn(follow, "a"), "task follow#2"),
+        (lambda: spawn(follow, "a"), "fiber follow#2"),
         (lambda: gather(promise("a"), promise("b")), "all of 2, still open: durable promise a"),
         (lambda: Channel[int]("mail").receive, "channel mail"),
     ],

@@ -15,7 +15,9 @@ from holdfast.protocol.requests import ExecutionFork, PromiseGet
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_fork))
     parser.add_argument("id", help="the id of the execution")
-    parser.add_argument("step", help="the name of a step, or the id of an operation: it goes on before that")
+    parser.add_argument(
+        "step", help="the name of a step, or the id of an operation: the new one starts before it"
+    )
     parser.add_argument(
         "--as", dest="new_id", metavar="ID", required=True, help="the id of the new execution"
     )

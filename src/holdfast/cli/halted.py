@@ -39,12 +39,12 @@ def add_continue(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     parser.add_argument("--version", type=int, help="the version of its claim")
     add_tags(parser, "only with this tag")
     many = parser.add_argument_group("many at once")
-    many.add_argument("--all", action="store_true", help="all that are halted, as far as these say:")
+    many.add_argument("--all", action="store_true", help="all halted tasks that match these filters:")
     many.add_argument("--workflow", metavar="NAME", help="only of this workflow, or background task")
     many.add_argument("--code", help="only halted with this code, like HF5101")
     many.add_argument("--reason", metavar="TEXT", help="only with this text in their reason")
     many.add_argument("--queue", help="only of this queue")
-    many.add_argument("--prefix", help="only ids that begin so")
+    many.add_argument("--prefix", help="only ids with this prefix")
     many.add_argument("--dry-run", action="store_true", help="only show them")
 
 

@@ -44,15 +44,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="ADDRESS", default=default_target, help="which workers (%(default)s)"
     )
-    parser.add_argument("--delay", metavar="DURATION", type=duration, help="start no earlier than that")
+    parser.add_argument(
+        "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
+    )
     add_tags(parser)
     parser.add_argument(
         "--on-existing",
         choices=get_args(OnExisting),
         default="return",
-        help="what becomes of an execution that has the id (%(default)s)",
+        help="what to do if an execution has this id already (%(default)s)",
     )
-    parser.add_argument("--wait", action="store_true", help="until it is settled, and show the result")
+    parser.add_argument("--wait", action="store_true", help="wait until it is settled, and show the result")
     add_connection(parser)
 
 

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("--count", action="store_true", help="how many there are of each status")
     parser.add_argument("--page", metavar="N", type=page_size, help="how many at a time (100)")
-    parser.add_argument("--cursor", help="go on where a page ended")
+    parser.add_argument("--cursor", help="continue where a page ended")
     parser.add_argument("--all", action="store_true", help="all pages")
     add_connection(parser)
 
@@ -38,7 +38,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="DURATION", type=duration, help="started in the last DURATION")
     parser.add_argument("--until", metavar="DURATION", type=duration, help="started longer ago than DURATION")
     add_tags(parser, "only with this tag")
-    parser.add_argument("--prefix", help="only ids that begin so")
+    parser.add_argument("--prefix", help="only ids with this prefix")
 
 
 async def _list(session: CliSession, arguments: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from holdfast.protocol.requests import LockGet, LockRelease, LockSearch
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     listing = add_command(commands, "list", "locks that somebody holds or waits for", _list)
-    listing.add_argument("--prefix", help="only names that begin so")
+    listing.add_argument("--prefix", help="only names with this prefix")
     listing.add_argument("--all", action="store_true", help="also those that nobody uses at present")
     add_command(commands, "show", "who holds a lock, and who waits for it", _show).add_argument("name")
     release = add_command(commands, "release", "end a hold or a wait, by force", _release)

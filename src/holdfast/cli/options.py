@@ -66,13 +66,13 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         "--server",
         metavar="URL",
         default=os.environ.get("HOLDFAST_URL") or default_url,
-        help="the node, or several with commas between them; or a store (HOLDFAST_URL; %(default)s)",
+        help="address of a node, or of several with commas between; or a store (HOLDFAST_URL; %(default)s)",
     )
     group.add_argument(
         "-T",
         "--token",
         default=os.environ.get("HOLDFAST_TOKEN") or None,
-        help="how to prove who you are (HOLDFAST_TOKEN)",
+        help="the token to log in with (HOLDFAST_TOKEN)",
     )
     group.add_argument(
         "--client-cert",
@@ -96,7 +96,7 @@ def add_payload(parser: argparse.ArgumentParser, what: str) -> None:
     group.add_argument(
         "--data", metavar="JSON", help=f"the {what}: JSON; anything else is taken as a JSON string"
     )
-    group.add_argument("--raw-data", metavar="TEXT", help=f"the {what} as it lies on the wire (base64)")
+    group.add_argument("--raw-data", metavar="TEXT", help=f"the {what} as it is sent on the wire (base64)")
     parser.add_argument(
         "--header",
         dest="headers",
@@ -104,7 +104,7 @@ def add_payload(parser: argparse.ArgumentParser, what: str) -> None:
         type=pair,
         action="append",
         default=[],
-        help="a header of it",
+        help="a header to send with it",
     )
 
 
@@ -117,27 +117,29 @@ def add_tags(parser: argparse.ArgumentParser, what: str = "a tag") -> None:
 def add_creation(parser: argparse.ArgumentParser, *, target: str | None = None) -> None:
     """What makes a promise, beside its id."""
     parser.add_argument(
-        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="until its deadline (1h)"
+        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="time until its deadline (1h)"
     )
     add_payload(parser, "param")
     add_tags(parser)
-    parser.add_argument("--target", metavar="ADDRESS", default=target, help="who shall work on it")
+    parser.add_argument(
+        "--target", metavar="ADDRESS", default=target, help="address of the workers that run it"
+    )
     parser.add_argument("--key", help="an idempotency key")
 
 
 def add_paging(parser: argparse.ArgumentParser) -> None:
     add_tags(parser, "only with this tag")
-    parser.add_argument("--prefix", help="only ids that begin so")
+    parser.add_argument("--prefix", help="only ids with this prefix")
     parser.add_argument("--page", metavar="N", type=page_size, help="how many at a time (100)")
-    parser.add_argument("--cursor", help="go on after this id")
+    parser.add_argument("--cursor", help="continue after this id")
     parser.add_argument("--all", action="store_true", help="all pages")
 
 
 def add_queue_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--concurrency", type=int, metavar="N", help="how many run at once, at most")
-    parser.add_argument("--per-key", type=int, metavar="N", help="with the same limit key")
-    parser.add_argument("--rate", metavar="N/TIME", help="how many begin, at most: 10/s, 100/m, 5/10s")
-    parser.add_argument("--per-key-rate", metavar="N/TIME", help="with the same limit key")
+    parser.add_argument("--per-key", type=int, metavar="N", help="the same for one limit key")
+    parser.add_argument("--rate", metavar="N/TIME", help="how many start, at most: 10/s, 100/m, 5/10s")
+    parser.add_argument("--per-key-rate", metavar="N/TIME", help="the same for one limit key")
     parser.add_argument("--running", type=int, metavar="N", help="how many are worked on at once, at most")
     parser.add_argument("--fair", action="store_true", help="let the limit keys take turns")
     parser.add_argument(
@@ -145,7 +147,7 @@ def add_queue_limits(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="KEY=N",
         default=[],
-        help="turns of a key, for each of the others",
+        help="turns of this key for one turn of another",
     )
 
 

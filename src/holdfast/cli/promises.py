@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("id")
     add_creation(create)
     create.add_argument(
-        "--delay", metavar="DURATION", type=duration, help="offer its task no earlier than that"
+        "--delay", metavar="DURATION", type=duration, help="offer its task no earlier than after this time"
     )
 
     for verb, settlement in (

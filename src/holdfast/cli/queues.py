@@ -15,12 +15,14 @@ from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueS
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     listing = add_command(commands, "list", "all queues that have limits or are paused", _list)
-    listing.add_argument("--prefix", help="only names that begin so")
+    listing.add_argument("--prefix", help="only names with this prefix")
     add_command(commands, "show", "limits of a queue, and how many tasks wait and run", _show).add_argument(
         "name"
     )
-    add_command(commands, "pause", "hand out nothing more; what runs goes on", _pause).add_argument("name")
-    add_command(commands, "resume", "hand out again", _resume).add_argument("name")
+    add_command(commands, "pause", "hand out no more tasks; running ones continue", _pause).add_argument(
+        "name"
+    )
+    add_command(commands, "resume", "hand out tasks again", _resume).add_argument("name")
     change = add_command(commands, "set", "replace the limits; one that is left out is lifted", _set)
     change.add_argument("name")
     add_queue_limits(change)

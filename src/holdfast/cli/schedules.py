@@ -53,12 +53,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the id of each promise (%(default)s)",
     )
     create.add_argument(
-        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="until each deadline (1h)"
+        "--timeout",
+        metavar="DURATION",
+        type=duration,
+        default=3_600_000,
+        help="time until the deadline of each (1h)",
     )
     add_payload(create, "param of each promise")
     add_call(create.add_argument_group("a function to call instead of --data"), required=False)
     add_tags(create, "a tag of each promise")
-    create.add_argument("--target", metavar="ADDRESS", help="who shall work on them")
+    create.add_argument("--target", metavar="ADDRESS", help="address of the workers that run them")
     create.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
     create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="when the last still runs")
     create.add_argument(
@@ -68,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("list", "search"):
         search = add_command(commands, name, "list schedules, by id", _search)
         add_paging(search)
-        search.add_argument("--app", metavar="MODULE:APP", help="show which ones this app declares no more")
+        search.add_argument("--app", metavar="MODULE:APP", help="show which ones this app no longer declares")
 
     pause = add_command(commands, "pause", "fire no more runs until it is resumed", _pause)
     pause.add_argument("id")

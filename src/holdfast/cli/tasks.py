@@ -72,12 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_payload(fulfill, "value")
     fulfill.add_argument("--key", help="an idempotency key")
 
-    release = add_command(commands, "release", "give a task back to be taken by another", actions.release)
+    release = add_command(commands, "release", "give a task back for another worker", actions.release)
     _add_ref(release)
-    release.add_argument("--retry-delay", metavar="DURATION", type=duration, help="let it rest first")
+    release.add_argument("--retry-delay", metavar="DURATION", type=duration, help="wait this long first")
     release.add_argument("--error", help="why it failed; with --retry-delay")
 
-    halt = add_command(commands, "halt", "take a task out of circulation", actions.halt)
+    halt = add_command(commands, "halt", "halt a task until it is continued", actions.halt)
     _add_ref(halt, required=False)
     halt.add_argument("--reason", metavar="TEXT", default="halted by hand", help="why (%(default)s)")
     halt.add_argument("--code", help="which kind of reason it is, for `continue --all --code`")
@@ -109,7 +109,10 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     fail.add_argument("--code", required=True, help="what went wrong, like SMTP_DOWN")
     fail.add_argument("--message", metavar="TEXT", help="the same for people")
     fail.add_argument(
-        "--retry-delay", metavar="DURATION", type=duration, help="if it is tried again, then not before"
+        "--retry-delay",
+        metavar="DURATION",
+        type=duration,
+        help="if it is tried again, wait at least this long",
     )
 
     add_command(commands, "promote", "let a background task begin now", jobs.reschedule).add_argument("id")
@@ -143,8 +146,12 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     )
     send.add_argument("--queue", help="where it waits (what the app says, or default)")
     send.add_argument("--priority", type=int, help="higher ones first")
-    send.add_argument("--delay", metavar="DURATION", type=duration, help="begin no earlier than that")
-    send.add_argument("--good-for", metavar="DURATION", type=duration, help="begin no later than that")
+    send.add_argument(
+        "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
+    )
+    send.add_argument(
+        "--good-for", metavar="DURATION", type=duration, help="start no later than after this time"
+    )
     send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
     send.add_argument("--key", help="at most one open task has it")
     send.add_argument("--limit-key", help="what the limits per key count by")

@@ -26,8 +26,8 @@ page: Final = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="draw again so often (1)")
-    parser.add_argument("--once", action="store_true", help="print the overview once, and leave")
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="how often to redraw (1)")
+    parser.add_argument("--once", action="store_true", help="print the overview once, and exit")
     add_connection(parser)
 
 

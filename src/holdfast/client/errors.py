@@ -44,7 +44,7 @@ class BadReply(ClientError):
     """Something answered that does not speak the protocol: another server, or a proxy in between."""
 
     code = "HF4005"
-    hint = "Check that the address is that of a Holdfast server, and what stands in between."
+    hint = "Check that the address is that of a Holdfast server, and what is in between."
 
 
 class TooManyWaiting(ClientError):

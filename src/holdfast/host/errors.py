@@ -51,7 +51,7 @@ class OpenedBeforeFork(AppError, RuntimeError):
 
 
 class WouldBlock(AppError, RuntimeError):
-    """A call that waits was made on an event loop, where everything else would stand still meanwhile."""
+    """A call that waits was made on an event loop, where it would block everything else."""
 
     code = "HF5207"
     hint = (
@@ -71,7 +71,7 @@ class CannotPickle(AppError, TypeError):
 
 
 class AlreadyOpen(AppError, RuntimeError):
-    """The app was to be opened or closed by somebody else than who has it open."""
+    """The app is open already, and something else tried to open or close it."""
 
     code = "HF5208"
     hint = "Open it once, where the program starts, and use it from everywhere: threads and other loops too."

@@ -56,7 +56,7 @@ class TaskNotFound(TasksError):
     """There is no task of this id."""
 
     code = "HF6007"
-    hint = "Check the id; it may also have been forgotten, as finished tasks are after a while."
+    hint = "Check the id; it may also have been deleted, as finished tasks are after a while."
 
 
 class CannotCancel(TasksError):
@@ -100,7 +100,7 @@ class SendFailed(TasksError):
 
     code = "HF6022"
     hint = (
-        "If `error.retryable`, send it again under `error.task_id`: the same one twice is one. "
+        "If `error.retryable`, send it again under `error.task_id`: it is not sent twice. "
         "`try_send` gives an Err instead of raising."
     )
 
@@ -111,7 +111,7 @@ class SendFailed(TasksError):
 
 
 class TaskLost(TasksError):
-    """The reason of the signal inside a task whose result nobody wants any more."""
+    """The reason given to a task whose result is no longer needed."""
 
     code = "HF6050"
     hint = "Its lease was lost, it was cancelled, or the worker is stopping: the function should return."
@@ -123,5 +123,5 @@ class PlainWorkflow(TasksError):
     code = "HF7008"
     hint = (
         "Write `async def` (or a generator with `yield from`), and call plain functions from it: "
-        "`await hf.run(function, ...)`. What needs no steps is a task: @app.task."
+        "`await hf.run(function, ...)`. If it needs no steps, make it a task: @app.task."
     )

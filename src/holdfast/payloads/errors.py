@@ -13,7 +13,7 @@ from holdfast.runtime.errors import TimedOut
 
 
 class WorkerError(Explained):
-    """Something went wrong where user code meets the durable world."""
+    """Something went wrong between your code and the durable records."""
 
     code = "HF5000"
     retryable: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class StepProcessDied(WorkerError):
     """The child process that performed a step went away before it answered."""
 
     code = "HF5007"
-    hint = "Look for the out-of-memory killer, a crash in native code, or somebody's kill."
+    hint = "Look for the out-of-memory killer, a crash in native code, or a kill by somebody."
     retryable = True
 
 
@@ -93,7 +93,7 @@ class BadDuration(WorkerError, ValueError):
 
 
 class BadProgress(WorkerError, ValueError):
-    """`hf.progress` was given what is no progress."""
+    """`hf.progress` was given something that is not progress."""
 
     code = "HF5024"
     hint = "Give a number from 0 to 1 and a few small fields of plain JSON: progress(0.4, rows=17)."
@@ -162,7 +162,7 @@ class NoStoreHere(WorkerError):
 
 
 class BadSetting(WorkerError, ValueError):
-    """A setting of an app with which nothing would ever run."""
+    """A setting of an app that would keep everything from running."""
 
     code = "HF5211"
 

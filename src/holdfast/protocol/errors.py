@@ -131,7 +131,7 @@ class KeyBusy(Refusal):
 class TaskOver(Refusal):
     code = "HF1205"
     status = 409
-    hint = "What has ended stays as it is; send it again as a new task."
+    hint = "A task that has ended cannot be changed; send it again as a new task."
 
 
 class NotAJob(Refusal):
@@ -200,7 +200,7 @@ class NoSuchExecution(Refusal):
 class ExecutionOver(Refusal):
     code = "HF1402"
     status = 409
-    hint = "What has ended receives no messages; start another one."
+    hint = "An execution that has ended receives no messages; start another one."
 
     def __init__(self, execution_id: str) -> None:
         super().__init__(f"The execution {execution_id!r} is over")
@@ -221,7 +221,7 @@ class StreamFull(Refusal):
 class TooManyStreams(Refusal):
     code = "HF1405"
     status = 409
-    hint = "Use fewer names, and put what differs into the elements."
+    hint = "Use fewer names, and put the differences into the elements."
 
 
 class TooManyAnswers(Refusal):
@@ -318,7 +318,7 @@ class NotFailed(Refusal):
 class HasCaller(Refusal):
     code = "HF1703"
     status = 409
-    hint = "Whoever called it has seen how it ended: retry that execution, which retries this one too."
+    hint = "Its caller has seen how it ended: retry the caller, which retries this one too."
 
     def __init__(self, execution_id: str, caller: str) -> None:
         super().__init__(f"The execution {execution_id!r} was called by {caller!r}")
@@ -327,7 +327,7 @@ class HasCaller(Refusal):
 class WentOn(Refusal):
     code = "HF1704"
     status = 409
-    hint = "A retry would forget that this happened. Fork it, or start it again from the beginning."
+    hint = "A retry would ignore that this happened. Fork it, or start it again from the beginning."
 
     def __init__(self, execution_id: str, operation: str) -> None:
         super().__init__(f"After {execution_id!r} had failed, its code did more: {operation}")

@@ -3,7 +3,7 @@
 Pure: no event loop, no I/O, no clock, no protocol. A driver feeds completions in, one at a time (driver.py);
 everything that follows from one is over before the next is seen. docs/reference/runtime.md is the guide.
 
-Reading order: future, operation, fiber, advance, scheduler, task; then throws, combinator, scope, teardown,
+Reading order: future, operation, fiber, advance, scheduler, spawn; then throws, combinator, scope, teardown,
 waitgraph.
 """
 
@@ -35,7 +35,7 @@ from holdfast.runtime.semaphore import Semaphore
 from holdfast.runtime.shield import shield
 from holdfast.runtime.signals import Signal
 from holdfast.runtime.slot import current
-from holdfast.runtime.spawn import current_task, spawn
+from holdfast.runtime.spawn import current_fiber, spawn
 from holdfast.runtime.step import Durable, Revocable, Step, Timer, named, run, sleep, step_signal
 from holdfast.runtime.stream import as_completed, map_over
 from holdfast.runtime.timeout import Timeout, timeout, within
@@ -82,7 +82,7 @@ __all__ = [
     "any_of",
     "as_completed",
     "current",
-    "current_task",
+    "current_fiber",
     "delegate",
     "gather",
     "map_over",

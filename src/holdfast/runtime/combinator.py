@@ -292,7 +292,7 @@ class Select(Combinator[Selected[Any]]):
 
 
 def call_off(loser: Future[Any], error: Exception) -> None:
-    """Interrupt a losing task, tell a losing step that its result is not wanted, look into combinators."""
+    """Interrupt a losing fiber, tell a losing step that its result is not wanted, look into combinators."""
     stack = [loser]
     while stack:
         future = stack.pop()

@@ -88,8 +88,8 @@ def race(*inputs: Waitable[T], cancel_losers: bool = False) -> Future[T]: ...
 def race(*inputs: Any, cancel_losers: bool = False) -> Future[Any]:
     """The value or the error of the first input to settle.
 
-    The others run on. With `cancel_losers`, losing tasks are interrupted and losing steps find their
-    signal set. No inputs: ValueError, since nothing could ever win.
+    The others run on. With `cancel_losers`, losing fibers are interrupted and the signals of losing steps
+    are set. Without inputs it raises ValueError, since nothing could ever win.
     """
     return Race(_some(inputs, "race"), current(), cancel_losers)
 

@@ -25,7 +25,7 @@ class Cancelled(Exception):
 
 
 class FiberInterrupted(Exception):
-    """This task was interrupted and no error of the interrupter's own was given."""
+    """This fiber was interrupted, and `interrupt()` was given no other error to raise."""
 
 
 class TimedOut(TimeoutError):
@@ -72,7 +72,7 @@ class FiberExited(Exception):
 
 
 class WrongExecution(RuntimeError):
-    """A future, channel, queue, semaphore, task or scope of one execution was used in another.
+    """A future, channel, queue, semaphore, fiber or scope of one execution was used in another.
 
     Its value would come from outside of what is recorded, so no replay could repeat it. It belongs to the
     execution in which it was made; if it was made outside of any, to the first one that used it. Raised at

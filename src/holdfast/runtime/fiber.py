@@ -1,10 +1,10 @@
 """Fibers as a user holds them: a future, with a way to interrupt the work behind it.
 
-Every task is a `Fiber` (fiber.py) seen through the part of it that is public: one object, not two, since
-spawning is the dearest thing a program does often.
+What runs is a `RunningFiber` (running_fiber.py); this is the part of it that is public. One object, not two,
+since spawning is the dearest thing a program does often.
 
 1. Interrupting goes down the spawn tree, never up and never sideways.
-2. It is an event, not a state: a task that catches the error goes on; what it spawns later is not touched.
+2. It is an event, not a state: a fiber that catches the error goes on; what it spawns later is not touched.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Fiber(Future[T_co]):
 
     @property
     def path(self) -> str:
-        """The name and number that tell this task from all others of its execution."""
+        """The name and number that tell this fiber from all others of its execution."""
         return f"{self.name}#{self.number}"
 
     def interrupt(self, error: Exception | None = None) -> None:
-        """Raise `error` (by default a `FiberInterrupted`) at the wait of this task and of all it spawned.
+        """Raise `error` (by default a `FiberInterrupted`) at the wait of this fiber and of all it spawned.
 
-        Steps they have started find their signal set, and what they called is cancelled. A task that is done
-        is left alone. Awaiting the task afterwards is what lets its cleanup finish before the root returns.
+        The signals of their steps are set, and what they called is cancelled. A fiber that is done is left
+        alone. Await the fiber afterwards, so that its cleanup ends before the workflow returns.
         """
         if error is None:
             error = FiberInterrupted(f"{self.path} was interrupted")
         elif isinstance(error, StopIteration | StopAsyncIteration) or not isinstance(
             cast(object, error), Exception
         ):
-            raise TypeError(f"A task can only be interrupted with an ordinary exception, not {error!r}.")
+            raise TypeError(f"A fiber can only be interrupted with an ordinary exception, not {error!r}.")
         if not self._belongs_to(current()):
-            raise NotInFiber("A task can only be interrupted by a running fiber of its own execution.")
+            raise NotInFiber("A fiber can only be interrupted by a running fiber of its own execution.")
         self._interrupt(error)
 
     def _belongs_to(self, scheduler: Scheduler) -> bool:
@@ -57,4 +57,4 @@ class Fiber(Future[T_co]):
         raise NotImplementedError
 
     def _describe(self) -> str:
-        return f"task {self.path}"
+        return f"fiber {self.path}"

@@ -1,7 +1,7 @@
 # pyright: reportPrivateUsage=false
 """Futures: settle-once values that fibers wait for, and the one way a settlement spreads.
 
-There is one public type. Behind it a future is durable (settled by the world, see driver.py), a task, a
+There is one public type. Behind it a future is durable (settled by the world, see driver.py), a fiber, a
 combinator or a local primitive; user code cannot tell and need not. Everything a fiber can wait for is
 a `Future`, so a parked fiber always waits for exactly one object.
 
@@ -65,7 +65,7 @@ class Future(Generic[T_co]):
     """A value that will exist. `await` it, or `yield from` it, as often and from as many fibers as you like.
 
     Awaiting raises the future's error if it failed, `Cancelled` if the execution is cancelled meanwhile,
-    and whatever the task is interrupted with.
+    and whatever the fiber is interrupted with.
     """
 
     __slots__ = ("_state", "_trace", "_value", "_waiters", "scheduler")

@@ -1,12 +1,12 @@
 # pyright: reportPrivateUsage=false
 """Scopes: fibers that cannot outlive the block that started them.
 
-1. Leaving the block waits for every task of the scope, however it is left. Only a KeyboardInterrupt does not
+1. Leaving the block waits for every fiber of the scope, however it is left. Only a KeyboardInterrupt does not
    wait, nor what closes the block's own generator or fiber.
-2. The first task to fail interrupts its siblings and, if it is still inside, the block itself. The failures
+2. The first fiber to fail interrupts its siblings and, if it is still inside, the block itself. The failures
    are raised together as an ExceptionGroup, in spawn order; what was only interrupted is not among them.
-3. An error of the block itself interrupts the tasks, and comes out as it is when no task failed too.
-4. `Cancelled`, and an interrupt of the fiber that owns the scope, interrupt the tasks and come out as
+3. An error of the block itself interrupts the fibers, and comes out as it is when no fiber failed too.
+4. `Cancelled`, and an interrupt of the fiber that owns the scope, interrupt its fibers and come out as
    they are, whatever their class, and never inside a group: a scope cannot swallow a cancellation. Of several
    errors thrown at the owner a cancellation comes out first, then an interrupt.
 5. A scope belongs to the execution that entered it.
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class _Emptied(Future[None]):
-    """Settles when a scope has no running task left."""
+    """Settles when a scope has no running fiber left."""
 
     __slots__ = ("_scope",)
 
@@ -47,7 +47,7 @@ class _Emptied(Future[None]):
         return self._scope._open
 
     def _describe(self) -> str:
-        return "the scope's tasks " + ", ".join(task.path for task in self._scope._open)
+        return "the scope's fibers " + ", ".join(fiber.path for fiber in self._scope._open)
 
 
 class Scope:
@@ -74,7 +74,7 @@ class Scope:
         self._leaving = False
         self._shields = 0
         self._emptied: _Emptied | None = None
-        self._sibling_failed = FiberInterrupted("another task of the same scope failed")
+        self._sibling_failed = FiberInterrupted("another fiber of the same scope failed")
 
     def _spawn(self, work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
         if self._owner is None or (self._leaving and not self._open and self._group is None):
@@ -84,14 +84,14 @@ class Scope:
             raise wrong_execution("a scope")
         if self._group is not None and scheduler.strands is not None:
             return scheduler.strands.spawn(work, args, kwargs, self._group)
-        task: Fiber[Any] = scheduler.spawn(work, args, kwargs, parent=self._owner)
-        self._open[task] = None
-        task._add(self)
-        return task
+        fiber: Fiber[Any] = scheduler.spawn(work, args, kwargs, parent=self._owner)
+        self._open[fiber] = None
+        fiber._add(self)
+        return fiber
 
     @property
     def spawn(self) -> Spawn:
-        """`spawn`, for a task that the block will not be left without."""
+        """As `hf.spawn`. The block ends only when the fiber has ended."""
         return self._spawn
 
     async def __aenter__(self) -> Scope:
@@ -118,7 +118,7 @@ class Scope:
         owner.retract(self._sibling_failed)
         owner.close_block(cast(Block, self._block))
         if isinstance(error, ExecutionClosed):
-            return  # the fiber is being taken down, and so are the tasks
+            return  # the fiber is being taken down, and so are the others
         if owner.scheduler.closed:
             if owner.scheduler.has_refused_enough:
                 await Future[None]()  # never settled: gives control back to the teardown
@@ -169,14 +169,14 @@ class Scope:
         return 2 if isinstance(error, FiberInterrupted) else 1
 
     def _together(self, errors: list[BaseException]) -> BaseException:
-        """What is raised when tasks failed; an error of the block itself is the first in the list."""
-        return BaseExceptionGroup("tasks of a scope failed", errors)
+        """What is raised when fibers failed; an error of the block itself is the first in the list."""
+        return BaseExceptionGroup("fibers of a scope failed", errors)
 
     def _fire(self, future: Future[Any], /) -> bool:
-        task = cast("Fiber[Any]", future)
-        del self._open[task]
-        if task._state == REJECTED and task._value is not getattr(task, "struck", None):
-            self._failed[task] = None
+        fiber = cast("Fiber[Any]", future)
+        del self._open[fiber]
+        if fiber._state == REJECTED and fiber._value is not getattr(fiber, "struck", None):
+            self._failed[fiber] = None
             if len(self._failed) == 1:
                 self._stop(self._sibling_failed)
                 if not self._leaving:
@@ -189,21 +189,21 @@ class Scope:
 
     def _stop(self, error: Exception) -> None:
         """Interrupt what is still running, except where an error is already on its way: the cancellation
-        or interrupt that reached the owner was thrown at its tasks too, and says more than ours would."""
-        for task in list(self._open):
-            if not cast("RunningFiber", task).is_interrupted:
-                task._interrupt(error, gently=True)
+        or interrupt that reached the owner was thrown at its fibers too, and says more than ours would."""
+        for fiber in list(self._open):
+            if not cast("RunningFiber", fiber).is_interrupted:
+                fiber._interrupt(error, gently=True)
 
     def _dependents(self) -> Iterable[Future[Any]]:
         return () if self._emptied is None else (self._emptied,)
 
     def _failures(self, error: BaseException | None) -> list[BaseException]:
-        failed = sorted(self._failed, key=lambda task: task.number)
-        return [task._value for task in failed if task._value is not error]
+        failed = sorted(self._failed, key=lambda fiber: fiber.number)
+        return [fiber._value for fiber in failed if fiber._value is not error]
 
 
 def scope() -> Scope:
-    """A block that joins what it spawned.
+    """A block that waits for the fibers it spawned.
 
     >>> async def both() -> int:
     ...     async with scope() as s:
@@ -211,7 +211,8 @@ def scope() -> Scope:
     ...         b = s.spawn(work, 2)
     ...     return await a + await b
 
-    Leaving it waits. A task that fails interrupts the others and raises an ExceptionGroup here.
+    Leaving the block waits for them. If one fails, the others are interrupted, and the block raises an
+    ExceptionGroup.
     """
     return Scope()
 

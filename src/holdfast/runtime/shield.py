@@ -6,8 +6,8 @@
 2. The signals of steps and calls that are started inside are not set either: they run to their end. One
    that still runs when the shield is left is told then.
 3. Fibers spawned inside a shield are inside it for their whole life, for cancellations and for interrupts
-   of an ancestor. Interrupting such a task directly still works.
-4. What is given to a shield is inside it, though it was begun before: a step, a call, a task, and all inputs
+   of an ancestor. Interrupting such a fiber directly still works.
+4. What is given to a shield is inside it, though it was begun before: a step, a call, a fiber, and all inputs
    of a combinator.
 5. Taking the execution down is not a cancellation: no shield stops it.
 """
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 def shield(work: Waitable[T]) -> Operation[T]:
-    """Run `work` to its end even if the execution is cancelled or the task interrupted meanwhile.
+    """Run `work` to its end even if the execution is cancelled or the fiber is interrupted meanwhile.
 
-    Its steps and calls are not told of that until it is done; the cancellation is raised at the next wait
+    Its steps and calls are not told of that until it is done. The cancellation is raised at the next wait
     after it.
 
     >>> async def pay_back() -> None:
@@ -46,7 +46,7 @@ async def _shielded(work: Waitable[Any]) -> Any:
         return await fiber.scheduler.strands.shield(work)
     block = fiber.open_block(is_shield=True)
     if isinstance(work, Future):
-        take_in(work, fiber, shelter_tasks=True)
+        take_in(work, fiber, shelter_fibers=True)
     try:
         return await delegate(work)
     finally:

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from holdfast.runtime.fiber import Fiber
 from holdfast.runtime.future import Future
 from holdfast.runtime.operation import Operation
-from holdfast.runtime.slot import current, current_fiber, slot
+from holdfast.runtime.slot import current, current_fiber as running_fiber, slot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,18 +42,18 @@ class Spawn(Protocol):
 
 
 def _spawn(work: Any, /, *args: Any, **kwargs: Any) -> Fiber[Any]:
-    """Start a fiber beside this one and return its task.
+    """Start a fiber beside this one and return it. Await it for its result.
 
-    `spawn(work, 1)` calls `work(1)`; `spawn(work(1), name="first")` takes what was already called, and a
-    name. When the root returns, fibers still running are abandoned; use `scope()` to wait for them.
+    `spawn(work, 1)` calls `work(1)`. `spawn(work(1), name="first")` takes what was already called, and a
+    name. Fibers that still run when the workflow returns are abandoned; use `scope()` to wait for them.
     """
-    task: Fiber[Any] = (slot.scheduler or current()).spawn(work, args, kwargs)
-    return task
+    fiber: Fiber[Any] = (slot.scheduler or current()).spawn(work, args, kwargs)
+    return fiber
 
 
 spawn: Spawn = _spawn
 
 
-def current_task() -> Fiber[Any]:
-    """The task of the fiber that asks."""
-    return current_fiber()
+def current_fiber() -> Fiber[Any]:
+    """The fiber that asks."""
+    return running_fiber()

@@ -129,8 +129,8 @@ class _Completions:
 def as_completed(inputs: Iterable[Waitable[T]]) -> Iterator[Future[T]]:
     """One future for each distinct input; awaiting the n-th gives the n-th result to arrive.
 
-    >>> async def loop(tasks: list[Future[int]]) -> list[int]:
-    ...     return [await each for each in as_completed(tasks)]
+    >>> async def loop(pages: list[Future[int]]) -> list[int]:
+    ...     return [await each for each in as_completed(pages)]
     """
     return _iterate(_Completions(futures_of(inputs)))
 

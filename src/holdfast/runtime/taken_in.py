@@ -14,10 +14,10 @@ from holdfast.runtime.future import PENDING, Future
 from holdfast.runtime.running_fiber import RunningFiber
 
 
-def take_in(work: Future[Any], fiber: RunningFiber, *, shelter_tasks: bool) -> None:
+def take_in(work: Future[Any], fiber: RunningFiber, *, shelter_fibers: bool) -> None:
     """Put a step, a call, or those among the inputs of a combinator under the signal of the fiber's block.
 
-    With `shelter_tasks`, tasks and what they spawned are out of reach of cancellations from now on.
+    With `shelter_fibers`, fibers and what they spawned are out of reach of cancellations from now on.
     """
     stack = [work]
     while stack:
@@ -25,7 +25,7 @@ def take_in(work: Future[Any], fiber: RunningFiber, *, shelter_tasks: bool) -> N
         if future._state != PENDING or future.scheduler is not fiber.scheduler:
             continue
         if isinstance(future, RunningFiber):
-            if shelter_tasks:
+            if shelter_fibers:
                 future.sheltered = True
                 if future.own_signal is not None:
                     future.own_signal.move_under(fiber.scheduler.attempt)

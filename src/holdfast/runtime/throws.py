@@ -1,7 +1,7 @@
 """Errors that are to be raised in a fiber, and which of them is raised at its next wait.
 
 Two kinds are thrown at a fiber. An *interruption* concerns all of it: the execution was cancelled, or the
-task interrupted. A *block's* error concerns one block it is inside of: its time has passed, or a sibling
+fiber interrupted. A *block's* error concerns one block it is inside of: its time has passed, or a sibling
 in its scope has failed. The block that threw takes it back when it is left.
 
 1. There is one interruption at a time: the last one wins, but nothing replaces a cancellation except another.

@@ -3,7 +3,7 @@
 
 1. The timer is durable: after a crash and a replay the block has the time that is left, not all of it.
 2. What expires is the wait of the fiber inside the block. Steps and calls it started there are told that
-   nobody wants their result. Tasks it spawned are not interrupted; put them in a `scope()` inside the block
+   nobody wants their result. Fibers it spawned are not interrupted; put them in a `scope()` inside the block
    if they should be.
 3. Once the block is left the timer is no longer waited for.
 4. A body that catches the expiry and goes on has handled it: leaving the block then raises nothing.
@@ -132,7 +132,7 @@ def within(seconds: float, work: Waitable[T]) -> Operation[T]:
     async def run_in_time() -> T:
         async with Timeout(seconds):
             if isinstance(work, Future) and current_fiber().scheduler.strands is None:
-                take_in(work, current_fiber(), shelter_tasks=False)
+                take_in(work, current_fiber(), shelter_fibers=False)
             return await delegate(work)
 
     return Operation(run_in_time)

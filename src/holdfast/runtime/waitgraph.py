@@ -1,10 +1,10 @@
 # pyright: reportPrivateUsage=false
 """The wait graph: who waits for whom, and whether that can ever end.
 
-An edge runs from a parked fiber to the future it waits for, and from a combinator or a task to what that
+An edge runs from a parked fiber to the future it waits for, and from a combinator or a fiber to what that
 depends on in turn. Durable promises are the leaves through which the world comes in.
 
-1. A ring of tasks and combinators with no way out is certain: no completion can wake any fiber in it. It
+1. A ring of fibers and combinators with no way out is certain: no completion can wake any fiber in it. It
    is looked for after each drain, from the fibers that have just parked, and only along their edges. A ring
    inside a timeout is left to that. (A fiber that would interrupt the ring later is not seen.)
 2. Some combinators need all of their inputs. One whose input is caught in a ring is caught as well, though a

@@ -91,13 +91,13 @@ class Forbidden(Refusal):
 class ForeignOrigin(Refusal):
     code = "HF3103"
     status = 403
-    hint = "Add the origin to allowed_origins if a web page of yours shall call this server."
+    hint = "Add the origin to allowed_origins if a web page of yours should call this server."
 
 
 class ForeignHost(Refusal):
     code = "HF3104"
     status = 421
-    hint = "Add the name to allowed_hosts if clients shall reach this server by it."
+    hint = "Add the name to allowed_hosts if clients should reach this server by it."
 
 
 class TooFast(Refusal):
@@ -173,7 +173,7 @@ class ReadOnly(Refusal):
 
     code = "HF3421"
     status = 403
-    hint = "This token may only look. Use one that is not read-only."
+    hint = "This token is read-only. Use one that may write."
 
 
 class ArgumentsDoNotFit(Refusal):
@@ -187,7 +187,7 @@ class ArgumentsDoNotFit(Refusal):
 class NoSuchWorker(Refusal):
     code = "HF3420"
     status = 404
-    hint = "GET /v1/workers lists those that have told of themselves in the last days."
+    hint = "GET /v1/workers lists those that have reported in the last days."
 
 
 class SettingsError(HoldfastError):
@@ -200,7 +200,7 @@ class SettingsError(HoldfastError):
 
 
 class OpenToTheWorld(SettingsError):
-    """Listening beyond this machine without auth was not asked for in so many words."""
+    """Listening beyond this machine without auth was not explicitly allowed."""
 
     code = "HF3202"
 

@@ -43,7 +43,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     retry_ms: Annotated[
         int,
-        Meta(ge=1, description="ms after which a task that nobody took is offered again, then ever later"),
+        Meta(ge=1, description="ms after which a task that nobody took is offered again; the pause grows"),
     ] = limits.retry_ms
     retention: Annotated[
         str, Meta(description="delete executions that ended longer ago than this, like 30d; empty: never")
@@ -156,10 +156,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     codec_url: Annotated[
         str, Meta(description="address that the console asks to decode payloads; your keys stay there")
     ] = ""
-    audit: Annotated[bool, Meta(description="write down who changes what through /v1")] = True
+    audit: Annotated[bool, Meta(description="log who changes what through /v1")] = True
     metrics: Annotated[bool, Meta(description="serve GET /metrics")] = True
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="least severity that is logged")
+        Literal["debug", "info", "warning", "error"], Meta(description="lowest level that is logged")
     ] = "info"
 
     @property

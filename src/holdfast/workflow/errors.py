@@ -4,7 +4,7 @@ from holdfast.payloads.errors import WorkerError
 
 
 class ReplayMismatch(WorkerError):
-    """The code does not do what was recorded. The execution is halted, not harmed."""
+    """The code does not match the record. The execution is halted, and nothing is lost."""
 
     code = "HF5101"
     hint = (
@@ -51,7 +51,7 @@ class BadStartOption(WorkerError, ValueError):
 
 
 class BadLock(WorkerError, ValueError):
-    """A lock that cannot be asked for so, or an object that does not hold one."""
+    """A lock that cannot be requested like this, or an object that does not hold one."""
 
     code = "HF5150"
     hint = "See docs/reference/locks.md."
@@ -72,7 +72,7 @@ class NoAsyncioHere(WorkerError, RuntimeError):
 
 
 class NotInAWorkflowLoop(WorkerError, RuntimeError):
-    """Code of an asyncio workflow asked its loop for something of the world: a socket, say, or a thread."""
+    """Code of an asyncio workflow asked its loop for I/O or a thread."""
 
     code = "HF5113"
     hint = "Put it into a step: hf.run(function)."
@@ -86,14 +86,14 @@ class NeverWaits(WorkerError, RuntimeError):
 
 
 class NondeterministicCall(WorkerError):
-    """Under the testing kit: code of a workflow called what comes out differently on every run."""
+    """Under the testing kit: code of a workflow called something that is not deterministic."""
 
     code = "HF5115"
     hint = "If it does no harm here, say so: `with hf.unguarded():`."
 
 
 class NondeterminismWarning(RuntimeWarning):
-    """Code of a workflow called what comes out differently on every run. The warning names the line."""
+    """Code of a workflow called something that is not deterministic. The warning names the line."""
 
 
 class BadDatabase(WorkerError):
@@ -165,7 +165,7 @@ class BadEntity(WorkerError, TypeError):
 
 
 class EntityMisused(WorkerError, RuntimeError):
-    """An entity was used where, or as, it cannot be."""
+    """An entity was used in a place or in a way that is not possible."""
 
     code = "HF5141"
     hint = (

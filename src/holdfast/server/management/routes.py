@@ -59,7 +59,7 @@ class Route(Struct, frozen=True):
 
 _PAGING: Final = (
     Parameter("limit", "integer", "at most so many on a page"),
-    Parameter("cursor", "string", "go on where a page ended"),
+    Parameter("cursor", "string", "continue where a page ended"),
 )
 _PREFIX: Final = Parameter("prefix", "string", "only ids that begin with it")
 _TAG: Final = Parameter("tag", "string", "only with this tag, name:value; may be given several times")
