@@ -35,7 +35,8 @@ class WorkingSet:
         "_log", "_read_bytes", "_remove", "_set", "_unweighed", "added_callbacks", "added_listeners",
         "answer_bytes", "begin", "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises",
         "changed_queues", "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts",
-        "discharged", "families", "forgotten", "found", "handled", "lines", "listeners", "messages", "offered", "plan",
+        "discharged", "families", "forgotten", "found", "handled", "lines", "listeners", "messages",
+        "offered", "plan",
         "promises", "queues", "removed_callbacks", "replaced", "rules", "schedules", "streams", "tasks",
         "undo", "uniques", "until", "viewed_queues", "waiting", "watched",
     )  # fmt: skip

@@ -151,6 +151,7 @@ class _Query:
 _IN_TREE: Final = ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
 _TREE: Final = " UNION ".join(f"SELECT id FROM promises WHERE {which}" for which in _IN_TREE)
 
+
 def _tree_values(root: str) -> list[list[Any]]:
     """The parameters of each condition of `_IN_TREE`."""
     return [[root], [root + ".", root + "/"], [root + ":", root + ";"], [rows.key_of(root)]]
