@@ -184,6 +184,41 @@ def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> N
     assert '{"func":"greet","args":["world",2],"version":3,"kwargs":{"loud":true}}' in shown
 
 
+def test_an_invocation_waits_in_a_queue_until_an_instant(data: Data) -> None:
+    place = ("--queue", "reports", "--limit-key", "acme", "--overlap", "reject", "--priority", "7")
+    promise = data("invoke", "placed", "--func", "f", *place, "--at", "2099-01-31T09:00+01:00")["promise"]
+    entries = promise["tags"]
+    assert entries["resonate:target"] == "poll://any@queue.reports"
+    assert json.loads(entries["holdfast:queue"]) == {"key": "acme", "overlap": "reject"}
+    assert entries["holdfast:priority"] == "7"
+    assert entries["resonate:delay"] == "4073529600000"
+
+
+def test_an_invocation_is_refused_while_another_has_its_key(run: Run, data: Data) -> None:
+    place = ("--queue", "single", "--limit-key", "acme", "--overlap", "reject")
+    data("invoke", "single-1", "--func", "f", *place)
+    refused = run("invoke", "single-2", "--func", "f", *place)
+    assert refused.code != 0
+    assert "HF1209" in refused.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--limit-key", "acme"],
+        ["--queue", "q", "--overlap", "reject"],
+        ["--queue", "q", "--overlap", "never"],
+        ["--queue", "q", "--target", "poll://any@workers"],
+        ["--queue", "a/b"],
+        ["--priority", "1000001"],
+        ["--delay", "1h", "--at", "2099-01-31T09:00"],
+        ["--at", "tomorrow"],
+    ],
+)
+def test_a_place_that_makes_no_sense_is_refused(run: Run, words: list[str]) -> None:
+    assert run("invoke", "misplaced", "--func", "f", *words).code == 2
+
+
 def test_an_invocation_can_be_waited_for(run: Run, data: Data) -> None:
     assert data("invoke", "waited", "--func", "f")["promise"]["state"] == "pending"
     data("promises", "resolve", "waited", "--data", "[1, 2]")

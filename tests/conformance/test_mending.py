@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+from holdfast.protocol import limits
 from tests.conformance.wire import CLIENT, FAR, HOUR, T0, WORKERS, Json, Wire
 
 OP, PLACE, OBSERVED, FAILED = "holdfast:op", "holdfast:place", "holdfast:observed", "holdfast:failed-at"
@@ -301,6 +303,81 @@ def test_cancelling_at_once_ends_what_it_called_and_not_what_it_started(wire: Wi
     assert answer.promise["state"] == "rejected_canceled"
     states = [wire.get(name).promise["state"] for name in ("w:1", "w:1.1", "w:2")]
     assert states == ["rejected_canceled", "rejected_canceled", "pending"]
+
+
+def call_by_name(wire: Wire, name: str, caller: str, *, awaiter: str = "w") -> None:
+    """An execution with an id of its own, which `awaiter` waits for."""
+    tags = {**lineage(name), "holdfast:caller": caller}
+    wire.create(name, target=WORKERS, tags=tags)
+    assert wire.callback(name, awaiter).status == 200
+
+
+def states_of(wire: Wire, *names: str) -> list[str]:
+    return [wire.get(name).promise["state"].removeprefix("rejected_") for name in names]
+
+
+def test_cancelling_at_once_ends_what_it_called_under_an_id_of_its_own(wire: Wire) -> None:
+    """And what that called, whichever way; also in a later generation."""
+    execution(wire)
+    call(wire, "w:1")
+    call_by_name(wire, "a", "w:2")
+    call_by_name(wire, "b", "w:g1.1")
+    call_by_name(wire, "a2", "a:1", awaiter="a")
+    call_by_name(wire, "n", "w:1.4", awaiter="w:1")
+    call(wire, "n:1", parent="n")
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert states_of(wire, "w", "w:1", "a", "b", "a2", "n", "n:1") == ["canceled"] * 7
+
+
+def test_cancelling_at_once_ends_what_an_id_below_its_own_names(wire: Wire) -> None:
+    execution(wire)
+    call_by_name(wire, "w.sub", "w:1")
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert states_of(wire, "w.sub") == ["canceled"]
+
+
+def test_cancelling_at_once_leaves_what_others_have_called_or_it_has_only_started(wire: Wire) -> None:
+    execution(wire)
+    execution(wire, "other")
+    call_by_name(wire, "theirs", "other:1", awaiter="other")
+    call_by_name(wire, "below", "w:1.1")  # by something that it started
+    wire.callback("theirs", "w")
+    call_by_name(wire, "seen", "w:2")
+    record(wire, "w:2", "start pay", 1)
+    wire.create("started", target=WORKERS, tags={**lineage("started"), "holdfast:caller": "w:3"})
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert states_of(wire, "w", "theirs", "below", "seen", "started") == ["canceled", *["pending"] * 4]
+
+
+def test_cancelling_at_once_ends_what_was_called_in_the_same_commit(wire: Wire) -> None:
+    execution(wire)
+    tags = {**lineage("a"), "resonate:target": WORKERS, "holdfast:caller": "w:1"}
+    wire.batch(
+        ("promise.create", {"id": "a", "timeoutAt": FAR, "tags": tags}),
+        ("promise.register_callback", {"awaited": "a", "awaiter": "w"}),
+        ("execution.cancel", {"id": "w", "now": True}),
+    )
+    assert states_of(wire, "a") == ["canceled"]
+
+
+def test_what_one_that_was_cancelled_has_left_running_is_ended_when_it_is_cancelled_again(wire: Wire) -> None:
+    execution(wire)
+    call_by_name(wire, "a", "w:1")
+    wire.send("promise.settle", {"id": "w", "state": "rejected_canceled"})
+    assert states_of(wire, "a") == ["pending"]
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert states_of(wire, "a") == ["canceled"]
+
+
+def test_calls_one_below_the_other_are_ended_to_a_depth_and_from_there_on_asked(wire: Wire) -> None:
+    execution(wire)
+    names = ["w", *(f"c{number}" for number in range(limits.called_depth_max + 1))]
+    for caller, name in pairwise(names):
+        call_by_name(wire, name, f"{caller}:1", awaiter=caller)
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert states_of(wire, *names) == [*["canceled"] * (len(names) - 2), "pending", "pending"]
+    assert states_of(wire, f"{names[-2]}:cancel") == ["resolved"]
+    assert not exists(wire, f"{names[-1]}:cancel")
 
 
 def test_cancelling_asks_an_execution_and_ends_what_nobody_works_on(wire: Wire) -> None:

@@ -362,6 +362,9 @@ class Generator:
             tags["colour"] = self.rng.choice(("red", "blue"))
         if self.chance(0.3):
             tags["holdfast:workflow"] = self.rng.choice(("pay", "ship"))
+        if target and self.chance(0.3):
+            operation = self.rng.choice(("1", "1", "2", "7", "g1.1", "1.1"))
+            tags["holdfast:caller"] = f"{below(self.task_id(*OPEN_STATES))}{operation}"
         if target and self.chance(0.2):
             tags["holdfast:crashes"] = self.rng.choice(("1", "2", "3"))
         if target and self.chance(0.12) and (tags.get("resonate:timer") != "true" or self.chance(0.02)):
@@ -452,8 +455,22 @@ class Generator:
         if self.chance(0.12):
             awaiter = self.promise_id(lambda promise: promise.id not in self.oracle.tasks)
         awaited = self.awaited_id(awaiter)
+        if self.chance(0.3):
+            awaiter, awaited = self.named_call() or (awaiter, awaited)
         kind = self.rng.choice(("promise.register_callback", "promise.register"))
         return kind, {"awaiter": awaiter, "awaited": awaited}
+
+    def named_call(self) -> tuple[str, str] | None:
+        """An execution that has called another under an id of its own, and that one, if there are any."""
+        tasks = self.oracle.tasks
+        found = [
+            (caller, promise.id)
+            for promise in self.oracle.promises.values()
+            if promise.id in tasks and "holdfast:caller" in promise.tags and self.live(promise)
+            for caller in tasks
+            if promise.tags["holdfast:caller"].startswith(below(caller))
+        ]
+        return self.rng.choice(found) if found else None
 
     def promise_register_listener(self) -> tuple[str, Json]:
         awaited = self.promise_id(self.live) if self.chance(0.85) else self.promise_id()
@@ -909,6 +926,8 @@ class Generator:
 
     def execution_cancel(self) -> tuple[str, Json]:
         data: Json = {"id": self.execution_id() if self.chance(0.8) else self.promise_id()}
+        if self.chance(0.3) and (called := self.named_call()) is not None:
+            data["id"] = called[0]
         if self.chance(0.6):
             data["now"] = self.chance(0.8)
         return "execution.cancel", data

@@ -6,6 +6,7 @@ everything that is stored.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ON_EXISTING = ("return", "reject", "again_if_failed", "replace")
 MESSAGE_CHARS = 256
+CALLED_DEPTH = 32
 
 
 @dataclass(slots=True)
@@ -252,16 +254,35 @@ class MendingMachine(StreamMachine):
 
     def end_called(self, execution_id: str, now: int) -> None:
         """The innermost first."""
-        reached = [execution_id]
-        for name in sorted(self.tasks, key=lambda name: (name.count("."), name)):
-            promise, task = self.promises[name], self.tasks[name]
-            is_open = name.startswith(below(execution_id)) and task.state != "fulfilled"
-            is_called = label(promise).startswith("call ")
-            if is_open and is_called and promise.tags.get("resonate:parent") in reached:
-                reached.append(name)
-        for name in sorted(reached[1:], key=lambda name: (-name.count("."), name)):
-            if self.live(name, now):
-                self.settle(self.promises[name], "rejected_canceled", {}, now, now)
+        levels = [[execution_id]]
+        while levels[-1] and len(levels) <= CALLED_DEPTH:
+            known = {name for level in levels for name in level}
+            found = {name for caller in levels[-1] for name in self.tasks if self.has_called(caller, name)}
+            levels.append(sorted(found - known))
+        deepest = levels[-1] if len(levels) > CALLED_DEPTH else []
+        asked = [name for name in deepest if any(self.may_have_called(name, other) for other in self.tasks)]
+        for level in reversed(levels[1:]):
+            for name in level:
+                if self.live(name, now) and name in asked:
+                    self.ask_to_cancel(self.promises[name], now)
+                elif self.live(name, now):
+                    self.settle(self.promises[name], "rejected_canceled", {}, now, now)
+
+    def may_have_called(self, caller: str, name: str) -> bool:
+        is_within = name[: len(caller) + 1] in (f"{caller}:", f"{caller}.")
+        is_awaited = name != caller and caller in self.promises[name].callbacks
+        return self.tasks[name].state != "fulfilled" and (is_within or is_awaited)
+
+    def has_called(self, caller: str, name: str) -> bool:
+        promise = self.promises[name]
+        if not self.may_have_called(caller, name):
+            return False
+        is_within = name[: len(caller) + 1] in (f"{caller}:", f"{caller}.")
+        if is_within and promise.tags.get("resonate:parent") == caller and label(promise).startswith("call "):
+            return True
+        operation = promise.tags.get("holdfast:caller", "")
+        number = re.fullmatch(rf"{re.escape(below(caller))}(g[0-9]+\.)?[0-9]+", operation)
+        return number is not None and caller in promise.callbacks and operation not in self.promises
 
     # ---------------------------------------------------------------------------------------------- retry
 

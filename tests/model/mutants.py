@@ -429,7 +429,22 @@ class TellsAtTheTimeout(Oracle):
             asked.timeout_at = promise.timeout_at
 
 
+class LeavesWhatWasCalledByName(Oracle):
+    """Whoever is ended at once ends what lies below it, and nothing else."""
+
+    def has_called(self, caller: str, name: str) -> bool:
+        return name.startswith(below(caller)) and super().has_called(caller, name)
+
+
+class EndsWhatOthersHaveCalled(Oracle):
+    def has_called(self, caller: str, name: str) -> bool:
+        named = "holdfast:caller" in self.promises[name].tags and self.may_have_called(caller, name)
+        return named or super().has_called(caller, name)
+
+
 MUTANTS: tuple[type[Oracle], ...] = (
+    LeavesWhatWasCalledByName,
+    EndsWhatOthersHaveCalled,
     SkipsTheVersionCheck,
     WakesAnAwaiterPastItsOwnDeadline,
     LosesAListener,

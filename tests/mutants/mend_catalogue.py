@@ -114,6 +114,31 @@ MENDING = (
         _CONFORMANCE,
     ),
     Mutant(
+        "cancelling at once ends what somebody else has called",
+        "whoever is ended at once takes along only what it called itself",
+        "engine",
+        "if is_operation_of(operation, execution_id) and execution_id in ws.awaiters(key):\n"
+        "    operations[key] = operation",
+        "if operation and execution_id in ws.awaiters(key):\n    operations[key] = operation",
+        _CONFORMANCE,
+    ),
+    Mutant(
+        "cancelling at once ends what was only started",
+        "a call that has a record is over: what it started goes on",
+        "engine",
+        "return found + [key for key, operation in operations.items() if ws.promise(operation) is None]",
+        "return found + [*operations]",
+        _CONFORMANCE,
+    ),
+    Mutant(
+        "cancelling at once leaves what is too deep alone",
+        "what is not ended with the rest is asked to cancel itself",
+        "engine",
+        "if key in asked:\n    ask_to_cancel(promise, ws, now)\nelse:\n    end(promise, ws, now)",
+        "if key not in asked:\n    end(promise, ws, now)",
+        _CONFORMANCE,
+    ),
+    Mutant(
         "a refused action leaves its first half behind",
         "an action that is refused inside a fence has changed nothing",
         "engine",

@@ -1,5 +1,6 @@
 """Calls of workflows under an id that the code chooses."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -141,6 +142,63 @@ def test_a_caller_that_is_cancelled_leaves_what_others_have_begun() -> None:
         with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
         assert other.result() == "slept"
+
+
+@app.workflow
+async def calls_a_caller() -> str:
+    return await hf.call(waits_for.with_options(id="middle"), "s-1")
+
+
+@app.workflow
+async def calls_and_works(child_id: str) -> str:
+    """It is never suspended."""
+    called = hf.spawn(waits_for_it, child_id)
+    await hf.run(stall)
+    return await called
+
+
+async def waits_for_it(child_id: str) -> str:
+    return await hf.call(sleeper.with_options(id=child_id))
+
+
+async def stall() -> None:
+    await asyncio.Event().wait()
+
+
+@app.workflow
+async def starts_then_calls(child_id: str) -> str:
+    await hf.start(sleeper.with_options(id=child_id))
+    return await hf.call(sleeper.with_options(id=child_id))
+
+
+def test_a_caller_that_is_cancelled_at_once_ends_what_it_has_begun() -> None:
+    with World(app) as world:
+        handle = app.start(calls_a_caller)
+        world.elapse("1d")
+        handle.cancel(now=True)
+        for name in ("middle", "s-1"):
+            assert app.handle(name).info().state == "cancelled"
+        assert ledger.entries == []
+
+
+def test_a_caller_that_is_at_work_ends_what_it_has_begun_when_it_is_cancelled_at_once() -> None:
+    with World(app) as world:
+        handle = app.start(calls_and_works, "s-1")
+        world.elapse("1s")
+        assert handle.info().state == "running"
+        handle.cancel(now=True)
+        assert app.handle("s-1").info().state == "cancelled"
+
+
+def test_a_caller_that_is_cancelled_at_once_leaves_what_others_have_begun() -> None:
+    with World(app) as world:
+        other = sleeper.with_options(id="s-1").start()
+        handle = app.start(waits_for, "s-1")
+        started = app.start(starts_then_calls, "s-2")
+        world.elapse("1d")
+        handle.cancel(now=True)
+        started.cancel(now=True)
+        assert other.result() == app.handle("s-2", str).result() == "slept"
 
 
 def test_an_execution_does_not_call_itself() -> None:

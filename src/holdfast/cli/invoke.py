@@ -1,18 +1,28 @@
 """`holdfast invoke ID --func F`: start a function on whichever worker has it.
 
 The promise looks as if an SDK had made it: `{"func", "args", "version"}` as its param, and itself as the
-origin of its lineage. Its deadline and its delay count by the node's clock. Under an id that another call
-has, nothing is started (IdTaken).
+origin of its lineage. Where and when it begins is said as by the options of a workflow. Its deadline and its
+delay count by the node's clock. Under an id that another call has, nothing is started (IdTaken).
 """
 
 import argparse
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Final, get_args
 
 from msgspec.structs import replace
 
 from holdfast.cli.calls import add_call, call_param
-from holdfast.cli.options import add_connection, add_tags, deadline, default_target, duration
+from holdfast.cli.failures import UsageError
+from holdfast.cli.options import (
+    add_connection,
+    add_tags,
+    deadline,
+    default_target,
+    duration,
+    moment,
+    moment_help,
+)
 from holdfast.cli.output import print_json, print_promise
 from holdfast.cli.session import CliSession, with_session
 from holdfast.jobs.send_request import fresh_end
@@ -28,6 +38,8 @@ from holdfast.protocol.requests import (
     PromiseGet,
     RequestData,
 )
+from holdfast.workflow.errors import BadStartOption
+from holdfast.workflow.placement import OVERLAPS, Placement
 from holdfast.workflow.same_call import check_same_call
 
 look_s_min: Final = 0.05
@@ -41,12 +53,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="deadline (1h)"
     )
+    parser.add_argument("--target", metavar="ADDRESS", help=f"which workers ({default_target})")
+    parser.add_argument("--queue", metavar="NAME", help="wait there, by its limits and for its workers")
+    parser.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
+    parser.add_argument("--limit-key", metavar="KEY", help="what the limits per key of the queue count it by")
     parser.add_argument(
-        "--target", metavar="ADDRESS", default=default_target, help="which workers (%(default)s)"
+        "--overlap",
+        choices=OVERLAPS,
+        help="while another with this key is open in the queue: wait for the limits (the default), "
+        "refuse this one, or ask the other one to cancel",
     )
     parser.add_argument(
         "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
     )
+    parser.add_argument("--at", type=moment, metavar="INSTANT", help=f"start no earlier: {moment_help}")
     add_tags(parser)
     parser.add_argument(
         "--on-existing",
@@ -74,18 +94,37 @@ async def _invoke(session: CliSession, arguments: argparse.Namespace) -> None:
         print_promise(promise)
 
 
+def _placement(arguments: argparse.Namespace) -> Placement:
+    """As the options of a workflow say it."""
+    if arguments.queue is not None and arguments.target is not None:
+        raise UsageError("--queue and --target both say which workers run it: give one of them")
+    at, delay_ms = arguments.at, arguments.delay
+    try:
+        return Placement().refined(
+            queue=arguments.queue,
+            priority=arguments.priority,
+            limit_key=arguments.limit_key,
+            overlap=arguments.overlap,
+            delay=None if delay_ms is None else timedelta(milliseconds=delay_ms),
+            at=None if at is None else datetime.fromtimestamp(at / 1000, UTC),
+        )
+    except BadStartOption as error:
+        raise UsageError(str(error)) from None
+
+
 def _creation(arguments: argparse.Namespace, now: Millis) -> PromiseCreate:
+    placement = _placement(arguments)
     entries = {
         **dict(arguments.tags),
         tags.ORIGIN: arguments.id,
         tags.BRANCH: arguments.id,
         tags.PARENT: arguments.id,
         tags.SCOPE: "global",
-        tags.TARGET: arguments.target,
+        tags.TARGET: arguments.target or default_target,
         tags.WORKFLOW: arguments.func,
+        **placement.entries(),
+        **placement.delay(now),
     }
-    if arguments.delay:
-        entries[tags.DELAY] = str(now + arguments.delay)
     return PromiseCreate(arguments.id, deadline(arguments.timeout, now), call_param(arguments), entries)
 
 

@@ -3,18 +3,23 @@
 1. An execution is asked: its code sees `Cancelled` and may clean up; what it called is asked by itself.
 2. A background task, and a promise that nobody works on, end at once.
 3. With `now` it ends at once, and so does everything that it called and waits for, and what that called in
-   turn. What it only started goes on.
+   turn: the innermost first. What it only started goes on, and so does what somebody else has started.
 4. One that is over stays as it is. If it was cancelled, what it called is ended all the same: somebody may
    have ended it another way, and left that running.
+5. A request ends so many executions, and so many one below the other. One that has called more than that is
+   asked instead: it asks what it called by itself.
 """
+
+from collections.abc import Iterable
 
 from holdfast.engine.overlap import ask_to_cancel
 from holdfast.engine.transitions import settle
 from holdfast.engine.trees import label_of
 from holdfast.engine.view import is_live, see_promise
 from holdfast.engine.working_set import WorkingSet
-from holdfast.protocol import tags
+from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import InvalidField, PromiseMissing
+from holdfast.protocol.generations import is_operation_of
 from holdfast.protocol.records import NOTHING, Millis, Promise
 from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import ExecutionCancel, Request
@@ -38,7 +43,7 @@ def cancel_execution(data: ExecutionCancel, ws: WorkingSet, now: Millis) -> Prom
         ask_to_cancel(promise, ws, now)
         return seen
     if data.now:
-        end_called(data.id, ws.found, ws, now)
+        end_called(data.id, ws, now)
     return end(promise, ws, now) if seen.state == "pending" else seen
 
 
@@ -46,18 +51,57 @@ def end(promise: Promise, ws: WorkingSet, now: Millis) -> Promise:
     return settle(promise, "rejected_canceled", NOTHING, now, None, ws, now)
 
 
-def end_called(execution_id: str, found: list[str], ws: WorkingSet, now: Millis) -> None:
-    """End what it called, what that called, and so on: the innermost first. `found`: open tasks below it."""
-    ws.need_obligations(found)
+def end_called(execution_id: str, ws: WorkingSet, now: Millis) -> None:
+    """End what it called, what that called, and so on: the innermost first."""
+    levels, asked = [[execution_id]], set[str]()
     reached = {execution_id}
-    for key in sorted(found, key=lambda key: (key.count("."), key)):
+    while level := [key for key in levels[-1] if may_call(key, ws)]:
+        ws.need_families(level)
+        if len(levels) > 1 and _is_too_much(level, len(levels), len(reached), ws):
+            asked = {key for key in level if ws.families[key]}
+            break
+        known = {member for key in level for member in ws.families[key]}
+        ws.need_obligations(known)
+        called = sorted({member for key in level for member in called_by(key, ws)} - reached)
+        levels.append(called[: limits.mended_records_max])
+        reached.update(called)
+    for called in reversed(levels[1:]):
+        for key in called:
+            promise = ws.promise(key)
+            if promise is None or not is_live(see_promise(promise, ws, now), now):
+                continue
+            if key in asked:
+                ask_to_cancel(promise, ws, now)
+            else:
+                end(promise, ws, now)
+
+
+def _is_too_much(level: Iterable[str], depth: int, count: int, ws: WorkingSet) -> bool:
+    most = limits.mended_records_max
+    return depth > limits.called_depth_max or count + sum(len(ws.families[key]) for key in level) > most
+
+
+def may_call(execution_id: str, ws: WorkingSet) -> bool:
+    task = ws.task(execution_id)
+    return task is None or task.job is None
+
+
+def called_by(execution_id: str, ws: WorkingSet) -> list[str]:
+    """What it has called, and still waits for, of what may be that."""
+    found: list[str] = []
+    operations: dict[str, str] = {}
+    for key in ws.families[execution_id]:
         promise = ws.promise(key)
-        if promise is not None and is_called(promise) and promise.tags.get(tags.PARENT) in reached:
-            reached.add(key)
-    for key in sorted(reached - {execution_id}, key=lambda key: (-key.count("."), key)):
-        promise = ws.promise(key)
-        if promise is not None and is_live(see_promise(promise, ws, now), now):
-            end(promise, ws, now)
+        if promise is None:
+            continue
+        if promise.tags.get(tags.PARENT) == execution_id and is_called(promise):
+            found.append(key)
+            continue
+        operation = promise.tags.get(tags.CALLER, "")
+        if is_operation_of(operation, execution_id) and execution_id in ws.awaiters(key):
+            operations[key] = operation
+    ws.need(operations.values())  # one that has a record is over: it was a start
+    return found + [key for key, operation in operations.items() if ws.promise(operation) is None]
 
 
 def is_called(promise: Promise) -> bool:

@@ -45,6 +45,7 @@ class Footprint(Struct):
     appends: dict[tuple[str, str], int] = {}  # execution and stream: so many next elements are needed
     answers: set[tuple[str, str]] = set()  # of those: with the promises of their answers
     placed: set[str] = set()  # lines of queues: their open executions
+    families: set[str] = set()  # executions: what may be among those that they called; named as well, so held
     turns: set[LineKey] = set()  # the last turn of each, if its queue has turns at all
     noted: tuple[str | None, ...] = ()  # the tags whose place in a queue was noted last
 

@@ -11,7 +11,6 @@ from holdfast.engine.newest import ExecutionScan
 from holdfast.engine.scans import (
     ClaimScan,
     LeaseScan,
-    OpenTaskScan,
     PromiseScan,
     QueueScan,
     Scan,
@@ -81,7 +80,7 @@ def found_footprint(scan: Scan, found: set[str]) -> Footprint:
             return Footprint(promises=found)
         case ClaimScan():  # for a queue that was set or resumed: offers to be repeated
             return Footprint(task_views=found)
-        case TreeScan() | OpenTaskScan():  # which of them are needed, and for what, only the request knows
+        case TreeScan():  # which of them are needed, and for what, only the request knows
             return Footprint()
         case _:
             raise AssertionError("no request asks for that here")

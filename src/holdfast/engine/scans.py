@@ -19,7 +19,7 @@ from holdfast.engine.newest import (
     execution_tally,
 )
 from holdfast.protocol import limits, tags
-from holdfast.protocol.ids import below, delimiters, edge_of
+from holdfast.protocol.ids import delimiters, edge_of
 from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.protocol.locks import lock_id
 from holdfast.protocol.records import Millis, PromiseState, Task, TaskState
@@ -190,17 +190,9 @@ class TreeScan(Struct, frozen=True):
     after: str | None = None
 
 
-class OpenTaskScan(Struct, frozen=True):
-    """Tasks that are not fulfilled, with ids that begin so, by id."""
-
-    prefix: str
-    limit: int
-
-
 SearchScan = PromiseScan | TaskScan | ScheduleScan | QueueScan  # the pages of a search
 Scan = (
     TreeScan
-    | OpenTaskScan
     | StretchScan
     | PromiseScan
     | TaskScan
@@ -287,10 +279,6 @@ def _tree_scan(data: ExecutionRetry | ExecutionFork | ExecutionStart, now: Milli
     return TreeScan((data.action.data.id,), limits.mended_records_max + 2) if is_needed else None
 
 
-def _called_scan(data: ExecutionCancel, now: Millis) -> Scan | None:  # what it leaves, who asks again ends
-    return OpenTaskScan(below(data.id), limits.mended_records_max) if data.now else None
-
-
 _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     PromiseSearch: _promise_scan,
     LockSearch: _lock_scan,
@@ -303,7 +291,6 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
     QueuePause: _first_scan,
     TaskHeartbeat: _lease_scan,
     ExecutionStart: _tree_scan,
-    ExecutionCancel: _called_scan,
     ExecutionRetry: _tree_scan,
     ExecutionFork: _tree_scan,
     TaskFence: lambda data, now: scan_of(data.action.data, now),
@@ -338,6 +325,8 @@ def class_of(data: RequestData) -> LimitedClass | None:
     if kind is TaskFence and isinstance(data, TaskFence):
         return class_of(data.action.data) if type(data.action.data) in _MENDS else None
     if kind in _LOOKS or (kind in _MENDS and scan_of(data, 0) is not None):
+        return "look"
+    if isinstance(data, ExecutionCancel) and data.now:
         return "look"
     if kind in _CLAIMS:
         return "claim"

@@ -35,7 +35,8 @@ class WorkingSet:
         "_log", "_read_bytes", "_remove", "_set", "_unweighed", "added_callbacks", "added_listeners",
         "answer_bytes", "begin", "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises",
         "changed_queues", "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts",
-        "discharged", "forgotten", "found", "handled", "lines", "listeners", "messages", "offered", "plan",
+        "discharged", "families", "forgotten", "found", "handled", "lines", "listeners", "messages",
+        "offered", "plan",
         "promises", "queues", "removed_callbacks", "replaced", "rules", "schedules", "streams", "tasks",
         "undo", "uniques", "until", "viewed_queues", "waiting", "watched",
     )  # fmt: skip
@@ -74,6 +75,7 @@ class WorkingSet:
         self.offered: dict[str, int] = {}  # execute messages for queues, by target
         # What a scan found for the request at hand, and the messages that wait in the node.
         self.found: list[str] = []
+        self.families: dict[str, list[str]] = {}  # likewise for the request at hand, by the execution
         self.until: str | None = None  # how far it has looked, if not to the end
         self.waiting: list[Message] = []
         self.counts: dict[str, tuple[int, ...]] = {}  # see QueueCountScan, ExecutionTally
@@ -151,6 +153,11 @@ class WorkingSet:
         known = self.promises, self.callbacks
         if unknown := {key for key in promise_ids if not all(key in records for records in known)}:
             raise Missing(Footprint(obligations=unknown))
+
+    def need_families(self, execution_ids: Iterable[str]) -> None:
+        """Whom these may have called is about to be read: hold them, so that they call nobody else."""
+        if unknown := {key for key in execution_ids if key not in self.families}:
+            raise Missing(Footprint(obligations=unknown, families=unknown))
 
     def need(self, promise_ids: Iterable[str]) -> None:
         """All of these are about to be read: load them at once, not one by one."""
@@ -403,6 +410,10 @@ class WorkingSet:
         addresses = self.listeners[promise_id] = dict[str, Listener]()
         for listener in listeners:
             addresses[listener.address] = listener
+
+    def fill_family(self, execution_id: str, members: Iterable[str]) -> None:
+        """Open tasks below it, and others that it awaits."""
+        self.families[execution_id] = sorted(members)[: limits.mended_records_max]
 
     def fill_branch(self, name: str, members: Iterable[str], end: str | None = None) -> None:
         """The stored members of a branch, up to `end` if that is not all; they are filled or newer here."""

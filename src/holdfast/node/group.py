@@ -330,6 +330,7 @@ class _Commit:
             yield from self.save()
             names = ws.found if isinstance(request.data, QueueSearch) else [request.data.name]
             yield from self._counts.count(names, ws)
+        ws.families.clear()
         for _ in range(reloads_max):
             try:
                 reply = apply(request, ws, now)
@@ -338,8 +339,8 @@ class _Commit:
                     yield from self.save()
                 return reply
             except Missing as missing:
-                if missing.footprint.turns:
-                    yield from self.save()  # turns are found in the store
+                if missing.footprint.turns or missing.footprint.families:
+                    yield from self.save()  # these are found in the store
                 yield Load(ws, missing.footprint)
                 self.is_crowded = self.is_crowded or ws.read_bytes > limits.commit_bytes_max
             except Exception:

@@ -95,6 +95,15 @@ def generation_of_record(record_id: str, root: str) -> int | None:
     return None if found is None else int(found[1] or 0)
 
 
+_operation: Final = re.compile(r"(?:g[0-9]+\.)?[0-9]+")
+
+
+def is_operation_of(record_id: str, root: str) -> bool:
+    """Is it one of the operations of this execution, in any generation? Not one of what it called."""
+    prefix = below(root)
+    return record_id.startswith(prefix) and _operation.fullmatch(record_id, len(prefix)) is not None
+
+
 def lies_in_generation(record_id: str, root: str, generation: int) -> bool:
     """Is it one of the numbered records of this generation, or beside one?"""
     prefix = below(base_of(root, generation))

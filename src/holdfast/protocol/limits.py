@@ -72,6 +72,7 @@ meter_keys_max: Final = 10_000
 replaced_max: Final = 100  # executions of one key that another one replaces
 mended_records_max: Final = 10_000  # below an execution that is retried, forked or begun anew
 mended_depth_max: Final = 16  # calls that failed one below the other
+called_depth_max: Final = 32  # calls one below the other that are ended together
 fair_weight_max: Final = 1_000
 fair_weights_max: Final = 1_000  # keys of a queue that have a weight of their own
 fair_priorities_max: Final = 100  # of one queue, in which keys take turns

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from holdfast.protocol import limits
-from holdfast.protocol.jobs import JobSpec, QueueSpec, parse_job, parse_queue
+from holdfast.protocol.jobs import JobSpec, KeyOverlap, QueueSpec, parse_job, parse_queue, queue_group
 
 TARGET: Final = "resonate:target"
 INVOKE: Final = "resonate:invoke"
@@ -125,6 +127,12 @@ def place_of(tags: Mapping[str, str]) -> QueueSpec | None:
     """What a promise says about the place of its execution in a queue, if it has one; ValueError likewise."""
     text = tags.get(QUEUE)
     return None if text is None else parse_queue(text)
+
+
+def queued(queue: str, key: str | None, overlap: KeyOverlap) -> dict[str, str]:
+    """The tags of an execution that waits in a queue."""
+    spec = msgspec.json.encode(QueueSpec(key, overlap)).decode()
+    return {TARGET: f"poll://any@{queue_group(queue)}", QUEUE: spec}
 
 
 def _integer(name: str, text: str, least: int, most: int) -> int:

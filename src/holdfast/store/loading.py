@@ -27,12 +27,12 @@ class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
     the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
     of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
-    that are not open, of `streams`, of `turns` (a `LineKey` as JSON, its last turn), or of `placed` (name
-    of a line, id)."""
+    that are not open, of `streams`, of `turns` (a `LineKey` as JSON, its last turn), of `placed` (name
+    of a line, id), or of `families` (id of an execution, id of an open task below it, or that it awaits)."""
 
     what: Literal[
         "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams",
-        "turns", "placed",
+        "turns", "placed", "families",
     ]  # fmt: skip
     ids: set[str]
     change: bool = False
@@ -62,6 +62,13 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
     yield from _load_records(ws, named, owing, change=True, bytes_max=bytes_max)
     if owing:
         yield from load_obligations(ws, owing)
+    if footprint.families:
+        members: dict[str, set[str]] = {name: set() for name in footprint.families}
+        found = yield Fetch("families", footprint.families)
+        for name, member in found:
+            members[name].add(member)
+        for name in footprint.families:
+            ws.fill_family(name, members[name])
     if footprint.streams or footprint.stream_views:
         yield from _load_streams(ws, footprint)
     branches = footprint.branches | _branches_of(ws, footprint.branches_of - footprint.known)

@@ -17,7 +17,6 @@ from holdfast.engine.scans import (
     ClaimScan,
     HeldScan,
     LeaseScan,
-    OpenTaskScan,
     Page,
     PromiseScan,
     QueueCountScan,
@@ -147,6 +146,8 @@ class MemoryStore:
             members = memory_queues.placed(self.tasks.values(), name)
             ws.lines.fill_places(name, members, map(ws.tasks.get, ws.changed_tasks))
             wanted.update(members)
+        for name in footprint.families:
+            ws.fill_family(name, self._family_of(name))
         for name in footprint.queues | footprint.queue_views | footprint.gates:
             ws.fill_queue(name, self.queues.get(name))
         for line in footprint.turns:
@@ -188,6 +189,17 @@ class MemoryStore:
             self._load(ws, Footprint(promises=answers, obligations=elements))
         for schedule_id in footprint.schedules | footprint.schedule_views:
             ws.fill_schedule(schedule_id, self.schedules.get(schedule_id))
+
+    def _family_of(self, name: str) -> list[str]:
+        """Open tasks below it, and others that it waits for."""
+        found = (
+            task.id
+            for task in self.tasks.values()
+            if task.state != "fulfilled"
+            and task.id != name
+            and (lies_within(task.id, name) or name in self.callbacks.get(task.id, {}))
+        )
+        return sorted(found)[: limits.mended_records_max]
 
     def _weigh(self, footprint: Footprint, bytes_max: int) -> None:
         named = footprint.promises | footprint.obligations | footprint.listened | footprint.branches_of
@@ -327,9 +339,6 @@ class MemoryStore:
             case TreeScan(roots, limit, str(after)):
                 later = _stretch(self.promises, Page(after, "", limit))
                 return [key for key in later if self._belongs(self.promises[key], roots)][:limit]
-            case OpenTaskScan(prefix, limit):
-                below = (task for task in self.tasks.values() if task.id.startswith(prefix))
-                return sorted(task.id for task in below if task.state != "fulfilled")[:limit]
             case TreeScan(roots, limit):
                 return [key for key in self.promises if self._belongs(self.promises[key], roots)][:limit]
             case ClaimScan(groups, now, limit):

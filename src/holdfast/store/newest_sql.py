@@ -12,7 +12,6 @@ import msgspec
 from holdfast.engine.newest import ExecutionScan, ExecutionStretch, ExecutionTally, Filter
 from holdfast.engine.scans import (
     LeaseScan,
-    OpenTaskScan,
     PromiseScan,
     QueueScan,
     ScheduleScan,
@@ -39,7 +38,6 @@ _ORDER: Final = " ORDER BY t.created_at DESC, t.id DESC LIMIT ?"
 
 FoundByQuery = (
     TreeScan
-    | OpenTaskScan
     | WaitingScan
     | StretchScan
     | PromiseScan

@@ -164,6 +164,21 @@ _TURN, _TURN_OF_ALL = (
         "t.claim_group = of ->> 0",
     )
 )
+# Of an execution: open tasks below it, and others that it waits for. A full stop is followed by a slash, a
+# colon by a semicolon. Who waits is found by the index of waits: the condition is its.
+_BELOW: Final = (
+    "(SELECT t.id FROM tasks t WHERE t.id > (caller || '{first}') COLLATE \"C\" "
+    "AND t.id < (caller || '{end}') COLLATE \"C\" AND t.state <> 'fulfilled' "
+    f"ORDER BY t.id LIMIT {limits.mended_records_max})"
+)
+_AWAITED: Final = (
+    "SELECT t.id FROM callbacks c JOIN tasks t ON t.id = c.awaited AND t.state <> 'fulfilled' "
+    "WHERE c.awaiter = caller "
+    "AND left(c.awaited, length(c.awaiter) + 1) NOT IN (c.awaiter || ':', c.awaiter || '.')"
+)
+_FAMILY: Final = " UNION ALL ".join(
+    (_BELOW.format(first=":", end=";"), _BELOW.format(first=".", end="/"), _AWAITED)
+)
 FETCH: Final = {
     "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
     "tasks": f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id = ANY($1::text[])",
@@ -187,6 +202,9 @@ FETCH: Final = {
     "placed": (
         "SELECT line, found.id FROM unnest($1::text[]) line CROSS JOIN LATERAL (SELECT id FROM tasks "
         f"WHERE {PLACED} = line ORDER BY id LIMIT {limits.replaced_max + 1}) found"
+    ),
+    "families": (
+        f"SELECT caller, found.id FROM unnest($1::text[]) caller CROSS JOIN LATERAL ({_FAMILY}) found"
     ),
     "turns": (
         f"SELECT line, CASE WHEN of ->> 2 IS NULL THEN {_TURN_OF_ALL} ELSE {_TURN} END "

@@ -12,7 +12,6 @@ from msgspec import Struct
 from holdfast.engine.scans import (
     ClaimPlace,
     LeaseScan,
-    OpenTaskScan,
     Page,
     PromiseScan,
     QueueScan,
@@ -152,8 +151,6 @@ class _Query:
 _IN_TREE: Final = ("id = ?", "id >= ? AND id < ?", "id >= ? AND id < ?", "origin = ?")
 _TREE: Final = " UNION ".join(f"SELECT id FROM promises WHERE {which}" for which in _IN_TREE)
 
-_OPEN: Final = "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state <> 'fulfilled' ORDER BY id LIMIT ?"
-
 
 def _tree_values(root: str) -> list[list[Any]]:
     """The parameters of each condition of `_IN_TREE`."""
@@ -258,18 +255,13 @@ def _with_status(status: JobStatus, query: _Query, page: Page, join: str) -> tup
 
 
 def find_query(
-    scan: (
-        TreeScan | OpenTaskScan | StretchScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan
-    ),
+    scan: TreeScan | StretchScan | PromiseScan | TaskScan | ScheduleScan | LeaseScan | QueueScan,
     words: Words,
 ) -> tuple[str, list[Any]]:
     query = _Query(words)
     match scan:
         case TreeScan((root,), limit, str(after)):
             return _page_of_tree(root, *query.page(Page(after, "", limit), "p"))
-        case OpenTaskScan(prefix, limit):
-            end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-            return _OPEN, [prefix, end, limit]
         case TreeScan(roots, limit):
             values: list[Any] = []
             for root in roots:

@@ -215,6 +215,22 @@ OF_PLACES: Final = (
     f"WHERE {PLACED} = line.value ORDER BY id LIMIT {limits.replaced_max + 1})"
 )
 
+# Of each execution: open tasks below it, and others that it waits for. A full stop is followed by a slash, a
+# colon by a semicolon. Who waits is found by the index of waits: the condition is its.
+_BELOW: Final = (
+    "SELECT named.value, t.id FROM json_each(?1) named CROSS JOIN tasks t ON t.id IN (SELECT id FROM tasks "
+    "WHERE id > named.value || '{first}' AND id < named.value || '{end}' AND state <> 'fulfilled' "
+    f"ORDER BY id LIMIT {limits.mended_records_max})"
+)
+_AWAITED: Final = (
+    "SELECT named.value, t.id FROM json_each(?1) named CROSS JOIN callbacks c ON c.awaiter = named.value "
+    "AND substr(c.awaited, 1, length(c.awaiter) + 1) NOT IN (c.awaiter || ':', c.awaiter || '.') "
+    "CROSS JOIN tasks t ON t.id = c.awaited AND t.state <> 'fulfilled'"
+)
+FAMILIES: Final = " UNION ALL ".join(
+    (_BELOW.format(first=":", end=";"), _BELOW.format(first=".", end="/"), _AWAITED)
+)
+
 FETCH: Final = {
     "records": RECORDS_BY_ID,
     "tasks": TASKS_BY_ID,
@@ -227,6 +243,7 @@ FETCH: Final = {
     "streams": STREAMS,
     "turns": TURNS,
     "placed": OF_PLACES,
+    "families": FAMILIES,
 }
 # In the order of `Due`.
 DUE: Final = (DUE_PROMISES, DUE_TASKS, DUE_SCHEDULES)

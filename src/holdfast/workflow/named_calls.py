@@ -7,7 +7,8 @@ it is not part of the caller's tree, and others may wait for it too.
    else under the id is `IdTaken`, raised where the code calls.
 2. Its outcome is recorded with the caller: a replay does not need the other.
 3. When the caller no longer wants the result, it is asked to cancel itself, if this call has started it.
-   `cancel(now=True)` of the caller does not reach it.
+   `cancel(now=True)` of the caller ends it then. That finds it by who waits for it, so the caller is
+   registered as soon as it is there, not only when the caller suspends.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,10 @@ from holdfast.payloads.signature import signature_of
 from holdfast.protocol import tags
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import PromiseReply, Reply
-from holdfast.protocol.requests import CreateAction, PromiseCreate, Settle
+from holdfast.protocol.requests import CreateAction, PromiseCreate, PromiseRegisterCallback, Settle
 from holdfast.steps.hooks import with_headers
 from holdfast.workflow.errors import IdTaken
-from holdfast.workflow.operations import Asked, CallOperation, outcome_of
+from holdfast.workflow.operations import Action, Asked, CallOperation, outcome_of
 from holdfast.workflow.same_call import check_same_call
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ class NamedCall(CallOperation):
         self._is_new = is_new
         self.is_ours = False
 
-    def create(self, promise_id: str, recorder: "Recorder") -> list[Asked]:  # type: ignore[override]
-        return [Asked(promise_id, CreateAction(self._creation(promise_id, recorder)))]
+    def create(self, promise_id: str, recorder: "Recorder") -> list[Action]:  # type: ignore[override]
+        assert self.awaits is not None
+        begun = Asked(promise_id, CreateAction(self._creation(promise_id, recorder)))
+        return [begun, PromiseRegisterCallback(self.awaits, recorder.root)] if self.waits else [begun]
 
     def _creation(self, promise_id: str, recorder: "Recorder") -> PromiseCreate:
         assert self.awaits is not None

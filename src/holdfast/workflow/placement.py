@@ -7,13 +7,12 @@ it is offered to, as for a background task.
 from datetime import datetime
 from typing import Any, Final, NamedTuple, get_args
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.payloads.durations import Duration, instant_ms, seconds
 from holdfast.protocol import limits, tags
-from holdfast.protocol.jobs import KeyOverlap, QueueSpec, check_queue, queue_group
+from holdfast.protocol.jobs import KeyOverlap, check_queue
 from holdfast.protocol.text import check_text
 from holdfast.workflow.errors import BadStartOption
 
@@ -56,8 +55,7 @@ class Placement(Struct, frozen=True, kw_only=True):
         """The tags that say so, but for the instant."""
         found: dict[str, str] = {}
         if self.queue is not None:
-            found[tags.TARGET] = f"poll://any@{queue_group(self.queue)}"
-            found[tags.QUEUE] = msgspec.json.encode(QueueSpec(self.limit_key, self.overlap)).decode()
+            found |= tags.queued(self.queue, self.limit_key, self.overlap)
         if self.crashes is not None:
             found[tags.CRASHES] = str(self.crashes)
         if self.priority:

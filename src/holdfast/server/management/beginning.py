@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, get_args
 
-import msgspec
-
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
-from holdfast.protocol.jobs import KeyOverlap, QueueSpec, check_queue, queue_group
+from holdfast.protocol.jobs import KeyOverlap, check_queue
 from holdfast.protocol.records import Millis
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.management.call import Call
@@ -53,8 +51,4 @@ def place_of(call: Call) -> dict[str, str]:
     if group is not None:
         raise BadManagementRequest("queue and group both say who runs it: give one of them")
     check_queue(queue)
-    spec = QueueSpec(key, overlap or "wait")  # type: ignore[arg-type]  # one of the choices
-    return found | {
-        tags.TARGET: f"poll://any@{queue_group(queue)}",
-        tags.QUEUE: msgspec.json.encode(spec).decode(),
-    }
+    return found | tags.queued(queue, key, overlap or "wait")  # type: ignore[arg-type]  # one of the choices
