@@ -186,7 +186,8 @@ def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> N
 
 def test_an_invocation_waits_in_a_queue_until_an_instant(data: Data) -> None:
     place = ("--queue", "reports", "--limit-key", "acme", "--overlap", "reject", "--priority", "7")
-    promise = data("invoke", "placed", "--func", "f", *place, "--at", "2099-01-31T09:00+01:00")["promise"]
+    later = ("--at", "2099-01-31T09:00+01:00", "--timeout", "36500d")
+    promise = data("invoke", "placed", "--func", "f", *place, *later)["promise"]
     entries = promise["tags"]
     assert entries["resonate:target"] == "poll://any@queue.reports"
     assert json.loads(entries["holdfast:queue"]) == {"key": "acme", "overlap": "reject"}
