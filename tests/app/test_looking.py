@@ -3,14 +3,18 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.client.caller import Caller
 from holdfast.jobs.errors import BadOption
+from holdfast.protocol.executions import read_waits
+from holdfast.protocol.replies import Reply
+from holdfast.protocol.requests import Request, StreamRead
 from tests.postgres import database_url
 
 
@@ -100,6 +104,34 @@ def test_what_an_execution_publishes_is_part_of_what_it_tells(tmp_path: Path) ->
         handle.result(30)
         assert handle.info().published == {"stage": "packed", "boxes": {"small": 2}}
         assert next(iter(app.find(pack))).published == {}, "a page does not read them"
+
+
+def test_what_a_wait_was_kept_as_by_an_older_version_is_read() -> None:
+    [wait] = read_waits('[{"id":"o:1","attempts":2,"resumes_at":70000}]')
+    assert wait.resumes_at == 70_000
+
+
+def test_published_values_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    sent: list[int] = []
+    begin = Caller.begin
+
+    def counted(self: Caller, requests: list[Request]) -> Awaitable[list[Reply]]:
+        if any(isinstance(request.data, StreamRead) for request in requests):
+            sent.append(len(requests))
+        return begin(self, requests)
+
+    @app.workflow
+    async def publishes() -> None:
+        for number in range(20):
+            await hf.publish(f"value-{number}", "x" * number)
+
+    with app:
+        handle = app.start(publishes)
+        handle.result(30)
+        monkeypatch.setattr(Caller, "begin", counted)
+        assert handle.info().published == {f"value-{number}": "x" * number for number in range(20)}
+    assert sent == [20]
 
 
 def test_each_strand_of_a_suspended_execution_says_where_it_waits(tmp_path: Path) -> None:

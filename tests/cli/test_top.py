@@ -124,8 +124,8 @@ def test_the_chosen_one_of_a_long_list_is_on_the_screen(tmp_path: Path) -> None:
 
 def test_an_execution_tells_how_long_its_steps_took_and_when_the_next_try_is() -> None:
     found: Any = {"id": "o", "status": "suspended", "since": 0, "waits": [
-        {"id": "o:2", "what": "step pay", "since": 1_000, "attempts": 2, "error": "no", "resumes_at": 70_000},
-        {"id": "o:3", "what": "lock printer", "since": 1_000, "held_by": "other", "held_since": 4_000},
+        {"id": "o:2", "what": "step pay", "since": 1_000, "attempts": 2, "error": "no", "resumesAt": 70_000},
+        {"id": "o:3", "what": "lock printer", "since": 1_000, "heldBy": "other", "heldSince": 4_000},
     ]}  # fmt: skip
     steps: Any = {"steps": [
         {"id": "o:1", "name": "reserve", "state": "completed", "beganAt": 0, "tookMs": 250.0, "attempts": 1},

@@ -181,7 +181,7 @@ def test_who_waits_for_what_is_kept_while_it_is_suspended(wire: Wire) -> None:
     assert wire.send("task.suspend", {**suspension("t", "p"), "waits": waits}).status == 200
     found = look(wire, "t")
     assert (found["status"], found["since"]) == ("suspended", T0 + SECOND)
-    assert found["waits"] == [{**waits[0], "since": T0, "due_at": FAR}]
+    assert found["waits"] == [{**waits[0], "since": T0, "dueAt": FAR}]
     wire.now += SECOND
     wire.settle("p")
     woken = look(wire, "t")
@@ -194,10 +194,10 @@ def test_a_wait_tells_since_when_and_until_when_by_the_promise_and_not_by_the_wo
     wire.create("for-ever", timeout_at=9_007_199_254_740_991)
     wire.now += SECOND
     wire.acquired("t")
-    told = [{"id": each, "since": 1, "due_at": 2} for each in ("p", "for-ever", "unknown")]
+    told = [{"id": each, "since": 1, "dueAt": 2} for each in ("p", "for-ever", "unknown")]
     assert wire.send("task.suspend", {**suspension("t", "p"), "waits": told}).status == 200
     assert look(wire, "t")["waits"] == [
-        {"id": "p", "since": T0, "due_at": FAR},
+        {"id": "p", "since": T0, "dueAt": FAR},
         {"id": "for-ever", "since": T0},
         {"id": "unknown"},
     ]

@@ -142,7 +142,7 @@ async def test_a_step_that_waits_for_its_next_attempt_says_when_that_is(api: Api
     found = await until(api, "rests", "suspended")
     *_, row = (await api.get("executions/rests/timeline"))["rows"]
     assert (row["state"], row["attempts"], len(row["failures"])) == ("running", 1, 1)
-    assert row["resumesAt"] == found["waits"][0]["resumes_at"]
+    assert row["resumesAt"] == found["waits"][0]["resumesAt"]
 
 
 async def test_a_timeline_is_of_the_generation_that_goes_on(api: Api) -> None:

@@ -35,7 +35,7 @@ OF_TASKS = (
 )
 STATUSES = tuple(dict.fromkeys((*OF_EXECUTIONS, *OF_TASKS)))
 WAIT_TEXTS = ("what", "file", "function", "fiber", "error")
-WAIT_NUMBERS = ("line", "attempts", "resumes_at")
+WAIT_NUMBERS = ("line", "attempts", "resumesAt")
 
 Wish = Callable[[Task], bool]
 
@@ -109,7 +109,7 @@ class ExecutionViews(Machine):
         promise = self.promises.get(awaited)
         if promise is None or promise.state != "pending":
             return {}
-        due = {} if promise.timeout_at >= fields.INSTANT_MAX else {"due_at": promise.timeout_at}
+        due = {} if promise.timeout_at >= fields.INSTANT_MAX else {"dueAt": promise.timeout_at}
         return {"since": promise.created_at} | due
 
     def executions_wanted(self, data: Json, scope: str | None) -> tuple[tuple[str, ...], list[Task]]:

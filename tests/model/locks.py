@@ -198,7 +198,7 @@ class LockMachine(Machine):
             return {}
         lock = self.locks.get(ticket.tags["holdfast:ticket"])
         first = min(lock.holders, key=lambda holder: holder.since, default=None) if lock else None
-        return {} if first is None else {"held_by": first.execution, "held_since": first.since}
+        return {} if first is None else {"heldBy": first.execution, "heldSince": first.since}
 
     def free(self, lock: Lock) -> int:
         return lock.limit - sum(ticket.count for ticket in lock.holders)

@@ -73,8 +73,8 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
         lines.append(f"  waits for {_wait(wait, now)}")
         if wait.get("error"):
             lines.append(f"    tried {wait.get('attempts', 0)}x, the last error: {wait['error']}")
-        if wait.get("held_by"):
-            lines.append(f"    held by {wait['held_by']} for {_span(now - wait['held_since'])}")
+        if wait.get("heldBy"):
+            lines.append(f"    held by {wait['heldBy']} for {_span(now - wait['heldSince'])}")
         if wait.get("file"):
             lines.append(f"    at {wait['file']}:{wait['line']} in {wait['function']}")
     lines += [f"  {name}: {found[name]}" for name in ("result", "failure") if name in found]
@@ -125,8 +125,8 @@ def _queue(each: Any, now: int) -> tuple[str, ...]:
 def _wait(wait: Any, now: int) -> str:
     what = wait.get("what") or "promise"
     lasted = f", for {_span(now - wait['since'])}" if wait.get("since") else ""
-    ends = wait.get("resumes_at") or wait.get("due_at")
-    is_rest = bool(wait.get("resumes_at")) or what in _RESTS
+    ends = wait.get("resumesAt") or wait.get("dueAt")
+    is_rest = bool(wait.get("resumesAt")) or what in _RESTS
     word = "due" if is_rest else "times out"
     return f"{what} ({wait['id']}){lasted}{f', {word} in {_span(ends - now)}' if ends else ''}"
 

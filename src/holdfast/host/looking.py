@@ -80,13 +80,14 @@ class LookClient:
         return details
 
     async def _published(self, execution_id: str, streams: Mapping[str, int]) -> dict[str, Any]:
-        """One value at a time: each may be large."""
+        """All of them at once. Each may be large: what one answer has no room for is asked for again."""
         found: dict[str, Any] = {}
-        for stream in sorted(name for name, count in streams.items() if is_published(name) and count):
-            page = await self._caller.ask(StreamRead(execution_id, stream, last=True), StreamReply)
+        named = sorted(name for name, count in streams.items() if is_published(name) and count)
+        asked = [StreamRead(execution_id, stream, last=True) for stream in named]
+        for read, page in zip(asked, await self._caller.ask_all(asked, StreamReply), strict=True):
             for element in page.promises:
                 with suppress(HoldfastError):  # whoever speaks the protocol may have written it
-                    found[stream.partition(".")[2]] = self._payloads.decode(element.value)
+                    found[read.stream.partition(".")[2]] = self._payloads.decode(element.value)
         return found
 
     async def _set_aside(self, execution_id: str) -> tuple[MessageAside, ...]:

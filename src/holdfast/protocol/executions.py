@@ -41,7 +41,7 @@ STATUSES: Final[dict[ExecutionKind, tuple[ExecutionStatus, ...]]] = {
 ENDED: Final = frozenset({"completed", "failed", "cancelled", "timed_out", "expired"})
 
 
-class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
+class Wait(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """One promise that a suspended execution waits for, and the line of code that does so.
 
     `since`: when the promise was created; `due_at`: when it settles by itself, as a timer or at its deadline;
@@ -69,14 +69,14 @@ class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
             ("file", self.file),
             ("function", self.function),
             ("fiber", self.fiber),
-            ("held_by", self.held_by),
+            ("heldBy", self.held_by),
             ("error", self.error),
         ):
             check_text(f"waits.{name}", text, limits.wait_text_bytes_max, empty=True)
         for name, number in (
             ("line", self.line),
             ("attempts", self.attempts),
-            ("resumes_at", self.resumes_at),
+            ("resumesAt", self.resumes_at),
         ):
             check_integer(f"waits.{name}", number, 0)
 
@@ -91,7 +91,8 @@ def waits_text(waits: list[Wait] | None) -> str | None:
 
 
 def read_waits(text: str) -> list[Wait]:
-    return _decode_waits(text)
+    """Also those that an older version has kept, which spelt one name otherwise."""
+    return _decode_waits(text.replace('"resumes_at":', '"resumesAt":'))
 
 
 class LostClaim(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

@@ -16,12 +16,12 @@
  * @property {string} [function]
  * @property {string} [fiber]
  * @property {number} [since]
- * @property {number} [due_at] when it settles by itself: a timer, a deadline
+ * @property {number} [dueAt] when it settles by itself: a timer, a deadline
  * @property {number} [attempts] of a step that waits for its next try
  * @property {string} [error] of its last try
- * @property {number} [resumes_at] when that is
- * @property {string} [held_by]
- * @property {number} [held_since]
+ * @property {number} [resumesAt] when that is
+ * @property {string} [heldBy]
+ * @property {number} [heldSince]
  * @property {Schema} [schema]
  */
 

@@ -50,7 +50,7 @@ function driven(it, running) {
 /** Which kind of wait it is, and of what: `lock printer-3`, `call pay`, `message 4`. @param {Wait} wait */
 export function kindOf(wait) {
   const [kind = "", ...name] = (wait.what || "promise").split(" ");
-  return { kind: wait.resumes_at ? "retry" : kind, name: `${kind === "message" ? "number " : ""}${name.join(" ")}` };
+  return { kind: wait.resumesAt ? "retry" : kind, name: `${kind === "message" ? "number " : ""}${name.join(" ")}` };
 }
 
 /** The same in a few words, for a list. @param {Wait} wait */
@@ -61,7 +61,7 @@ export function waitWords(wait) {
 
 /** When it ends by itself. @param {string} kind @param {Wait} wait */
 function until(kind, wait) {
-  const at = wait.resumes_at || wait.due_at;
+  const at = wait.resumesAt || wait.dueAt;
   if (!at) return null;
   return el("span", {}, kind === "retry" || kind === "sleep" ? ", due " : ", times out ", when(at, "ago"), " (", when(at), ")");
 }
@@ -74,7 +74,7 @@ function line(it, wait, again) {
   return el("li", {}, icon(kind),
     el("div", { class: "grow" },
       el("div", {}, el("strong", { text: WAITS[kind] ?? kind }), " ", name ? el("span", {}, said(name, { max: 120 }), " ") : null, idLink(wait.id, kind === "call" ? "executions" : "promises"), until(kind, wait)),
-      wait.held_by ? el("div", {}, "held by ", idLink(wait.held_by), wait.held_since ? el("span", {}, " since ", when(wait.held_since), " (", when(wait.held_since, "for"), ")") : null) : null,
+      wait.heldBy ? el("div", {}, "held by ", idLink(wait.heldBy), wait.heldSince ? el("span", {}, " since ", when(wait.heldSince), " (", when(wait.heldSince, "for"), ")") : null) : null,
       wait.attempts ? el("div", {}, said(`tried ${wait.attempts === 1 ? "once" : `${wait.attempts} times`}${wait.error ? `; the last error: ${wait.error}` : ""}`, { class: "bad", max: 400 })) : null,
       el("div", { class: "muted" }, "since ", when(since), " (", when(since, "for"), ")", where ? el("span", {}, " at ", el("code", {}, said(where, { max: 300 }))) : null)),
     mayAct() && canSettle(wait) ? el("div", { class: "line" },
