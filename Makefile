@@ -163,7 +163,8 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--extra jwt --extra otel --extra postgres --extra sentry --extra server pyproject.toml requirements-dev.in -o requirements-dev.lock
 
-bench: $(addprefix bench-,$(filter-out __init__ table load many,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
+# bench/speed.py prints rows of the others again, in one table.
+bench: $(addprefix bench-,$(filter-out __init__ table load many speed console_readers,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
 bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)
