@@ -271,7 +271,7 @@ class JobRunner:
             except ValueError as refusal:  # it is larger than the protocol allows
                 return self._request(run, self._unstorable(run, str(refusal)))
         except Exception:  # the user's codec, say
-            log.exception("what became of a task could not be stored", extra=self._fields(run))
+            log.exception("the outcome of a task could not be stored", extra=self._fields(run))
             code = OperationalCode.UNHANDLED_EXCEPTION
             run.attempt_result = AttemptResult(code=code)
             return TaskFail(run.id, run.version, code, Value({CODE: code}))
