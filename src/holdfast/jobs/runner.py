@@ -185,10 +185,11 @@ class JobRunner:
         step.claim = StepClaim(run.info, self._loop, self._client, self._payloads, run.execution, self._pid)
         return step
 
-    def _around(self, run: JobRun, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
-        invocation = Invocation(
-            "task", run.task.name, run.id, args, kwargs, attempt=run.attempt, headers=run.param.headers
-        )
+    def _around(
+        self, run: JobRun, step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int
+    ) -> Entered:
+        headers = dict(run.param.headers or {})
+        invocation = Invocation("task", step.name, run.id, args, kwargs, attempt=run.attempt, headers=headers)
         return self._hooks.middlewares.enter(invocation)
 
     def _performed(self, run: JobRun, step: Step, ended: Ended, outcome: StepOutcome) -> None:
