@@ -223,17 +223,17 @@ class OpenTelemetry(Observer):
         kind: Any = None,
     ) -> None:
         """A span that is over."""
-        began_ns, ended_ns = (round(each * 1_000_000) for each in times_ms)
-        tracer = self._our_tracer()
+        began_ms, ended_ms = times_ms
+        ended_ns = round(ended_ms * 1_000_000)
         self._chosen.ids.chosen = ids
         try:
-            span = tracer.start_span(
+            span = self._tracer.start_span(
                 name,
                 above,
                 kind=kind or self._trace.SpanKind.INTERNAL,
                 attributes=attributes,
                 links=links,
-                start_time=began_ns,
+                start_time=round(began_ms * 1_000_000),
             )
         finally:
             self._chosen.ids.chosen = None
