@@ -71,7 +71,7 @@ function line(it, wait, again) {
   const { kind, name } = kindOf(wait);
   const where = wait.file ? `${wait.file}:${wait.line ?? 0}${wait.function ? `, in ${wait.function}` : ""}` : "";
   const since = wait.since || it.since;
-  return el("li", {}, icon(kind),
+  return el("li", { "data-key": wait.id }, icon(kind),
     el("div", { class: "grow" },
       el("div", {}, el("strong", { text: WAITS[kind] ?? kind }), " ", name ? el("span", {}, said(name, { max: 120 }), " ") : null, idLink(wait.id, kind === "call" ? "executions" : "promises"), until(kind, wait)),
       wait.heldBy ? el("div", {}, "held by ", idLink(wait.heldBy), wait.heldSince ? el("span", {}, " since ", when(wait.heldSince), " (", when(wait.heldSince, "for"), ")") : null) : null,

@@ -57,7 +57,7 @@ function keyTable(it, keys) {
   const of = (/** @type {number} */ number, /** @type {number | undefined} */ most) => (most ? meter(number, most) : count(number));
   return el("div", {}, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }),
     el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time mid"], ["At a time", "w-use"], ["Rate", "w-use mid"], ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
-    el("tbody", {}, keys.map((each) => el("tr", {},
+    el("tbody", {}, keys.map((each) => el("tr", { "data-key": each.key ?? "" },
       el("td", {}, each.key === undefined ? el("span", { class: "muted", text: "without a key" }) : said(each.key, { max: 120 })),
       el("td", { class: "num", text: count(each.pending ?? 0) }), el("td", { class: "mid" }, each.oldestAt ? when(each.oldestAt, "ago") : el("span", { class: "muted", text: "\u2013" })),
       el("td", {}, of(each.counted ?? 0, each.key === undefined ? undefined : it.keyConcurrency)),
