@@ -289,7 +289,9 @@ async def test_a_frame_that_is_full_asks_commits_for_no_names_and_the_next_one_c
     feed.stop()
 
 
-async def test_the_first_few_changes_after_a_silence_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_few_changes_after_a_silence_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(changes, "first_s", 0.0)
     monkeypatch.setattr(changes, "rest_s", 3_600.0)
     feed = ChangeFeed()

@@ -78,6 +78,6 @@ function line(it, wait, again) {
       wait.attempts ? el("div", {}, said(`tried ${wait.attempts === 1 ? "once" : `${wait.attempts} times`}${wait.error ? `; the last error: ${wait.error}` : ""}`, { class: "bad", max: 400 })) : null,
       el("div", { class: "muted" }, "since ", when(since), " (", when(since, "for"), ")", where ? el("span", {}, " at ", el("code", {}, said(where, { max: 300 }))) : null)),
     mayAct() && canSettle(wait) ? el("div", { class: "line" },
-      el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(wait, again) }),
+      el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle({ ...wait, title: name || undefined }, again) }),
       el("button", { type: "button", text: "Reject\u2026", onclick: () => reject(wait, again) })) : null);
 }

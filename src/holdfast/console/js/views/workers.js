@@ -7,7 +7,7 @@ import { chip, idLink } from "../kit/chip.js";
 import { askFirst } from "../kit/dialog.js";
 import { facts, meter } from "../kit/panel.js";
 import { empty, present } from "../kit/states.js";
-import { onChanges } from "../live.js";
+import { current, onChanges } from "../live.js";
 import { renew } from "../renew.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
@@ -15,6 +15,7 @@ import { plural, said } from "../text.js";
 import { when } from "../time.js";
 
 const EVERY_MS = 1_000;
+const SLOW_MS = 10_000; // what becomes of time alone: one that falls silent is lost
 
 /** @param {Context} context */
 export async function view({ main, signal, title }) {
@@ -43,13 +44,18 @@ export async function view({ main, signal, title }) {
       : empty("No worker is connected. Start one with \u201choldfast worker module:app\u201d, or run your app against this server.");
   };
   const read = () => present(box, load, draw, signal);
-  onChanges(signal, async (changes) => {
-    if (!changes.all && !changes.workers.size && !changes.executions.size) return;
-    if (performance.now() - last < EVERY_MS) await new Promise((done) => setTimeout(done, EVERY_MS));
+  const refresh = async () => {
     last = performance.now();
     const all = await load();
     if (!signal.aborted && JSON.stringify(all) !== text) renew(box, draw(all));
+  };
+  onChanges(signal, async (changes) => {
+    if (!changes.all && !changes.workers.size && !changes.executions.size) return;
+    if (performance.now() - last < EVERY_MS) await new Promise((done) => setTimeout(done, EVERY_MS));
+    await refresh();
   });
+  const timer = setInterval(() => { if (!document.hidden && current() !== "paused") void refresh().catch(() => {}); }, SLOW_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
   await read();
 }
 
