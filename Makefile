@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
-	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console docs docs-reference check format lock bench clean
+	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console soak-console docs docs-reference check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -130,6 +130,9 @@ console-shots: $(BROWSER)/.installed  ## pictures of every view of the console, 
 
 bench-console: $(BROWSER)/.installed  # in Chromium: make bench-console
 	@$(BROWSER)/bin/python -m bench.console $(ARGS)
+
+soak-console: $(BROWSER)/.installed  # fifty tabs in Chromium for ten minutes: make soak-console ARGS="--minutes 10"
+	@$(BROWSER)/bin/python -m bench.console_tabs $(ARGS)
 
 DOCUMENTS := .venv-docs
 $(DOCUMENTS)/.installed: tests/documents/requirements.txt
