@@ -4,6 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The tests start several hundred processes. Modules are compiled once for all of them, out of sight.
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/compiled
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
 	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console soak-console docs docs-reference check format lock bench clean

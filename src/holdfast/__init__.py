@@ -12,8 +12,8 @@
         return await charge(order.card, order.total)
 
 Every name here is loaded when it is first used, so the import itself costs next to nothing. Errors that are
-rarely caught by name are in `hf.errors`, which has them all; the codes of background tasks are in `hf.codes`;
-classes that a program only annotates with are in `hf.types`.
+rarely caught by name are in `hf.errors`, which has them all; the states and codes of background tasks are in
+`hf.codes`; classes that a program only annotates with are in `hf.types`.
 """
 
 import importlib
@@ -30,19 +30,11 @@ if TYPE_CHECKING:
         gather_results as gather_results,
         gather_results_async as gather_results_async,
     )
-    from holdfast.jobs.info import (
-        TaskStatus as TaskStatus,
-    )
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
-    from holdfast.protocol.errors import (
-        HoldfastError as HoldfastError,
-    )
     from holdfast.runtime import (
         Cancelled as Cancelled,
         Channel as Channel,
-        Err as Err,
         Fiber as Fiber,
-        Ok as Ok,
         Queue as Queue,
         Semaphore as Semaphore,
         TimedOut as TimedOut,
@@ -74,9 +66,6 @@ if TYPE_CHECKING:
     from holdfast.workflow.entity_class import (
         Entity as Entity,
         read as read,
-    )
-    from holdfast.workflow.errors import (
-        IdTaken as IdTaken,
     )
     from holdfast.workflow.events import (
         event as event,
@@ -126,18 +115,15 @@ __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would tak
 _names_by_module = {
     "holdfast.app": ("App"),
     "holdfast.jobs.handle": ("gather_results gather_results_async"),
-    "holdfast.jobs.info": ("TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
-    "holdfast.protocol.errors": ("HoldfastError"),
     "holdfast.runtime": (
-        "Cancelled Channel Err Fiber Ok Queue Semaphore TimedOut all_settled any_of as_completed"
+        "Cancelled Channel Fiber Queue Semaphore TimedOut all_settled any_of as_completed"
         " gather map_over race scope select shield spawn step_signal"
     ),
     "holdfast.steps.providers": ("provided"),
     "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
     "holdfast.workflow.emitting": ("emit publish"),
     "holdfast.workflow.entity_class": ("Entity read"),
-    "holdfast.workflow.errors": ("IdTaken"),
     "holdfast.workflow.events": ("event send_event"),
     "holdfast.workflow.functions": (
         "call cancel continue_as_new current logger now patched promise random sleep start timeout"

@@ -1,4 +1,4 @@
-"""Why a background task, a send or a lookup failed: the codes that Holdfast gives itself.
+"""The states of background tasks, and why a task, a send or a lookup failed: the codes of Holdfast itself.
 
 if result.err_value.error_code == hf.codes.OutcomeCode.TASK_EXPIRED: ...
 """
@@ -12,6 +12,7 @@ from holdfast.jobs.codes import (
 )
 from holdfast.jobs.info import (
     TASK_TERMINAL_STATES as TASK_TERMINAL_STATES,
+    TaskStatus as TaskStatus,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "OutcomeCode",
     "RetrievalCode",
     "SendCode",
+    "TaskStatus",
 ]
