@@ -4,7 +4,7 @@ A host has one runner for workflows (`workflow/runner.py`) and one for backgroun
 knows of a claim's work only what is written here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from holdfast.protocol.replies import AcquireReply, Reply
@@ -34,6 +34,11 @@ class Runner(Protocol[R]):
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> R | TaskRelease:
         """The run that a claim asks for; or how to give it back, if it cannot be run here."""
+        ...
+
+    @property
+    def known_now(self) -> Sequence[str]:
+        """Some of all tasks that it could go on with without the preload of a claim."""
         ...
 
     def known(self, task_ids: Iterable[str]) -> list[str]:

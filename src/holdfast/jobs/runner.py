@@ -142,8 +142,9 @@ class JobRunner:
         """Threads and tasks that still perform what nobody wants."""
         return self._steps.left_behind
 
+    known_now = ()  # a background task has no preload
+
     def known(self, task_ids: Iterable[str]) -> list[str]:
-        """A background task has no preload."""
         return []
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> JobRun | TaskRelease:

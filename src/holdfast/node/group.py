@@ -43,13 +43,14 @@ from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
+from holdfast.node.waiting_claims import groups_offered, is_all_granted, without_granted
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
-from holdfast.protocol.replies import EventsReply, Reply, StreamReply
+from holdfast.protocol.replies import ClaimReply, EventsReply, Reply, StreamReply
 from holdfast.protocol.requests import (
     DebugReset,
     DebugSnap,
@@ -130,6 +131,7 @@ class CommitOutcome(Struct, frozen=True):
     changes: Changes | None = None  # None: something, and nobody knows what
     tally: Tally | None = None  # of what began and ended
     shortest_keep_ms: int | None = None  # of what ended and says how long it is kept
+    granted: Sequence[Reply | None] = ()  # to the claims that went along; None: not carried out
 
 
 class CommitContext(Struct, frozen=True):
@@ -142,6 +144,7 @@ class CommitContext(Struct, frozen=True):
     left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
     stopwatch: Stopwatch = _stands_still
     tells_changes: bool = False
+    claims: Sequence[Request] = ()  # that wait for what this commit offers: see waiting_claims.py
 
 
 def run_group(
@@ -172,6 +175,8 @@ def run_group(
             replies += yield from commit.answer_array(part.requests)
         else:
             put_off.add(number)
+    if context.claims:
+        yield from commit.carry_out_waiting(context.claims)
     yield from commit.save()
     return commit.outcome(replies, frozenset(put_off))
 
@@ -185,6 +190,8 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     replies = commit.swept
     crashes = find_crashes(commit.ws, due.tasks, commit.now)
     stuck = find_stuck(commit.ws, due.tasks, commit.now)
+    if context.claims:
+        yield from commit.carry_out_waiting(context.claims)
     yield from commit.save()
     written_due = commit.next_due
     commit.note_due(commit.now if left else due.next_at)
@@ -222,6 +229,8 @@ class _Commit:
         self.changes: Changes | None = Changes() if context.tells_changes else NO_CHANGES
         self.tally: Tally | None = None
         self.shortest_keep_ms: int | None = None
+        self.granted: list[Reply | None] = [None] * len(context.claims)
+        self.done_groups: set[str] = set()  # of which these claims have left nothing
         self._counts = QueueCounts()
 
     @property
@@ -242,9 +251,12 @@ class _Commit:
         return request.debug_time if self.context.debug and request.debug_time is not None else self.now
 
     def outcome(self, replies: list[Reply], put_off: frozenset[int] = nobody) -> CommitOutcome:
+        messages = self.ws.messages
+        if self.done_groups:
+            messages = without_granted(messages, self.granted, self.done_groups)
         return CommitOutcome(
             replies,
-            self.ws.messages,
+            messages,
             self.next_due,
             self.now,
             unread=self.unread,
@@ -252,6 +264,7 @@ class _Commit:
             changes=self.changes,
             tally=self.tally,
             shortest_keep_ms=self.shortest_keep_ms,
+            granted=self.granted,
         )
 
     def note_due(self, instant: Millis | None) -> None:
@@ -353,9 +366,7 @@ class _Commit:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        named = [name for group in data.groups if (name := queue_of(group)) is not None]
-        if unknown := {name for name in named if not ws.holds_queue(name)}:
-            yield Load(ws, Footprint(gates=unknown))
+        yield from self._load_gates(data)
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
         held: list[HeldRow] = [] if plan.held_scan is None else (yield Find(plan.held_scan))
         self.looked += sum(counted for _, _, counted, _ in held)
@@ -372,6 +383,34 @@ class _Commit:
             plan.end_round(len(found))
         if plan.expired:
             yield Load(ws, Footprint(obligations=set(plan.expired)))
+
+    def _load_gates(self, data: TaskClaim) -> Work[None]:
+        named = [name for group in data.groups if (name := queue_of(group)) is not None]
+        if unknown := {name for name in named if not self.ws.holds_queue(name)}:
+            yield Load(self.ws, Footprint(gates=unknown))
+
+    def carry_out_waiting(self, claims: Sequence[Request]) -> Work[None]:
+        """Claims that wait for what was offered in this commit. What cannot be claimed now is told to the
+        workers, and they ask again."""
+        offered = groups_offered(self.ws.messages)
+        for number, request in enumerate(claims):
+            data = request.data
+            assert isinstance(data, TaskClaim)
+            if offered.isdisjoint(data.groups):
+                continue
+            if self.is_crowded or self.spent >= commit_steps_max:
+                break
+            with suppress(CorruptRecord):  # then the claim is refused
+                # Before anything is saved: whoever holds a queue must not wait for what we have written.
+                yield from self._load_gates(data)
+            reply = yield from self.answer(request, self.now)
+            if not isinstance(reply.data, ClaimReply):
+                break
+            self.granted[number] = reply
+            if len(reply.data.tasks) < data.count:
+                offered.difference_update(data.groups)
+            if is_all_granted(data, reply.data):
+                self.done_groups.update(data.groups)
 
     def _load_claimable(self, data: TaskClaim, found: Sequence[str]) -> Work[set[str]]:
         """Answers with what cannot be read: one such task must not keep all others from being claimed."""
