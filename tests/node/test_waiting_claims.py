@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+import holdfast as hf
 from holdfast.engine import Rules
 from holdfast.node import Node
+from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.replies import ClaimReply, Reply
 from holdfast.protocol.requests import (
@@ -17,6 +19,7 @@ from holdfast.protocol.requests import (
 )
 from holdfast.store.interface import Result, Save, Work
 from holdfast.store.memory import MemoryStore
+from tests.host.test_waiting_slots import double, order_of, until
 from tests.node.test_group_commit import GatedStore, finished, opened, settle_down
 from tests.requests import ask, create, get, settle
 
@@ -96,8 +99,7 @@ async def test_a_task_is_claimed_in_the_sweep_that_offers_it() -> None:
         before = node.stats.commits
         now += 5_000
         node.want_sweep()
-        while not worker.granted:
-            await asyncio.sleep(0)
+        await until(lambda: bool(worker.granted))
         assert worker.granted == [("a", 1)]
         assert node.stats.commits == before
 
@@ -111,6 +113,18 @@ async def test_a_worker_is_granted_no_more_than_it_has_slots_for_and_the_rest_is
         assert {"c", "d", "e"} <= {*invitations(node)}
         await node.request([work("f")])
         assert len(worker.granted) == 2
+
+
+async def test_a_bulk_of_tasks_wakes_others_though_a_worker_was_granted_the_first_of_them() -> None:
+    """Only the first tasks of a bulk are offered by messages."""
+    task, payloads = hf.App("memory:").task(double), Payloads(None)
+    bulk = [ask(order_of(task, number, payloads).creation) for number in range(100)]
+    async with Node(MemoryStore()) as node:
+        worker = Idle(slots=80, groups=("queue.default",))
+        node.leave_claim(worker)
+        await node.request(bulk)
+        assert len(worker.granted) == 80
+        assert invitations(node), "20 wait, and other workers may have slots"
 
 
 async def test_no_task_is_granted_to_two_workers_and_they_take_turns() -> None:

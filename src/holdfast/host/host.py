@@ -35,7 +35,7 @@ from holdfast.host.heartbeat import Heartbeat
 from holdfast.host.outbox import Outbox
 from holdfast.host.runners import Runner
 from holdfast.host.slots import ClaimIntent, Held, SlotGroup
-from holdfast.host.waiting_slots import WaitingSlots
+from holdfast.host.waiting_slots import WaitingHost
 from holdfast.node.end_tasks import end_tasks
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.messages import Execute, Message
@@ -82,11 +82,9 @@ class Host:
             lambda run: self._lose(self._held[run.id], "its lease is over"),
             lambda run: self._held[run.id].runner.doubt(run),
         )
-        self._waiting: dict[SlotGroup, WaitingSlots] = {}  # claims that wait at the node
-        self._withdrawals: list[Callable[[], None]] = []
-        self._claims_under_way = 0  # of these
-        self._claims_returned = asyncio.Event()  # none of them is under way
-        self._claims_returned.set()
+        self._waiting = WaitingHost(
+            pid, self._compose_waiting, self._claimed, self.heartbeat.lease_end_s, self._outbox.nudge
+        )
         self._timers: dict[SlotGroup, asyncio.TimerHandle] = {}
         self._streams: dict[str, asyncio.Task[None]] = {}  # by group
         self._beating: asyncio.Task[None] | None = None
@@ -133,21 +131,10 @@ class Host:
             self._beating = asyncio.create_task(self.heartbeat.run())
         self._served[slots] = runner
         slots.may_have_work = True
-        if isinstance(self._client, KeepsClaims) and slots not in self._waiting:
-            self._leave_claim(self._client, slots)
+        if isinstance(self._client, KeepsClaims):
+            self._waiting.leave(self._client, slots)
         self._poll(slots)
         self._outbox.nudge()
-
-    def _leave_claim(self, client: KeepsClaims, slots: SlotGroup) -> None:
-        waiting = self._waiting[slots] = WaitingSlots(
-            slots,
-            self._pid,
-            self._compose_waiting,
-            self._claimed,
-            self._claim_returned,
-            self.heartbeat.lease_end_s,
-        )
-        self._withdrawals.append(client.leave_claim(waiting))
 
     def listen_in(self, group: str) -> None:
         """Hear the messages for this process in a group, until the client is closed."""
@@ -195,7 +182,7 @@ class Host:
             await self._end(runner)
         try:
             async with asyncio.timeout(final_requests_s_max):
-                await self._claims_returned.wait()
+                await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
             log.warning("the node could not be told everything; leases will lapse")
@@ -213,8 +200,7 @@ class Host:
 
     def _claim_no_more(self) -> None:
         self._stopping = True
-        for withdraw in self._withdrawals:
-            withdraw()
+        self._waiting.withdraw()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -265,18 +251,7 @@ class Host:
         """A commit is about to begin at the node, and may offer us something."""
         if self._stopping or self._looking is not None or self.is_draining:
             return None
-        intent = slots.waiting_intent(self._pid, self._lease_ms, self._served[slots].known_now)
-        if intent is not None:
-            self._claims_under_way += 1
-            self._claims_returned.clear()
-        return intent
-
-    def _claim_returned(self, slots: SlotGroup) -> None:
-        self._claims_under_way -= 1
-        if not self._claims_under_way:
-            self._claims_returned.set()
-        if slots.may_have_work:
-            self._outbox.nudge()
+        return slots.waiting_intent(self._pid, self._lease_ms, self._served[slots].known_now)
 
     def _claimed(
         self, slots: SlotGroup, intent: ClaimIntent, lease_ends_s: float, reply: Reply | None
@@ -441,7 +416,7 @@ class Host:
         """What a claim with a lost reply may have left us: held in our name, and nobody here knows it."""
         try:
             while not self._stopping:
-                await self._claims_returned.wait()
+                await self._waiting.until_answered()
                 await self._outbox.drain()  # nothing that is on its way is a stray
                 try:
                     for task in await self._find_strays():

@@ -30,15 +30,11 @@ Ended = Callable[[RequestData | None], None]
 
 class Runner(Protocol[R]):
     grace_s: float  # what runs may take so long to end, when the host stops
+    known_now: Sequence[str]  # some of all tasks that it could go on with without the preload of a claim
     writes_results: bool  # its runs write their results themselves, and see for themselves who else did
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> R | TaskRelease:
         """The run that a claim asks for; or how to give it back, if it cannot be run here."""
-        ...
-
-    @property
-    def known_now(self) -> Sequence[str]:
-        """Some of all tasks that it could go on with without the preload of a claim."""
         ...
 
     def known(self, task_ids: Iterable[str]) -> list[str]:

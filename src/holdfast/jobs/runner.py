@@ -13,7 +13,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
@@ -129,6 +129,7 @@ class JobRunner:
     ) -> None:
         """`client`: by which tasks emit to the streams of their execution."""
         self.grace_s = grace_s
+        self.known_now: Sequence[str] = ()
         self._payloads = payloads
         self._registry = registry
         self._steps = steps
@@ -142,9 +143,8 @@ class JobRunner:
         """Threads and tasks that still perform what nobody wants."""
         return self._steps.left_behind
 
-    known_now = ()  # a background task has no preload
-
     def known(self, task_ids: Iterable[str]) -> list[str]:
+        """A background task has no preload."""
         return []
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> JobRun | TaskRelease:

@@ -43,14 +43,13 @@ from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
-from holdfast.node.waiting_claims import groups_offered, is_all_granted, without_granted
+from holdfast.node.waiting_claims import carry_out_waiting, load_gates
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
-from holdfast.protocol.replies import ClaimReply, EventsReply, Reply, StreamReply
+from holdfast.protocol.replies import EventsReply, Reply, StreamReply
 from holdfast.protocol.requests import (
     DebugReset,
     DebugSnap,
@@ -151,7 +150,7 @@ def run_group(
     requests: Sequence[Request], context: CommitContext, group: Sequence[Submission] = ()
 ) -> Work[CommitOutcome]:
     """`group` says what came together; otherwise all of them did. What there is no time for is put off."""
-    commit = _Commit(context)
+    commit = Commit(context)
     try:
         needed = group[0].footprint if len(group) == 1 else footprint(requests)
         yield Load(commit.ws, needed, limits.commit_bytes_max)
@@ -176,14 +175,14 @@ def run_group(
         else:
             put_off.add(number)
     if context.claims:
-        yield from commit.carry_out_waiting(context.claims)
+        yield from carry_out_waiting(commit, context.claims)
     yield from commit.save()
     return commit.outcome(replies, frozenset(put_off))
 
 
 def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     """Carry out what is due, up to a limit of number, work and time; `next_due` says when to come back."""
-    commit = _Commit(context)
+    commit = Commit(context)
     yield from commit.look_at_the_clock()
     due: Due = yield FindDue(commit.now, sweep_limit)
     left = yield from commit.sweep_some(due)
@@ -191,7 +190,7 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     crashes = find_crashes(commit.ws, due.tasks, commit.now)
     stuck = find_stuck(commit.ws, due.tasks, commit.now)
     if context.claims:
-        yield from commit.carry_out_waiting(context.claims)
+        yield from carry_out_waiting(commit, context.claims)
     yield from commit.save()
     written_due = commit.next_due
     commit.note_due(commit.now if left else due.next_at)
@@ -213,7 +212,7 @@ def _shown(reply: Reply) -> int:
     return len(reply.data.promises) if isinstance(reply.data, StreamReply) else 0
 
 
-class _Commit:
+class Commit:
     """One transaction's working set, and when the node must look again because of it."""
 
     def __init__(self, context: CommitContext) -> None:
@@ -230,7 +229,6 @@ class _Commit:
         self.tally: Tally | None = None
         self.shortest_keep_ms: int | None = None
         self.granted: list[Reply | None] = [None] * len(context.claims)
-        self.done_groups: set[str] = set()  # of which these claims have left nothing
         self._counts = QueueCounts()
 
     @property
@@ -251,12 +249,9 @@ class _Commit:
         return request.debug_time if self.context.debug and request.debug_time is not None else self.now
 
     def outcome(self, replies: list[Reply], put_off: frozenset[int] = nobody) -> CommitOutcome:
-        messages = self.ws.messages
-        if self.done_groups:
-            messages = without_granted(messages, self.granted, self.done_groups)
         return CommitOutcome(
             replies,
-            messages,
+            self.ws.messages,
             self.next_due,
             self.now,
             unread=self.unread,
@@ -366,7 +361,7 @@ class _Commit:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        yield from self._load_gates(data)
+        yield from load_gates(data, ws)
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
         held: list[HeldRow] = [] if plan.held_scan is None else (yield Find(plan.held_scan))
         self.looked += sum(counted for _, _, counted, _ in held)
@@ -383,34 +378,6 @@ class _Commit:
             plan.end_round(len(found))
         if plan.expired:
             yield Load(ws, Footprint(obligations=set(plan.expired)))
-
-    def _load_gates(self, data: TaskClaim) -> Work[None]:
-        named = [name for group in data.groups if (name := queue_of(group)) is not None]
-        if unknown := {name for name in named if not self.ws.holds_queue(name)}:
-            yield Load(self.ws, Footprint(gates=unknown))
-
-    def carry_out_waiting(self, claims: Sequence[Request]) -> Work[None]:
-        """Claims that wait for what was offered in this commit. What cannot be claimed now is told to the
-        workers, and they ask again."""
-        offered = groups_offered(self.ws.messages)
-        for number, request in enumerate(claims):
-            data = request.data
-            assert isinstance(data, TaskClaim)
-            if offered.isdisjoint(data.groups):
-                continue
-            if self.is_crowded or self.spent >= commit_steps_max:
-                break
-            with suppress(CorruptRecord):  # then the claim is refused
-                # Before anything is saved: whoever holds a queue must not wait for what we have written.
-                yield from self._load_gates(data)
-            reply = yield from self.answer(request, self.now)
-            if not isinstance(reply.data, ClaimReply):
-                break
-            self.granted[number] = reply
-            if len(reply.data.tasks) < data.count:
-                offered.difference_update(data.groups)
-            if is_all_granted(data, reply.data):
-                self.done_groups.update(data.groups)
 
     def _load_claimable(self, data: TaskClaim, found: Sequence[str]) -> Work[set[str]]:
         """Answers with what cannot be read: one such task must not keep all others from being claimed."""

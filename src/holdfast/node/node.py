@@ -44,7 +44,7 @@ from holdfast.node.reads import (
 )
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
-from holdfast.node.waiting_claims import IdleWorker, TakenClaim, WaitingClaims
+from holdfast.node.waiting_claims import Granted, IdleWorker, TakenClaim, WaitingClaims
 from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute, Message
@@ -157,8 +157,7 @@ class Node:
         return self.router.connect(group, member, capacity)
 
     def leave_claim(self, worker: IdleWorker) -> Callable[[], None]:
-        """Claim for a worker, when it has free slots, in the very commit that offers it a task. Returns a way
-        to withdraw."""
+        """Claim for a worker in the commit that offers it a task. Returns a way to withdraw."""
         return (lambda: None) if self._debug else self._claims.leave(worker)
 
     def expect_foreign_write(self, due: Millis | None) -> None:
@@ -295,7 +294,8 @@ class Node:
             elif self._queue.request_count and self._may_begin() and (group := self._take_group()):
                 self._swept_last = False
                 requests = [request for submission in group for request in submission.requests]
-                taken = self._claims.take_for(group)
+                is_work = self._claims.workers and True in [each.makes_work for each in group]
+                taken = self._claims.take() if is_work else ()
                 finish = partial(self._finish_group, group, requests, taken)
                 self._start(partial(run_group, requests, group=group), requests, taken, finish)
             elif may_sweep:
@@ -306,9 +306,8 @@ class Node:
             self._idle.set()
 
     def _start_sweep(self) -> None:
-        self._sweep_wanted = False
-        self._sweeping = self._swept_last = True
-        taken = self._claims.take()
+        self._sweep_wanted, self._sweeping, self._swept_last = False, True, True
+        taken = self._claims.take() if self._claims.workers else ()
         self._start(run_sweep, (), taken, partial(self._finish_sweep, taken))
 
     def _may_begin(self) -> bool:
@@ -372,9 +371,7 @@ class Node:
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
         self._queue.let_go(group)
-        self._deliver(outcome.messages)
-        if taken:
-            self._answer_claims(taken, outcome, is_known=error is None)
+        self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         start = 0
         for number, submission in enumerate(group):
             if self._lanes > 1:
@@ -392,9 +389,7 @@ class Node:
             self._follow_debug(requests)
         self._after_commit(outcome)
 
-    def _finish_sweep(
-        self, taken: Sequence[TakenClaim], done: "asyncio.Future[CommitOutcome]"
-    ) -> None:
+    def _finish_sweep(self, taken: Sequence[TakenClaim], done: "asyncio.Future[CommitOutcome]") -> None:
         self._sweeping = False
         error = done.exception()
         if error is None:
@@ -407,17 +402,8 @@ class Node:
             log.error("a sweep failed; it will be tried again", exc_info=error)
             now = self._clock.now()
             outcome = CommitOutcome([], [], now + store_rest_ms, now)
-        self._deliver(outcome.messages)
-        if taken:
-            self._answer_claims(taken, outcome, is_known=error is None)
+        self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         self._after_commit(outcome)
-
-    def _answer_claims(self, taken: Sequence[TakenClaim], outcome: CommitOutcome, *, is_known: bool) -> None:
-        """Before the replies, as with messages."""
-        if is_known:
-            self._claims.answer(taken, outcome.granted)
-        else:
-            self._claims.lose(taken)
 
     def _context(self, requests: Sequence[Request], claims: Sequence[Request]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
@@ -428,9 +414,11 @@ class Node:
         tells = feed.is_wanted and feed.is_read and not feed.is_full
         return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells, claims)
 
-    def _deliver(self, messages: Sequence[Message]) -> None:
-        """Before the replies. Whoever is woken so asks for work in one commit with what is asked next by who
-        is answered."""
+    def _deliver(self, messages: Sequence[Message], taken: Sequence[TakenClaim], granted: Granted) -> None:
+        """Before the replies. Whoever is woken so asks in one commit with what is asked next by who is
+        answered."""
+        if taken:
+            self._claims.answer(taken, granted)
         if messages:
             try:
                 self.router.deliver(messages)
@@ -466,8 +454,6 @@ class Node:
                     self.want_sweep()
                 case DebugReset():
                     self.router.clear()
-                case _:
-                    pass
 
     # --- timers --------------------------------------------------------------------------------------
 

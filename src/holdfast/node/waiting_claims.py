@@ -16,48 +16,26 @@ has written, so every rule about it is the engine's. A node only decides when it
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from holdfast.engine import Footprint, WorkingSet
+from holdfast.node.budget import commit_steps_max
 from holdfast.node.message_router import MessageRouter
-from holdfast.node.queue import Submission
-from holdfast.protocol import tags
 from holdfast.protocol.address import claim_group
+from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.replies import ClaimReply, Reply
-from holdfast.protocol.requests import (
-    CreateAction,
-    NextAction,
-    PromiseCreate,
-    PromiseGet,
-    PromiseRegisterListener,
-    Request,
-    RequestData,
-    StreamRead,
-    TaskAcquire,
-    TaskClaim,
-    TaskFence,
-    TaskGet,
-    TaskHeartbeat,
-    TaskStart,
-    TaskSuspend,
-)
+from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.store.interface import CorruptRecord, Load, Work
+
+if TYPE_CHECKING:
+    from holdfast.node.group import Commit
 
 log = logging.getLogger("holdfast.node")
 
-# They offer nothing to anybody, or hardly ever: then a message tells of it.
-silent_kinds: Final[frozenset[type[RequestData]]] = frozenset(
-    {
-        PromiseGet,
-        PromiseRegisterListener,
-        StreamRead,
-        TaskAcquire,
-        TaskClaim,
-        TaskGet,
-        TaskHeartbeat,
-        TaskStart,
-        TaskSuspend,
-    }
-)
+# The replies to all claims of a commit: None of all of them: nobody knows; of one: it was not carried out.
+Granted = Sequence[Reply | None] | None
 
 
 class IdleWorker(Protocol):
@@ -91,23 +69,20 @@ class TakenClaim(NamedTuple):
 class WaitingClaims:
     def __init__(self, router: MessageRouter) -> None:
         self._router = router
-        self._workers: dict[IdleWorker, None] = {}
+        self.workers: dict[IdleWorker, None] = {}
 
     def leave(self, worker: IdleWorker) -> Callable[[], None]:
         """Ask this worker from now on. Returns a way to withdraw; a claim that is under way is answered."""
-        self._workers[worker] = None
+        self.workers[worker] = None
         return lambda: self._withdraw(worker)
 
     def _withdraw(self, worker: IdleWorker) -> None:
-        self._workers.pop(worker, None)
-
-    def take_for(self, group: Sequence[Submission]) -> Sequence[TakenClaim]:
-        """The claims that go along with these requests."""
-        return self.take() if self._workers and may_make_work(group) else ()
+        self.workers.pop(worker, None)
 
     def take(self) -> Sequence[TakenClaim]:
+        """The claims that go along with a commit."""
         taken: list[TakenClaim] = []
-        for worker in self._workers:
+        for worker in self.workers:
             if self._router.drained and self._is_drained(worker):
                 continue
             request = worker.claim()
@@ -118,21 +93,20 @@ class WaitingClaims:
     def _is_drained(self, worker: IdleWorker) -> bool:
         return any(self._router.is_drained(worker.pid, group) for group in worker.groups)
 
-    def answer(self, taken: Sequence[TakenClaim], replies: Sequence[Reply | None]) -> None:
-        """The commit is durable. Those without a reply were not carried out."""
+    def answer(self, taken: Sequence[TakenClaim], replies: Granted) -> None:
+        """The commit is over."""
+        if replies is None:
+            for worker, _ in taken:
+                _tell(worker.answered, None)
+            return
         for (worker, _), reply in zip(taken, replies, strict=True):
             if reply is None:
                 _tell(worker.returned)
                 continue
-            if worker in self._workers:
+            if worker in self.workers:
                 self._withdraw(worker)
-                self._workers[worker] = None
+                self.workers[worker] = None
             _tell(worker.answered, reply)
-
-    def lose(self, taken: Iterable[TakenClaim]) -> None:
-        """Nobody knows whether the commit was carried out."""
-        for worker, _ in taken:
-            _tell(worker.answered, None)
 
 
 def _tell(call: Callable[..., None], *reply: Reply | None) -> None:
@@ -140,25 +114,6 @@ def _tell(call: Callable[..., None], *reply: Reply | None) -> None:
         call(*reply)
     except Exception:  # of one worker; the others, and whoever else waits for this commit, go on
         log.exception("a worker could not be told of its claim")
-
-
-def may_make_work(group: Sequence[Submission]) -> bool:
-    """May one of these requests offer a task to a worker?"""
-    for submission in group:
-        for request in submission.requests:
-            data = request.data
-            if type(data) in silent_kinds:
-                continue
-            if type(data) is TaskFence:
-                action = data.action
-                if type(action) is NextAction:
-                    continue
-                if type(action) is CreateAction and tags.TARGET not in action.data.tags:
-                    continue
-            elif type(data) is PromiseCreate and tags.TARGET not in data.tags:
-                continue
-            return True
-    return False
 
 
 def groups_offered(messages: Iterable[Message]) -> set[str]:
@@ -185,3 +140,38 @@ def without_granted(
         for each in messages
         if not (isinstance(each, Execute) and each.task.id in granted and claim_group(each.address) in done)
     ]
+
+
+def carry_out_waiting(commit: "Commit", claims: Sequence[Request]) -> Work[None]:
+    """Claims that wait for what was offered in this commit. What cannot be claimed now is
+    told to the workers, and they ask again."""
+    offered = groups_offered(commit.ws.messages)
+    done: set[str] = set()  # groups of which nothing is left
+    for number, request in enumerate(claims):
+        data = request.data
+        assert isinstance(data, TaskClaim)
+        if offered.isdisjoint(data.groups):
+            continue
+        if commit.is_crowded or commit.spent >= commit_steps_max:
+            break
+        with suppress(CorruptRecord):  # then the claim is refused
+            # Before anything is saved: whoever holds a queue must not wait for what we have written.
+            yield from load_gates(data, commit.ws)
+        reply = yield from commit.answer(request, commit.now)
+        if not isinstance(reply.data, ClaimReply):
+            break
+        commit.granted[number] = reply
+        if len(reply.data.tasks) < data.count:
+            offered.difference_update(data.groups)
+        if is_all_granted(data, reply.data):
+            done.update(data.groups)
+    if done:
+        messages = commit.ws.messages
+        messages[:] = without_granted(messages, commit.granted, done)
+
+
+def load_gates(data: TaskClaim, ws: WorkingSet) -> Work[None]:
+    """The queues of a claim that are paused or have limits."""
+    named = [name for group in data.groups if (name := queue_of(group)) is not None]
+    if unknown := {name for name in named if not ws.holds_queue(name)}:
+        yield Load(ws, Footprint(gates=unknown))

@@ -52,6 +52,7 @@ class WorkflowRunner:
         self._driving: dict[asyncio.Task[None], Execution] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
         self._large: dict[str, None] = {}  # of these, those with many records
+        self.known_now: Sequence[str] = ()  # of those, the ones that were driven last
         self._failures: OrderedDict[str, int] = OrderedDict()  # of what was given back, lately
         self._is_closed = False
         self._is_guarded = False
@@ -63,7 +64,8 @@ class WorkflowRunner:
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> Execution | TaskRelease:
         """The warm execution, or one that will be rebuilt by replay."""
         execution = self._warm.pop(claim.task.id, None)
-        self._large.pop(claim.task.id, None)
+        if claim.task.id in self._large:
+            self._forget_large(claim.task.id)
         try:
             is_warm = execution is not None and execution.resume(claim)
             if execution is None or not is_warm:
@@ -81,10 +83,9 @@ class WorkflowRunner:
         """Those that are warm and have many records."""
         return [task_id for task_id in dict.fromkeys(task_ids) if task_id in self._large]
 
-    @property
-    def known_now(self) -> Sequence[str]:
-        """Of all that are warm and have many records, those that were driven last."""
-        return [*self._large][-limits.claim_known_max :] if self._large else ()
+    def _forget_large(self, task_id: str) -> None:
+        self._large.pop(task_id, None)
+        self.known_now = [*self._large][-limits.claim_known_max :]
 
     def begin(self, run: Execution, ended: Callable[[RequestData | None], None]) -> None:
         driving = asyncio.create_task(self._drive(run, ended))
@@ -119,6 +120,7 @@ class WorkflowRunner:
             execution.close()
         self._warm.clear()
         self._large.clear()
+        self.known_now = ()
         if self._is_guarded:
             self._is_guarded = False
             guard.close()
@@ -166,9 +168,10 @@ class WorkflowRunner:
             self._warm[execution.id] = execution
             if execution.has_many_records:
                 self._large[execution.id] = None
+                self.known_now = [*self._large][-limits.claim_known_max :]
             while len(self._warm) > self._warm_max:
                 evicted_id, evicted = self._warm.popitem(last=False)
-                self._large.pop(evicted_id, None)
+                self._forget_large(evicted_id)
                 evicted.close()
             return None
         execution.close()
