@@ -18,7 +18,7 @@ from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.executions import read_lost_claims, read_waits
-from holdfast.protocol.ids import lies_within
+from holdfast.protocol.ids import lies_directly_below, lies_within
 from holdfast.protocol.jobs import Job, QueuePlace, QueueRecord
 from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.protocol.records import (
@@ -81,6 +81,22 @@ def key_of(value: str | None) -> str | None:
 
 def promise_row(promise: Promise, watched: bool) -> Row:
     entries = promise.tags
+    branch = entries.get(tags.BRANCH) if entries else None
+    return _promise_row(promise, watched, key_of(branch))
+
+
+def sqlite_promise_row(promise: Promise, watched: bool) -> Row:
+    """The same for SQLite, which has no truth values. It has a branch only where the id does not say it: the
+    others are found by a walk along the ids."""
+    entries = promise.tags
+    branch = entries.get(tags.BRANCH) if entries else None
+    if branch is not None and lies_directly_below(promise.id, branch):
+        branch = None
+    return _promise_row(promise, 1 if watched else 0, key_of(branch))
+
+
+def _promise_row(promise: Promise, watched: int, branch: str | None) -> Row:
+    entries = promise.tags
     return (
         promise.id,
         promise.state,
@@ -92,7 +108,7 @@ def promise_row(promise: Promise, watched: bool) -> Row:
         promise.settled_at,
         promise.ikc,
         promise.iku,
-        key_of(entries.get(tags.BRANCH)) if entries else None,
+        branch,
         _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None,
         watched,
     )
