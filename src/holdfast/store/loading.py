@@ -25,10 +25,11 @@ from holdfast.store import rows
 
 class Fetch(Struct, frozen=True):
     """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch, id,
-    whether it may be of the branch: the first ids of each),  of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
-    of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
-    that are not open, of `streams`, of `turns` (a `LineKey` as JSON, its last turn), of `placed` (name
-    of a line, id), or of `families` (id of an execution, id of an open task below it, or that it awaits)."""
+    whether it may be of the branch: the first ids of each), of `obligations` (promise, awaiter or None,
+    address, dialect), of `schedules`, of `uniques` (unique key, id of the open task that holds it), of
+    `queues`, of those `gates` among queues that are not open, of `streams`, of `turns` (a `LineKey` as JSON,
+    its last turn), of `placed` (name of a line, id), or of `families` (id of an execution, id of an open task
+    below it, or that it awaits)."""
 
     what: Literal[
         "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams",
