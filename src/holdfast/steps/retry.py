@@ -71,8 +71,8 @@ class Retry(Struct, frozen=True, kw_only=True):
     after its worker died. What the other one has is refused where it is given.
 
     A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
-    instant are stored, and the execution is suspended. After a crash the count goes on from there. The waits
-    and the attempts of a task are always stored.
+    instant are stored, and the execution is suspended. After a crash the count continues from there. The
+    waits and the attempts of a task are always stored.
     """
 
     attempts: int | None = ATTEMPTS_DEFAULT

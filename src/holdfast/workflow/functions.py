@@ -105,7 +105,8 @@ def start(task: Callee[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[
 @overload
 def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
 def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
-    """Start another workflow, or send a task, and go on; the result is its id. It outlives this one."""
+    """Start another workflow, or send a task, without waiting for its result. You get its id. It may outlive
+    this execution."""
     return _issue_call(workflow, args, kwargs, waits=False)
 
 
@@ -166,12 +167,12 @@ def _call(
 
 
 def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
-    """End this generation of the execution, and go on under the same id with these arguments and fresh
+    """End this generation of the execution, and continue under the same id with these arguments and empty
     records.
 
-    The promise stays pending and callers go on waiting; messages that were not received stay in the
-    mailbox, published values and emitted streams stay. Call it from the workflow itself, not from a fiber
-    that it has spawned.
+    The promise stays pending and callers keep waiting; messages that were not received stay in the mailbox,
+    published values and emitted streams stay. Call it from the workflow itself, not from a fiber that it has
+    spawned.
 
     Crash: before the commit the end of the old generation is repeated, after it the new one runs.
 
