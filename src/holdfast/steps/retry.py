@@ -34,7 +34,10 @@ class GiveUp(Exception):
 
 
 class RetryAfter(Exception):
-    """Raise this in a step to have it tried again after a delay of the step's choosing."""
+    """Raise this in a step or a task to have it tried again after a delay that you choose.
+
+    It counts as an attempt. `raise RetryAfter("2m")`
+    """
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         super().__init__(delay if isinstance(delay, int | float | str) else delay.total_seconds(), message)
