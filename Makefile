@@ -4,6 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The tests start several hundred processes. Modules are compiled once for all of them, out of sight.
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/compiled
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
 	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console soak-console docs docs-reference check format lock bench clean
@@ -166,7 +170,8 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--extra jwt --extra otel --extra postgres --extra sentry --extra server pyproject.toml requirements-dev.in -o requirements-dev.lock
 
-bench: $(addprefix bench-,$(filter-out __init__ table load many,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
+# bench/speed.py prints rows of the others again, in one table.
+bench: $(addprefix bench-,$(filter-out __init__ table load many speed console_readers,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
 bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)

@@ -94,7 +94,7 @@ class ServerApp:
             self.metrics.count_refused(refusal.code)
             return refusal.status, refusal_body(refusal), refusal_headers(refusal)
         except Exception:
-            log.exception("an answer could not be made")
+            log.exception("a reply could not be built")
             fault = AnswerLost("The answer could not be made")
             return fault.status, refusal_body(fault), []
         return status, answer, extra + more if extra else more
@@ -114,7 +114,7 @@ class ServerApp:
         except Disconnected:
             pass
         except Exception:
-            log.exception("an answer could not be made")
+            log.exception("a reply could not be built")
             await respond_refusal(send, AnswerLost("The answer could not be made"))
 
     def stop(self) -> None:
