@@ -191,7 +191,7 @@ def show_ordinary(reached: list[Reached], count: int) -> list[Row]:
     each = (last.resident_bytes - first.resident_bytes) / (count * 0.9)
     rate = count / 10 / (last.at_s - before.at_s)
     stored = (last.stored_bytes - first.stored_bytes) / (count * 0.9)
-    rows = [
+    return [
         Row(
             f"the last tenth of {count:,} entities begun, against the second: time", f"{times:.2f}x", "", True
         ),
@@ -199,7 +199,6 @@ def show_ordinary(reached: list[Reached], count: int) -> list[Row]:
         Row("resident memory for each entity more", f"{each:,.0f} bytes", "", True),
         Row("store for each entity more", f"{stored:,.0f} bytes", "", True),
     ]
-    return rows
 
 
 def main() -> None:

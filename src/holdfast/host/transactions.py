@@ -23,6 +23,7 @@ from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Value
 from holdfast.runtime.step import step_signal
+from holdfast.steps.errors import NotProvided
 from holdfast.steps.providers import Provided
 from holdfast.store.callers_database import Ended, UserTransaction, can_open, kind_of, must_be_awaited, opened
 from holdfast.store.interface import CannotJoin
@@ -34,6 +35,7 @@ from holdfast.workflow.transacting import Recorded, TransactionalStep
 T = TypeVar("T")
 
 delete_old_after_ms: Final = 60 * 60 * 1000
+_file_endings: Final = (".db", ".sqlite", ".sqlite3")
 
 
 class _Looked(NamedTuple):
@@ -97,7 +99,7 @@ class StepTransactions:
     async def _perform(self, step: TransactionalStep, *, is_async: bool) -> Any:
         source: Any = step.database
         if isinstance(source, str):
-            source = self._provided.value(source, step.function)
+            source = self._named(source, step)
             _check(source)
         try:
             return await self._attempt(step, source, is_async=is_async)
@@ -105,6 +107,16 @@ class StepTransactions:
             raise BadDatabase(f"{step.name}: {error}") from None
         except Ended as error:
             raise TransactionEnded(f"{step.name}: {error}") from None
+
+    def _named(self, name: str, step: TransactionalStep) -> Any:
+        try:
+            return self._provided.value(name, step.function)
+        except NotProvided:
+            if "/" not in name and not name.endswith(_file_endings):
+                raise
+            raise BadDatabase(
+                f"on={name!r} is the name of something that the app provides, not a path or a URL"
+            ) from None
 
     async def _attempt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
         async with opened(source, waits=is_async) as given:

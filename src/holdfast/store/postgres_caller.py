@@ -111,7 +111,7 @@ async def _check(
         raise CannotJoin("The connection's search path leads to no tables of Holdfast")
     number = "NULL, NULL" if begun is None else _BEGUN
     place_asked = "NULL" if check_place is None else f"({PLACE})"
-    asked = f"SELECT {_KNOWN}, {place_asked}, {number} FROM schema_version"  # noqa: S608
+    asked = f"SELECT {_KNOWN}, {place_asked}, {number} FROM schema_version"
     version, floor, waits, _, place, open_number, _ = await connection.fetchrow(asked)
     if open_number != begun:
         raise Ended(OF_ITSELF)
