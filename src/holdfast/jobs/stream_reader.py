@@ -120,7 +120,7 @@ class StreamClient(Struct, frozen=True):
 
 def _tell_lost(execution_id: str, stream: str, number: int, error: ClientError) -> None:
     log.warning(
-        "reading %s of %s from %d on was cut off, and goes on there: %s",
+        "reading %s of %s was interrupted at %d and continues there: %s",
         stream,
         printable(execution_id),
         number,
