@@ -365,7 +365,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         """Executions and background tasks, newest first: all for which everything given is true.
 
         `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or how long ago. `error`: the
-        code or the class name of what they failed with. `schedule`: those that a schedule has started.
+        class name of what executions failed with, or the code of tasks. `schedule`: those that a schedule has
+        started.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     print(failed.id, failed.error_code)
