@@ -13,7 +13,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
@@ -129,6 +129,7 @@ class JobRunner:
     ) -> None:
         """`client`: by which tasks emit to the streams of their execution."""
         self.grace_s = grace_s
+        self.known_now: Sequence[str] = ()
         self._payloads = payloads
         self._registry = registry
         self._steps = steps

@@ -262,6 +262,7 @@ def _config(settings: Settings, app: ServerApp, tls: ssl.SSLContext | None) -> u
     server_limits.on_slow_reader = app.metrics.count_slow_reader
     server_limits.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
     server_limits.answer = app.answer
+    server_limits.ask, server_limits.finish = app.ask, app.finish
     config = uvicorn.Config(
         app,
         http=type("LimitedConnection", (ServerConnection,), {"limits": server_limits}),
