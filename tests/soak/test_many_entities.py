@@ -1,4 +1,4 @@
-"""A hundred thousand entities are ordinary: each holds its own state, and idle ones hold nothing in memory."""
+"""A hundred thousand entities are ordinary: each has its own state, and idle ones hold no memory."""
 
 from __future__ import annotations
 
