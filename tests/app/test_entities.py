@@ -373,7 +373,7 @@ def test_a_dataclass_may_be_one_and_a_read_may_be_a_plain_function() -> None:
     @other.entity
     @dataclass
     class Cart:
-        items: list[str] = field(default_factory=list)
+        items: list[str] = field(default_factory=list[str])
         paid: bool = False
 
         async def add(self, item: str) -> list[str]:

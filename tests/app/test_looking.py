@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -194,7 +194,7 @@ def test_messages_are_among_its_operations_and_what_it_publishes_and_emits_is_no
     async def talk() -> int:
         await hf.publish("stage", "waits")
         await hf.emit("tokens", "a")
-        return cast(int, await hf.receive(int))
+        return await hf.receive(int)
 
     with app:
         handle = talk.with_options(id="t").start()

@@ -32,8 +32,8 @@ Kind = Literal["sqlite3", "psycopg", "asyncpg", "sqlalchemy"]
 _full: Final = 2  # PRAGMA synchronous
 _SAVEPOINT: Final = "holdfast_step"
 TRANSACTION_NUMBER: Final = "txid_current()::text"
-_BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
-_BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
+BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
+BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
 
 
 OF_ITSELF: Final = "The function ended the transaction by itself"
@@ -174,7 +174,7 @@ class UserTransaction:
         None: the server does not tell which one it is.
         """
         try:
-            found = await self._begin(_BEGUN_AT)
+            found = await self._begin(BEGUN_AT)
         except Exception:
             if self._postgres is None:
                 raise
@@ -187,20 +187,17 @@ class UserTransaction:
         return place_text(found[0])
 
     async def begin(self) -> None:
-        await self._begin(_BEGUN)
+        await self._begin(BEGUN)
 
-    async def begin_and_ask(
-        self, columns: str, tables: str, *parameters: Any, locate: bool
-    ) -> tuple[str | None, tuple[Any, ...]] | None:
-        """Begin, and ask for these columns in the same trip: the place, if wanted, and one row. None where
-        there is nothing to be gained, because the database answers at once: it has begun.
+    async def begin_and_ask(self, asked: str, *parameters: Any) -> tuple[str | None, tuple[Any, ...]] | None:
+        """Begin, and ask in the same trip for what `asked` adds to BEGUN or BEGUN_AT: the place, if wanted,
+        and one row. None where there is nothing to be gained, because the database answers at once.
         """
-        begun = _BEGUN_AT if locate else _BEGUN
-        found = await self._begin(f"{begun}, {columns} FROM (SELECT 1) one LEFT JOIN {tables}", *parameters)
+        found = await self._begin(asked, *parameters)
         if found is None:
             return None
         place, *row = found
-        return place_text(place) if locate else None, tuple(row)
+        return None if place is None else place_text(place), tuple(row)
 
     async def _begin(self, begun: str, *parameters: Any) -> tuple[Any, ...] | None:
         """`begun` is asked of PostgreSQL when it has begun. What follows its number; None of SQLite."""

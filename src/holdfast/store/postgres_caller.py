@@ -36,6 +36,10 @@ _KNOWN: Final = (
     "version, (SELECT now FROM clock), quote_literal(current_setting('lock_timeout')), " + INSISTED_ON_SYNC
 )
 _BEGUN: Final = f"{TRANSACTION_NUMBER}, set_config('lock_timeout', '{lock_wait_ms}', true)"
+_FACTS: Final = f"SELECT {_KNOWN}, NULL, NULL, NULL FROM schema_version"
+_FACTS_AND_PLACE: Final = f"SELECT {_KNOWN}, ({PLACE}), NULL, NULL FROM schema_version"
+_FACTS_BEGUN: Final = f"SELECT {_KNOWN}, NULL, {_BEGUN} FROM schema_version"
+_FACTS_AND_PLACE_BEGUN: Final = f"SELECT {_KNOWN}, ({PLACE}), {_BEGUN} FROM schema_version"
 _BEGIN: Final = "SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {lock_wait_ms}"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT holdfast", "RELEASE SAVEPOINT holdfast"  # his lock_timeout comes back
 
@@ -109,9 +113,10 @@ async def _check(
         raise CannotJoin("No transaction is open on the connection: begin one first")
     if begun is None and await connection.fetchval("SELECT to_regclass('schema_version')") is None:
         raise CannotJoin("The connection's search path leads to no tables of Holdfast")
-    number = "NULL, NULL" if begun is None else _BEGUN
-    place_asked = "NULL" if check_place is None else f"({PLACE})"
-    asked = f"SELECT {_KNOWN}, {place_asked}, {number} FROM schema_version"
+    if begun is None:
+        asked = _FACTS if check_place is None else _FACTS_AND_PLACE
+    else:
+        asked = _FACTS_BEGUN if check_place is None else _FACTS_AND_PLACE_BEGUN
     version, floor, waits, _, place, open_number, _ = await connection.fetchrow(asked)
     if open_number != begun:
         raise Ended(OF_ITSELF)

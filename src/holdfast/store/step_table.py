@@ -14,7 +14,14 @@ import re
 import sqlite3
 from typing import Any, Final
 
-from holdfast.store.callers_database import OF_ITSELF, TRANSACTION_NUMBER, Ended, UserTransaction
+from holdfast.store.callers_database import (
+    BEGUN,
+    BEGUN_AT,
+    OF_ITSELF,
+    TRANSACTION_NUMBER,
+    Ended,
+    UserTransaction,
+)
 
 kept_ms: Final = 90 * 24 * 60 * 60 * 1000
 deleted_per_look_max: Final = 1_000
@@ -30,9 +37,11 @@ CREATE_TABLE: Final = """
 CREATE_INDEX: Final = "CREATE INDEX IF NOT EXISTS holdfast_steps_by_time ON holdfast_steps (recorded_at)"
 _FIND: Final = "SELECT outcome FROM holdfast_steps WHERE step = $1 AND execution_created_at = $2"
 _FOUND: Final = (
-    "found.step IS NOT NULL, found.outcome",
-    "holdfast_steps found ON found.step = $1 AND found.execution_created_at = $2",
+    "found.step IS NOT NULL, found.outcome FROM (SELECT 1) one "
+    "LEFT JOIN holdfast_steps found ON found.step = $1 AND found.execution_created_at = $2"
 )
+_BEGUN_AND_FOUND: Final = f"{BEGUN}, {_FOUND}"
+_BEGUN_AT_AND_FOUND: Final = f"{BEGUN_AT}, {_FOUND}"
 _INSERT: Final = (
     "INSERT INTO holdfast_steps (step, execution_created_at, outcome, recorded_at) VALUES ($1, $2, $3, $4)"
 )
@@ -70,10 +79,11 @@ class StepTable:
 
         None where a trip costs nothing: it has begun. Raises what the driver does where there is no table.
         """
-        asked = await self._transaction.begin_and_ask(*_FOUND, *key, locate=locate)
-        if asked is None:
+        asked = _BEGUN_AT_AND_FOUND if locate else _BEGUN_AND_FOUND
+        begun = await self._transaction.begin_and_ask(asked, *key)
+        if begun is None:
             return None
-        place, (is_there, outcome) = asked
+        place, (is_there, outcome) = begun
         return place, (outcome,) if is_there else None
 
     async def insert(self, key: Key, outcome: str | None, now: int) -> None:
