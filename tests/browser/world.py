@@ -99,7 +99,8 @@ class World:
             with urlopen(Request(url, data, headers, method=method), timeout=60) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+            with error:
+                raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
 
     def get(self, path: str, **query: Any) -> Any:
         return self.ask("GET", path, **query)
