@@ -118,7 +118,7 @@ class Observers:
             try:
                 getattr(observer, event)(*told)
             except Exception:
-                log.exception("an observer of this app has failed: %s.%s", type(observer).__name__, event)
+                log.exception("an observer raised an exception: %s.%s", type(observer).__name__, event)
 
 
 SILENT: Final = Observers()
