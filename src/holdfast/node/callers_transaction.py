@@ -87,7 +87,7 @@ async def request_inside_async(
     connection = await unwrap_async(connection)
     if is_aiosqlite(connection):
         return await in_its_thread(
-            connection, lambda plain: request_inside(plain, requests, reading, check_place, is_here=is_here)
+            connection, lambda plain: request_inside(plain, requests, reading, check_place, begun=begun)
         )
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
