@@ -165,6 +165,43 @@ def test_a_trace_that_is_not_sampled_has_no_spans_at_all(tmp_path: Path) -> None
     assert spans.finished(exporter) == []
 
 
+def test_an_exporter_that_is_added_later_gets_the_spans_from_then_on(tmp_path: Path) -> None:
+    """Until then nobody would see a span, so none is made: the step has no middleware around it."""
+    provider = importlib.import_module("opentelemetry.sdk.trace").TracerProvider()
+    export = importlib.import_module("opentelemetry.sdk.trace.export")
+    trace = importlib.import_module("opentelemetry.trace")
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    app.use(OpenTelemetry(provider))
+
+    def look(word: str) -> list[Any]:
+        span = trace.get_current_span()
+        return [span.is_recording(), f"{span.get_span_context().trace_id:032x}"]
+
+    @app.workflow
+    async def order(word: str) -> list[Any]:
+        return await hf.run(look, word)
+
+    exporter = spans.in_memory()
+    with app:
+        assert app.hooks.middlewares.around["step"] == ()
+        is_recorded, trace_id = order.with_options(id="before").start("tea").result()
+        assert not is_recorded
+        assert int(trace_id, 16)  # the trace has an id all the same, for logs and for what is called
+        provider.add_span_processor(export.SimpleSpanProcessor(exporter))
+        is_recorded, trace_id = order.with_options(id="after").start("tea").result()
+        assert is_recorded
+    found = spans.finished(exporter)
+    assert {span.trace for span in found} == {trace_id}
+    assert Counter(spans.tree(found)) == Counter(
+        [
+            ("start order", None),
+            ("workflow order", "start order"),
+            ("step look", "workflow order"),
+            ("attempt look", "step look"),
+        ]
+    )
+
+
 def test_a_background_task_is_below_whoever_sent_it(shop: Shop) -> None:
     with shop.app:
         shop.mail.send("ada").get()

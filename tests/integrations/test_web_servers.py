@@ -35,7 +35,8 @@ def get(url: str) -> tuple[int, str]:
         with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def free_port() -> int:

@@ -148,7 +148,8 @@ def test_sqlite_another_file_is_refused(tmp_path: Path) -> None:
             double.with_options(connection=connection).send(1)
         connection.close()
         with pytest.raises(
-            hf.errors.BadOption, match="Expected a sqlite3, psycopg or asyncpg connection, got object"
+            hf.errors.BadOption,
+            match="Expected a sqlite3, aiosqlite, psycopg or asyncpg connection, got object",
         ):
             double.with_options(connection=object()).send(1)
 

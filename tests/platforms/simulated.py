@@ -31,6 +31,7 @@ def take_away(module, *names):
             delattr(module, name)
 
 sys.meta_path.insert(0, Absent())
+asyncio.new_event_loop().close()  # from Python 3.14 on the first one chooses by the platform what it imports
 """
 
 WINDOWS = """
@@ -46,6 +47,7 @@ def locking(file, mode, count, lock=fcntl.flock, how=fcntl.LOCK_EX | fcntl.LOCK_
 
 msvcrt.locking = locking
 sys.modules["msvcrt"] = msvcrt
+shutil._winapi = types.SimpleNamespace(NeedCurrentDirectoryForExePath=lambda _: False)  # from Python 3.12 on
 Absent.names = {"fcntl", "resource", "uvloop", "pwd", "grp", "termios"}
 for name in Absent.names:
     sys.modules.pop(name, None)

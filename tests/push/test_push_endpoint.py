@@ -66,7 +66,8 @@ class Endpoint:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+            with error:  # Python 3.14 warns of one that is left open
+                return error.code, json.loads(error.read())
 
 
 def free_port() -> int:

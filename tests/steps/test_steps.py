@@ -474,12 +474,23 @@ async def test_the_late_value_of_a_thread_left_behind_is_not_the_outcome(runner:
     assert (outcome.value, outcome.attempts) == (2, 2)
 
 
-async def test_the_time_in_the_queue_does_not_count(runner: StepRunner) -> None:
-    def slow() -> None:
-        threading.Event().wait(0.04)
-
-    outcomes = await asyncio.gather(*(start(runner, step(slow), time_limit_s=0.1) for _ in range(20)))
-    assert [outcome.error for outcome in outcomes] == [None] * 20
+async def test_the_time_in_the_queue_does_not_count() -> None:
+    """Its time limit passes while other steps have all threads: by the loop's clock, which is put forward."""
+    loop, gate, later_s = asyncio.get_running_loop(), threading.Event(), 0.0
+    real = loop.time
+    loop.time = lambda: real() + later_s  # type: ignore[method-assign]
+    runner = StepRunner(threads_max=2)
+    busy = [asyncio.ensure_future(start(runner, step(gate.wait))) for _ in range(2)]
+    queued = asyncio.ensure_future(start(runner, step(where), time_limit_s=60))
+    await until(lambda: len(runner.running()) == 3)
+    for _ in range(3):
+        later_s += 100
+        await asyncio.sleep(0.001)  # whatever is due by that clock happens
+    assert not queued.done()
+    gate.set()
+    outcomes = await asyncio.gather(*busy, queued)
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    await runner.close()
 
 
 def test_a_fast_step_leaves_no_timer() -> None:

@@ -14,7 +14,13 @@ from holdfast.node.cluster import write_calls
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import Request
-from holdfast.store.callers_session import must_be_awaited, unwrap, unwrap_async
+from holdfast.store.callers_session import (
+    in_its_thread,
+    is_aiosqlite,
+    must_be_awaited,
+    unwrap,
+    unwrap_async,
+)
 from holdfast.store.interface import CannotJoin, Work
 from holdfast.store.postgres_bus import text_bytes_max
 
@@ -75,10 +81,14 @@ async def request_inside_async(
     *,
     begun: str | None = None,
 ) -> CommitOutcome:
-    """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
+    """On a connection that must be awaited (asyncpg, psycopg, aiosqlite), or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers
 
     connection = await unwrap_async(connection)
+    if is_aiosqlite(connection):
+        return await in_its_thread(
+            connection, lambda plain: request_inside(plain, requests, reading, check_place, begun=begun)
+        )
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
         return request_inside(connection, requests, reading, check_place, begun=begun)
@@ -95,7 +105,7 @@ def _not_a_connection(given: Any) -> str:
     cls = cast(Any, type(given))
     name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
     instead = ". Pass a session or a connection of it" if name.startswith("sqlalchemy.") else ""
-    return f"Expected a sqlite3, psycopg or asyncpg connection, got {name}{instead}"
+    return f"Expected a sqlite3, aiosqlite, psycopg or asyncpg connection, got {name}{instead}"
 
 
 def _work(requests: Sequence[Request], reading: Millis) -> Work[CommitOutcome]:

@@ -221,7 +221,10 @@ class UserTransaction:
         self._postgres = adapt(driver) or adapt_sync(driver)
         if self._postgres is None:
             name = f"{type(driver).__module__}.{type(driver).__qualname__}"
-            raise CannotJoin(f"SQLAlchemy works with {name} here: use sqlite3, psycopg or asyncpg below it")
+            raise CannotJoin(
+                f"SQLAlchemy works with {name} here: for a step in a transaction use sqlite3, psycopg or "
+                "asyncpg below it"
+            )
         return driver
 
     def _begin_sqlite(self, connection: sqlite3.Connection) -> None:

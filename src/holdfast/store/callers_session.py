@@ -1,10 +1,14 @@
-"""SQLAlchemy's sessions and connections, recognised by their classes: it is never imported here.
+"""SQLAlchemy's sessions and connections, and aiosqlite's, recognised by their classes: none is imported here.
 
 Our statements are executed on the connection of the driver below them. SQLAlchemy must know of the
 transaction all the same, because it is the one that commits: so it is made to begin it first.
 """
 
-from typing import Any
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SYNC = frozenset({"Session", "scoped_session", "Connection"})
 ASYNC = frozenset({"AsyncSession", "async_scoped_session", "AsyncConnection"})
@@ -18,8 +22,19 @@ def classes_of(given: Any, package: str) -> frozenset[str]:
 
 
 def must_be_awaited(given: Any) -> bool:
-    """Is it one of SQLAlchemy's that must be?"""
-    return bool(classes_of(given, "sqlalchemy") & ASYNC)
+    """Is it one of SQLAlchemy's or aiosqlite's that must be?"""
+    return bool(classes_of(given, "sqlalchemy") & ASYNC) or is_aiosqlite(given)
+
+
+def is_aiosqlite(given: Any) -> bool:
+    return "Connection" in classes_of(given, "aiosqlite")
+
+
+async def in_its_thread(aiosqlite: Any, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Work on the connection below one of aiosqlite's: in the thread that it lives in, after what was asked
+    before. It offers no public way to call a function there."""
+    result: T = await aiosqlite._execute(work, aiosqlite._conn)
+    return result
 
 
 def unwrap(given: Any) -> Any:
