@@ -83,7 +83,7 @@ class MessageAside(Struct, frozen=True):
 
 
 class OperationDetails(Struct, frozen=True):
-    """One operation of an execution: a step, a sleep, a call, a promise, a note.
+    """One operation of an execution: a step, a sleep, a call, a promise, a note, a message to it.
 
     `took_s` is None while it runs. `error` is what it failed with, as text. Of a step that was tried again,
     `failures` are the latest attempts before the last, each with a shortened traceback; `resumes_at` is when

@@ -44,7 +44,7 @@ class Handle(Generic[T]):
         limit = None if timeout is None else duration_s(timeout)
         return self._app.block(self._outcome(), limit)
 
-    async def started(self) -> Self:
+    async def started(self) -> "Handle[T]":
         """Wait until the start is durable; raise what it was refused with. In a script it is so already.
 
         Crash: after this returns the execution goes on wherever a worker is. Who stops waiting, also for the
@@ -211,6 +211,9 @@ class Handle(Generic[T]):
         """
         return stream_of(self._app, self.id, name, after, returns, self._creation)
 
+    def _as_told(self) -> "ToldHandle[T]":
+        return ToldHandle(self._app, self.id, self._returns, self._created)
+
     async def _creation(self) -> None:
         created = self._created
         if created is not None and not created.is_inherited and created.is_here:
@@ -234,6 +237,18 @@ class Handle(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<handle of {self.id}>"
+
+
+class ToldHandle(Handle[T]):
+    """What `start_and_tell` gives: a handle that is awaited for the message, as `tell` is, and not for the
+    result, which comes when nobody tells the execution anything any more."""
+
+    def __await__(self) -> Generator[Any, None, Handle[T]]:  # type: ignore[override]
+        return self.started().__await__()
+
+    async def started(self) -> Handle[T]:
+        await super().started()
+        return Handle(self._app, self.id, self._returns, self._created)
 
 
 Begin = Callable[..., Handle[Any]]
@@ -276,13 +291,13 @@ class Workflow(WorkflowDefinition[P, T_co]):
 
     def start_and_tell(
         self: "Workflow[P, Body[T]]", message: Any, /, *args: P.args, **kwargs: P.kwargs
-    ) -> Handle[T]:
+    ) -> ToldHandle[T]:
         """Send a message to the execution with this id, and start it in the same commit if it is not there.
 
         `args` are those of the workflow, and count only for the start. In a script both are durable when this
-        returns, in asyncio after `await handle.started()`. Raises `ExecutionOver` when it has ended, and
-        `IdTaken` when something else runs under the id.
+        returns. In asyncio await it: both are durable then, and you have the handle; await that for the
+        result. Raises `ExecutionOver` when it has ended, and `IdTaken` when something else runs under the id.
 
         >>> basket.with_options(id="order-17").start_and_tell(Item("tea", 5))
         """
-        return self._begin(self, args, kwargs, (message,))
+        return self._begin(self, args, kwargs, (message,))._as_told()

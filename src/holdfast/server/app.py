@@ -126,7 +126,7 @@ class ServerApp:
         except Disconnected:
             pass
         except Exception:
-            log.exception("an answer could not be made")
+            log.exception("a reply could not be built")
             await respond_refusal(send, AnswerLost("The answer could not be made"))
 
     def stop(self) -> None:
@@ -217,7 +217,7 @@ class ManagementApp(ServerApp):
 
 def _lost() -> Answer:
     """What an error has left of an answer."""
-    log.exception("an answer could not be made")
+    log.exception("a reply could not be built")
     fault = AnswerLost("The answer could not be made")
     return fault.status, refusal_body(fault), []
 

@@ -156,7 +156,7 @@ def next_delay(
 
 def _attempts(attempts: int | None) -> int | None:
     if attempts is not None and (type(attempts) is not int or attempts < 1):
-        raise BadRetry(f"attempts counts the first try too, so it cannot be {attempts!r}")
+        raise BadRetry(f"attempts must be a whole number from 1 (the first try counts), not {attempts!r}")
     return attempts
 
 
