@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.protocol.text import hide_password
 from holdfast.server import Settings, running
@@ -21,10 +20,10 @@ from tests.postgres import database_url
 from tests.processes import environment
 from tests.server.http import create, envelope, post
 from tests.server.process import server_process
+from tests.sources import PACKAGE, SOURCES, text_of, tree_of
 from tests.sql_texts import PUT_IN, findings, outside
 
-SOURCES = sorted(Path(holdfast.__file__).parent.rglob("*.py"))
-STORE = SOURCES[0].parent / "store"
+STORE = PACKAGE / "store"
 CANARY = "canary-7f3a91c2"
 
 # Modules, and functions of modules, that run what they are given.
@@ -77,8 +76,8 @@ def _runs_what_it_is_given(tree: ast.AST) -> Iterator[str]:
 
 
 def test_a_module_runs_nothing_that_it_is_given() -> None:
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
-    assert {path: found for path, tree in trees.items() if (found := [*_runs_what_it_is_given(tree)])} == {}
+    found = {path: [*_runs_what_it_is_given(tree_of(path))] for path in SOURCES}
+    assert {path: what for path, what in found.items() if what} == {}
 
 
 @pytest.mark.parametrize("planted", ["import pickle", "eval(given)", "run(given, shell=True)"])
@@ -88,7 +87,7 @@ def test_a_module_that_runs_what_it_is_given_is_found(planted: str) -> None:
 
 def test_sql_is_put_together_from_constants_and_by_stores_only() -> None:
     for path in SOURCES:
-        source = path.read_text("utf-8")
+        source = text_of(path)
         if path.is_relative_to(STORE):
             allowed = PUT_IN.get(path.name, set())
             wrong, seen = findings(source, allowed)

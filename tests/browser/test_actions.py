@@ -358,7 +358,10 @@ def test_each_change_is_in_the_audit_log(shop: World, look: Watched) -> None:
     do(page, "End now", "End it now")
     expect_status(page, "cancelled")
     look.open("audit")
-    expect(page.locator(".rows tbody tr", has_text="audited").first).to_contain_text("done")
+    entry = page.locator(".rows tbody tr", has_text="audited").first
+    expect(entry).to_contain_text("done")
+    entry.get_by_role("link", name="audited").click()
+    expect(page).to_have_url(re.compile("#/executions/audited"))
 
 
 def test_a_refusal_is_shown_in_the_dialog_with_what_to_do(shop: World, look: Watched) -> None:

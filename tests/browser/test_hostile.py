@@ -163,8 +163,8 @@ def test_the_overview_workers_start_page_and_audit_log_show_hostile_names_as_tex
         "parameters": {"type": "object", "properties": {SCRIPT: field}, "required": [SCRIPT]},
     }  # fmt: skip
     report = {
-        "group": "evil", "startedAt": 1, "declared": "evil", "queues": [SCRIPT], "host": f"evil-host {SCRIPT}",
-        "codeVersion": TURNED, "declarations": [declared],
+        "group": "evil", "startedAt": 1, "declared": "evil", "queues": [SCRIPT], "declarations": [declared],
+        "host": f"evil-host {SCRIPT}", "codeVersion": TURNED,
     }  # fmt: skip
     shop.post(f"workers/{quote(SCRIPT, safe='')}", report)
     shop.start_execution("confirm", "?", id="hostile-halted")

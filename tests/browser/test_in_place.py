@@ -1,4 +1,4 @@
-"""What changes is written into what is shown: nothing is replaced or moved under the pointer, the focus or the eye."""
+"""What changes is written into what is shown: nothing is replaced or moved under the pointer or the focus."""
 
 from playwright.sync_api import Locator, Page, expect
 

@@ -186,6 +186,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
 
     def _prepare_all(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Prepared]:
         task, options = self._task, self._options
+        if options.queue is not None:
+            self._task_app.tasks.note_use(options.queue)
         reading = self._task_app.read_clock()
         orders = make_orders(
             task,

@@ -6,8 +6,8 @@
 
 1. Nothing is collected while nobody reads, here or at another node; and for a while after the last has left,
    so that whoever comes back goes on where he was.
-2. A change after a silence is told at once (`first_s`), and so are the next few (`quick_max`): what one person
-   starts, settles or cancels makes several commits, and he waits for the last of them.
+2. A change after a silence is told at once (`first_s`), and so are the next few (`quick_max`): what one
+   person starts, settles or cancels makes several commits, and he waits for the last of them.
 3. A frame names at most `named_max` ids. Past that it says only that there is more, and a reader reads again
    what he shows. Commits stop collecting then, and the next frame is later (`busy_rest_s`). While changes
    never pause, frames come ever more rarely, down to that. The more readers there are, the longer is that

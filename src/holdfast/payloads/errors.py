@@ -25,7 +25,7 @@ class UnencodablePayload(WorkerError):
     code = "HF5001"
     hint = (
         "Pass data: builtins, dataclasses, attrs, msgspec or pydantic models, datetimes, enums, UUIDs, "
-        "Decimals, bytes; open files, connections and the like inside the step."
+        "Decimals, bytes. Open files and connections inside the step."
     )
 
 

@@ -34,7 +34,10 @@ class GiveUp(Exception):
 
 
 class RetryAfter(Exception):
-    """Raise this in a step to have it tried again after a delay of the step's choosing."""
+    """Raise this in a step or a task to have it tried again after a delay that you choose.
+
+    It counts as an attempt. `raise RetryAfter("2m")`
+    """
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         super().__init__(delay if isinstance(delay, int | float | str) else delay.total_seconds(), message)
@@ -71,8 +74,8 @@ class Retry(Struct, frozen=True, kw_only=True):
     after its worker died. What the other one has is refused where it is given.
 
     A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
-    instant are stored, and the execution is suspended. After a crash the count goes on from there. The waits
-    and the attempts of a task are always stored.
+    instant are stored, and the execution is suspended. After a crash the count continues from there. The
+    waits and the attempts of a task are always stored.
     """
 
     attempts: int | None = ATTEMPTS_DEFAULT

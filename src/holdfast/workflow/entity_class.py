@@ -1,7 +1,7 @@
 """What a class says of an entity: its state, its calls, and how an older state is read.
 
 State is the annotated fields of the class, each with a default; in the store it is a JSON object. Calls are
-its `async def` methods; a read may be a plain `def`. This file knows the class; what runs a call is entities.py.
+its `async def` methods; a read may be a plain `def`. What runs a call is entities.py.
 
 1. A state is stored only if it can be read back as the fields are annotated, so no call can leave a state
    behind that the next one cannot read.
@@ -172,11 +172,7 @@ def _is_plain_dataclass(cls: type[Any]) -> bool:
 def _factories(cls: type[Any]) -> dict[str, Callable[[], Any]]:
     """What makes the defaults of fields that have no value in the class."""
     found = fields(cls) if is_dataclass(cls) else ()
-    return {
-        each.name: cast("Callable[[], Any]", each.default_factory)
-        for each in found
-        if each.default_factory is not MISSING
-    }
+    return {each.name: each.default_factory for each in found if each.default_factory is not MISSING}
 
 
 def _fields(cls: type[Any]) -> dict[str, Any]:

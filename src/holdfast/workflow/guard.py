@@ -70,7 +70,11 @@ class Unguarded(AbstractContextManager[None]):
 
 
 def unguarded() -> Unguarded:
-    """A block that the determinism guard ignores: `with hf.unguarded():`."""
+    """A block that the determinism guard ignores, for calls that cannot change what the workflow does.
+
+    >>> with hf.unguarded():
+    ...     began = time.monotonic()  # only for a log line
+    """
     return Unguarded()
 
 

@@ -267,7 +267,10 @@ def attach(execution_id: str) -> Durable[Any]: ...
 def attach(execution_id: str, *, returns: Any = Any) -> Durable[Any]:
     """Await an execution that somebody else has started, by its id. `NoSuchExecution` if there is none.
 
-    Its error is raised here. The outcome is recorded with this execution: a replay does not need the other.
+    Its error is raised here. Crash: the outcome is recorded with this execution, so a replay does not
+    need the other one.
+
+    >>> receipt = await hf.attach("order-17", returns=str)
     """
     if execution_id == execution().id:
         raise BadArguments(f"hf.attach({execution_id!r}) would wait for the end of this execution itself")

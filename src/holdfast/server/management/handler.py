@@ -41,7 +41,7 @@ from holdfast.server.errors import (
 from holdfast.server.grants import Grant
 from holdfast.server.management.call import Call, ConnectedWorker, Json, Post, RefusedReply, Services
 from holdfast.server.management.events import Readers, wants_events
-from holdfast.server.management.kept_answers import Key, KeptAnswers, accepted_age_s
+from holdfast.server.management.kept_answers import KeptAnswers, Key, accepted_age_s
 from holdfast.server.management.openapi import describe
 from holdfast.server.management.routes import Follow, Route, find_route, names
 from holdfast.server.management.settlements import SettlementWaits
