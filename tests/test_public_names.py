@@ -18,7 +18,7 @@ import holdfast as hf
 from holdfast.ext.optional import MissingLibrary
 
 SNAPSHOT = Path(__file__).with_name("public_names.txt")
-NAMES_MAX = 71  # three of them modules
+NAMES_MAX = 65  # three of them modules
 # Raised by a server, its console or `holdfast check`, or answered by an endpoint. What a node answers by the
 # protocol a program meets as `Refused`, or as the error that stands for it.
 INTERNAL = tuple(

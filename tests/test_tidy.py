@@ -6,12 +6,10 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from holdfast.protocol import tags
+from tests.sources import SOURCES, text_of, tree_of
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
 LINES_MAX = 470
 _PREFIXES = ("resonate:", "holdfast:")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
@@ -22,12 +20,12 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines()] if listed.returncode == 0 else SOURCES
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
-def test_a_module_says_what_it_owns_and_is_one_idea_long(path: Path) -> None:
-    text = path.read_text("utf-8")
-    if text.strip():
-        assert ast.get_docstring(ast.parse(text)), "a module opens with a docstring"
-    assert text.count("\n") <= LINES_MAX, "look for the second idea in this file"
+def test_a_module_says_what_it_owns_and_is_one_idea_long() -> None:
+    for path in SOURCES:
+        text = text_of(path)
+        if text.strip():
+            assert ast.get_docstring(tree_of(path)), f"{path}: a module opens with a docstring"
+        assert text.count("\n") <= LINES_MAX, f"{path}: look for the second idea in this file"
 
 
 def test_no_module_has_a_vague_name() -> None:
@@ -39,7 +37,7 @@ def test_a_class_has_a_name_of_its_own() -> None:
     names = Counter(
         node.name
         for path in SOURCES
-        for node in ast.parse(path.read_text("utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     doubled = {name for name, count in names.items() if count > 1}
@@ -53,7 +51,7 @@ def test_requests_are_built_in_one_place() -> None:
     found = {
         path.relative_to(ROOT / "src/holdfast").as_posix()
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Request"
     }
     assert found == allowed
@@ -66,7 +64,7 @@ def test_the_name_of_a_tag_is_spelled_in_one_place() -> None:
         (path.name, node.value)
         for path in SOURCES
         if path.name != "tags.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
     ]
     assert not found

@@ -26,23 +26,14 @@ if TYPE_CHECKING:
     from holdfast.app import (
         App as App,
     )
-    from holdfast.jobs.handle import (
-        gather_results as gather_results,
-        gather_results_async as gather_results_async,
-    )
-    from holdfast.jobs.info import (
-        TaskStatus as TaskStatus,
-    )
+    from holdfast.jobs.handle import gather_results as gather_results
+    from holdfast.jobs.info import TaskStatus as TaskStatus
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
-    from holdfast.protocol.errors import (
-        HoldfastError as HoldfastError,
-    )
+    from holdfast.protocol.errors import HoldfastError as HoldfastError
     from holdfast.runtime import (
         Cancelled as Cancelled,
         Channel as Channel,
-        Err as Err,
         Fiber as Fiber,
-        Ok as Ok,
         Queue as Queue,
         Semaphore as Semaphore,
         TimedOut as TimedOut,
@@ -74,9 +65,6 @@ if TYPE_CHECKING:
     from holdfast.workflow.entity_class import (
         Entity as Entity,
         read as read,
-    )
-    from holdfast.workflow.errors import (
-        IdTaken as IdTaken,
     )
     from holdfast.workflow.events import (
         event as event,
@@ -125,19 +113,18 @@ __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would tak
 
 _names_by_module = {
     "holdfast.app": ("App"),
-    "holdfast.jobs.handle": ("gather_results gather_results_async"),
+    "holdfast.jobs.handle": ("gather_results"),
     "holdfast.jobs.info": ("TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
     "holdfast.protocol.errors": ("HoldfastError"),
     "holdfast.runtime": (
-        "Cancelled Channel Err Fiber Ok Queue Semaphore TimedOut all_settled any_of as_completed"
+        "Cancelled Channel Fiber Queue Semaphore TimedOut all_settled any_of as_completed"
         " gather map_over race scope select shield spawn step_signal"
     ),
     "holdfast.steps.providers": ("provided"),
     "holdfast.steps.retry": ("GiveUp Retry RetryAfter Snooze"),
     "holdfast.workflow.emitting": ("emit publish"),
     "holdfast.workflow.entity_class": ("Entity read"),
-    "holdfast.workflow.errors": ("IdTaken"),
     "holdfast.workflow.events": ("event send_event"),
     "holdfast.workflow.functions": (
         "call cancel continue_as_new current logger now patched promise random sleep start timeout"

@@ -1,4 +1,4 @@
-"""Why a background task, a send or a lookup failed: the codes that Holdfast gives itself.
+"""Why a task, a send or a lookup failed: the codes of Holdfast itself. And which states end a task.
 
 if result.err_value.error_code == hf.codes.OutcomeCode.TASK_EXPIRED: ...
 """
@@ -10,9 +10,7 @@ from holdfast.jobs.codes import (
     RetrievalCode as RetrievalCode,
     SendCode as SendCode,
 )
-from holdfast.jobs.info import (
-    TASK_TERMINAL_STATES as TASK_TERMINAL_STATES,
-)
+from holdfast.jobs.info import TASK_TERMINAL_STATES as TASK_TERMINAL_STATES
 
 __all__ = [
     "TASK_TERMINAL_STATES",

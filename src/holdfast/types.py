@@ -1,4 +1,4 @@
-"""Classes of what Holdfast hands to a program, for annotations. They are not constructed by hand.
+"""Classes of what Holdfast hands to a program, for annotations and for `match`. You do not construct them.
 
 def show(handle: hf.types.Handle[int]) -> None: ...
 """
@@ -43,7 +43,9 @@ from holdfast.payloads.payloads import (
 )
 from holdfast.runtime import (
     Durable as Durable,
+    Err as Err,
     Future as Future,
+    Ok as Ok,
     Operation as Operation,
     Scope as Scope,
     Signal as Signal,
@@ -77,6 +79,7 @@ __all__ = [
     "Depends",
     "Durable",
     "Duration",
+    "Err",
     "ExecutionDetails",
     "ExecutionInfo",
     "Future",
@@ -84,6 +87,7 @@ __all__ = [
     "Invocation",
     "Message",
     "MessageAside",
+    "Ok",
     "Operation",
     "OperationDetails",
     "ScheduleHandle",

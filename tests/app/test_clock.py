@@ -49,12 +49,18 @@ def run(program: str, url: str, wrong_s: int) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
+    """Its clock is right."""
+    with Server(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
 @pytest.fixture(params=["embedded", "http"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
     """A node whose clock is right. In a file it is the latest instant that was committed."""
     if request.param == "http":
-        with Server(tmp_path) as server:
-            yield server.url
+        yield request.getfixturevalue("server").url
     else:
         url = f"sqlite:///{tmp_path}/holdfast.db"
         with hf.App(url, worker=False) as app:
@@ -135,34 +141,34 @@ print_task(sent.id)
 @pytest.mark.parametrize(
     "words",
     [
-        ["invoke", "i", "--func", "f"],
-        ["tasks", "send", "--id", "i", "--func", "f"],
-        ["promises", "create", "i", "--target", "poll://any@nobody"],
+        ["invoke", "invoked", "--func", "f"],
+        ["tasks", "send", "--id", "sent", "--func", "f"],
+        ["promises", "create", "created", "--target", "poll://any@nobody"],
     ],
     ids=["invoke", "send", "create"],
 )
-def test_the_console_counts_by_the_clock_of_the_node(tmp_path: Path, words: list[str]) -> None:
+def test_the_console_counts_by_the_clock_of_the_node(
+    server: Server, tmp_path: Path, words: list[str]
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import time\nreally = time.time_ns\ntime.time_ns = lambda: really() - 3600 * 10**9\n"
     )
-    with Server(tmp_path) as server:
-        env = {"HOLDFAST_URL": server.url, "PYTHONPATH": str(tmp_path)}
-        done = holdfast(*words, "--delay", "1m", "--json", env=env)
+    env = {"HOLDFAST_URL": server.url, "PYTHONPATH": str(tmp_path)}
+    done = holdfast(*words, "--delay", "1m", "--json", env=env)
     promise = done.json["promise"]
     delay_ms = int(promise["tags"]["resonate:delay"]) - promise["createdAt"]
     assert abs(delay_ms - 60_000) < 10_000  # an hour is at stake, not a millisecond
 
 
 def test_the_deadline_of_a_task_that_the_console_creates_counts_by_the_clock_of_the_node(
-    tmp_path: Path,
+    server: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import time\nreally = time.time_ns\ntime.time_ns = lambda: really() - 3600 * 10**9\n"
     )
-    with Server(tmp_path) as server:
-        env = {"HOLDFAST_URL": server.url, "PYTHONPATH": str(tmp_path)}
-        words = ("--pid", "p", "--ttl", "1m", "--timeout", "10m", "--json")
-        promise = holdfast("tasks", "create", "i", *words, env=env).json["promise"]
+    env = {"HOLDFAST_URL": server.url, "PYTHONPATH": str(tmp_path)}
+    words = ("--pid", "p", "--ttl", "1m", "--timeout", "10m", "--json")
+    promise = holdfast("tasks", "create", "timed", *words, env=env).json["promise"]
     assert promise["state"] == "pending"
     limit_ms = promise["timeoutAt"] - promise["createdAt"]
     assert abs(limit_ms - 600_000) < 10_000  # an hour is at stake, not a millisecond

@@ -222,7 +222,7 @@ def test_it_is_started_if_it_is_not_there_and_told_in_the_same_commit(app: hf.Ap
 def test_what_runs_under_the_id_must_be_the_same_workflow(app: hf.App) -> None:
     app.start("deaf", id="b")
     basket = basket_of(app)
-    with pytest.raises(hf.IdTaken):
+    with pytest.raises(hf.errors.IdTaken):
         basket.with_options(id="b").start_and_tell(Item("tea"), "ann")
 
 

@@ -229,7 +229,7 @@ async def test_one_that_timed_out_goes_on_with_a_new_timeout(app: hf.App) -> Non
         await hf.run(ledger.good, "asked")
         return await hf.promise(str, name="answer")
 
-    handle = approval.with_options(timeout=0.3).start()
+    handle = approval.with_options(timeout=2).start()  # the step is recorded by then
     await failed(handle, hf.TimedOut)
     ledger.done.clear()
     await handle.retry(timeout="1h")

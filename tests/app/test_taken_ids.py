@@ -61,7 +61,7 @@ def test_a_default_that_is_written_out_is_the_same_call(tmp_path: Path, codec: h
         assert app.start(pay, cents=100, currency="EUR", id="short").result(30) == "paid 100 EUR"
         assert app.start(pay, 100, "EUR", id="long").result(30) == "paid 100 EUR"
         assert app.start(pay, 100, id="long").result(30) == "paid 100 EUR"
-        with pytest.raises(hf.IdTaken, match="other arguments"):
+        with pytest.raises(hf.errors.IdTaken, match="other arguments"):
             app.start(pay, 100, "USD", id="short")
 
 
@@ -74,10 +74,10 @@ def test_another_workflow_or_version_or_other_arguments_under_a_taken_id_are_ref
         assert app.start(pay, 100, id="x-1").result(60) == "paid 100 EUR"
         others: list[tuple[Any, int]] = [("refund", 100), (app.registry.find("pay", 2), 100), (pay, 101)]
         for workflow, cents in others:
-            with pytest.raises(hf.IdTaken, match="HF5203") as caught:
+            with pytest.raises(hf.errors.IdTaken, match="HF5203") as caught:
                 app.start(workflow, cents, id="x-1")
             assert "x-1" in str(caught.value)
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             app.start(pay, 100, "USD", id="x-1")
 
 
@@ -100,7 +100,7 @@ def test_an_id_of_something_that_is_no_execution_is_taken(tmp_path: Path) -> Non
     with shop(tmp_path) as app:
         note = app.tasks.find("note")
         assert note.with_options(id="n-1").try_send("hello").is_ok  # type: ignore[attr-defined]
-        with pytest.raises(hf.IdTaken, match="background task"):
+        with pytest.raises(hf.errors.IdTaken, match="background task"):
             app.start("note", "hello", id="n-1")
 
 
@@ -108,9 +108,9 @@ async def test_in_asyncio_whoever_awaits_the_start_or_the_result_is_told(tmp_pat
     async with shop(tmp_path) as app:
         pay = app.registry.find("pay", 1)
         await app.start(pay, 100, id="x-1").started()
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             await app.start(pay, 200, id="x-1").started()
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             await app.start("refund", 100, id="x-1")
         assert await app.handle("x-1") == "paid 100 EUR"
 
@@ -124,7 +124,7 @@ def test_of_two_who_start_at_once_one_wins_and_the_other_is_told(tmp_path: Path)
             together.wait()
             try:
                 told[cents] = app.start(pay, cents, id="x-1").result(60)
-            except hf.IdTaken:
+            except hf.errors.IdTaken:
                 told[cents] = "taken"
 
         threads = [threading.Thread(target=start, args=(cents,)) for cents in range(8)]
@@ -145,7 +145,7 @@ async def test_what_an_official_sdk_started_is_found_by_the_same_call(tmp_path: 
         pay = app.registry.find("pay", 1)
         async with asyncio.timeout(60):
             assert await app.start(pay, 100, id="sdk") == "paid 100 EUR"
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             await app.start(pay, 7, id="sdk").started()
 
 
@@ -172,7 +172,7 @@ async def test_a_call_whose_id_somebody_else_has_used_is_refused_and_stays_so(tm
         for work in (lambda: hf.call("refund", 7), lambda: hf.promise(str), lambda: hf.run(str, 5)):
             try:
                 told.append(str(await work()))
-            except hf.IdTaken as error:
+            except hf.errors.IdTaken as error:
                 told.append(error.code)
         await hf.sleep(0.01)
         return told

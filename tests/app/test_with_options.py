@@ -92,7 +92,7 @@ def test_starting_again_under_an_id_finds_the_same_execution() -> None:
         first = checkout.with_options(id="order-1").start("visa", 1)
         second = checkout.with_options(id="order-1").start("visa", 1)
         assert first.id == second.id
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             checkout.with_options(id="order-1").start("visa", 2)
 
 

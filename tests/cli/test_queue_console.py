@@ -20,9 +20,11 @@ from holdfast.protocol.requests import (
     TaskFulfill,
 )
 from holdfast.store.urls import open_store
+from tests.counts import count_of
 from tests.processes import Outcome, holdfast
 from tests.requests import FAR, ask
 
+TASKS = count_of("HOLDFAST_LISTED_TASKS", quick=4_000, full=30_000)
 Run = Callable[..., Outcome]
 Data = Callable[..., Any]
 
@@ -234,7 +236,7 @@ def test_check_tells_of_every_option_and_none_hides_what_comes_after_it(tmp_path
         + [("@app.schedule", "HF6001")] * 6
         + [("late = four.with_options", "HF6001")] * 2
     ), found
-    assert "retries is no option of a task; the nearest is retry" in outcome.out
+    assert "A task has no option retries (did you mean retry?)" in outcome.out
     assert all(each["help"] for each in json.loads(outcome.out))
 
 
@@ -261,11 +263,16 @@ def send_email(to: str) -> hf.TaskResult[str, hf.TaskError]:
     assert (outcome.code, outcome.out.strip()) == (0, "nothing to correct"), outcome
 
 
+@pytest.mark.sized
 def test_the_few_that_failed_are_listed_among_the_many_that_did_not(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shop.db'}"
-    asyncio.run(fill(url, 30_000, {12_000, 20_000, 29_999}))
+    asyncio.run(fill(url, TASKS, {12, TASKS // 2, TASKS - 1}))
     listed = holdfast("tasks", "list", "--status", "FAILED", "-S", url, "--json")
-    assert [task["id"] for task in json.loads(listed.out)["tasks"]] == ["j12000", "j20000", "j29999"]
+    assert [task["id"] for task in json.loads(listed.out)["tasks"]] == [
+        "j00012",
+        f"j{TASKS // 2:05}",
+        f"j{TASKS - 1:05}",
+    ]
     shown = holdfast("tasks", "list", "--status", "FAILED", "-S", url).out
     assert shown.count("FAILED") == 3
 

@@ -40,16 +40,14 @@ def test_a_reply_repeats_the_kind_and_the_correlation_id(wire: Wire, kind: str, 
 
 
 @DIALECTS
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_refusal_repeats_the_kind_and_the_correlation_id_and_is_a_text(
-    wire: Wire, kind: str, dialect: str
-) -> None:
-    data: Json = dict.fromkeys(EVERY_KIND[kind]) or {"limit": 0, "time": "x"}
-    answer = wire.send(kind, data, version=dialect)
-    if answer.status == 200:
-        assert kind.startswith("debug.")
-    else:
-        assert (answer.status, answer.refused) == (400, True)
+def test_a_refusal_repeats_the_kind_and_the_correlation_id_and_is_a_text(wire: Wire, dialect: str) -> None:
+    for kind, fields in EVERY_KIND.items():
+        data: Json = dict.fromkeys(fields) or {"limit": 0, "time": "x"}
+        answer = wire.send(kind, data, version=dialect)
+        if answer.status == 200:
+            assert kind.startswith("debug.")
+        else:
+            assert (answer.status, answer.refused) == (400, True), kind
 
 
 @DIALECTS

@@ -43,7 +43,7 @@ def test_a_workflow_calls_a_function_of_another_process(sdk: Sdk, caller: Progra
 def test_a_workflow_sleeps(sdk: Sdk, caller: Program) -> None:
     before = time.monotonic()
     assert caller.ask("run", id=f"sleep-{sdk.name}", func="napper", args=[1_000]) == "rested"
-    assert 1.0 <= time.monotonic() - before < 4.0
+    assert time.monotonic() - before >= 1.0
 
 
 def test_a_promise_is_settled_from_outside(sdk: Sdk, caller: Program, server: Server) -> None:

@@ -267,20 +267,20 @@ def test_a_result_with_a_code_that_is_none_is_an_error_and_raises_nothing(value:
 
 
 def test_ok_and_err_of_the_infrastructure_match_and_say_which() -> None:
-    done: Ok[int] | hf.Err[str] = Ok(3)
+    done: Ok[int] | hf.types.Err[str] = Ok(3)
     match done:
-        case hf.Ok(value):
+        case hf.types.Ok(value):
             assert value == 3
         case _:
             raise AssertionError
     assert (done.is_ok, done.is_err, done.ok_value) == (True, False, 3)
-    failed: Ok[int] | hf.Err[str] = hf.Err("no")
+    failed: Ok[int] | hf.types.Err[str] = hf.types.Err("no")
     assert (failed.is_ok, failed.is_err, failed.err_value) == (False, True, "no")
     with pytest.raises(ValueError, match="there is no value: no"):
         _ = failed.ok_value
     with pytest.raises(hf.errors.NoSuchOutcome, match="no"):
         _ = NotDone("no").ok_value
-    assert isinstance(NotDone("no"), hf.Err)
+    assert isinstance(NotDone("no"), hf.types.Err)
 
 
 def test_the_seven_states_and_which_are_terminal() -> None:

@@ -162,6 +162,13 @@ def test_a_delay_is_kept_to_the_instant(shop: Shop, world: World) -> None:
     assert handle.info().started_at == began + timedelta(days=3)
 
 
+def test_the_names_of_celery_lead_to_ours(shop: Shop) -> None:
+    with pytest.raises(AttributeError, match=r"has no 'delay'. Use send\(\.\.\.\)"):
+        cast(Any, shop.send_email).delay("a")
+    with pytest.raises(AttributeError, match=r"has no 'retries'$"):
+        cast(Any, shop.send_email).retries  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "what"),
     [

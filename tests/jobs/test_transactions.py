@@ -60,7 +60,7 @@ def test_sqlite_a_commit_makes_it_run_and_a_rollback_leaves_no_trace(tmp_path: P
         connection.execute("INSERT INTO orders VALUES (2)")
         gone = double.with_options(connection=connection).send(5)
         connection.rollback()
-        assert gone.get(timeout=1).err_value.error_code is hf.codes.RetrievalCode.TASK_NOT_FOUND
+        assert gone.get(timeout=WAKE_S).err_value.error_code is hf.codes.RetrievalCode.TASK_NOT_FOUND
         assert connection.execute("SELECT id FROM orders").fetchall() == [(1,)]
 
 
@@ -268,7 +268,7 @@ def test_postgres_a_commit_makes_it_run_and_a_rollback_leaves_no_trace(name: str
         gone = await driver.send(double, 5)
         await driver.execute("ROLLBACK")
         assert (
-            await gone.get_async(timeout=0.5)
+            await gone.get_async(timeout=WAKE_S)
         ).err_value.error_code is hf.codes.RetrievalCode.TASK_NOT_FOUND
 
     tell(name, story)

@@ -34,7 +34,7 @@ def from_outside() -> None:
     assert_type(send_email("x"), hf.TaskResult[str, hf.TaskError])
     assert_type(fetch("x"), Coroutine[Any, Any, bytes]).close()
     sent = price.try_send("x", count=2)
-    if isinstance(sent, hf.Err):
+    if isinstance(sent, hf.types.Err):
         assert_type(sent.error, hf.types.SendError)
     else:
         assert_type(sent.value, hf.types.TaskHandle[int, hf.TaskError])

@@ -38,7 +38,7 @@ GRACE = "holdfast:grace"
 GRACE_MS_MAX = 86_400_000
 OF_THE_NODE = tuple(
     f"holdfast:{name}"
-    for name in ("dependent", "lock", "ticket", "topic", "waits", "bucket", "wait", "event")
+    for name in ("dependent", "lock", "ticket", "topic", "waits", "bucket", "wait", "event", "next-version")
 )
 
 ADDRESS = re.compile(

@@ -2,7 +2,7 @@
 
 Each violation is a sentence that begins with the number of the property in the catalogue (1 to 95; 96 and 97
 are the two for background steps, 106 to 108 are about schedules that are steered, 109 to 111 about
-executions that continue). A *step*
+executions that continue, 118 about versions). A *step*
 is one request or one sweep; an array of envelopes is several.
 "Live" means pending in the view at `now`: a passed deadline counts before it is written down.
 

@@ -17,6 +17,9 @@ from tests.model.fields import INSTANT_MAX, Json
 CATCH_UP_DEFAULT = 100
 LATE_RUN_MS = 60_000
 BACKFILL_MOST = 100
+BACKFILL_AHEAD_MOST = 60_000
+SUPERSEDED: Json = {"headers": {"holdfast:superseded": "true"}}
+NEXT_VERSION = "holdfast:next-version"
 LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")
 
 OFFER_LONGEST_MS = 3_600_000  # between two offers of a task that nobody takes
@@ -447,6 +450,8 @@ class Machine:
         target = fields.target_of(promise.tags, dialect)
         if target is not None:
             self.tasks[promise.id] = Task(promise.id, target, dialect, version=version)
+        elif version:
+            promise.tags = {**promise.tags, NEXT_VERSION: str(version)}
         if promise.timeout_at <= now:
             self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
         elif target is not None:
@@ -454,6 +459,16 @@ class Machine:
             self.enter_pending(
                 self.tasks[promise.id], now, delay if delay is not None and delay > now else None
             )
+
+    def keep_version(self, deleted: Promise) -> None:
+        """What carries the version of a task that was there before it leaves that."""
+        if NEXT_VERSION not in deleted.tags:
+            return
+        names = ("resonate:origin", NEXT_VERSION)
+        tags = {name: text for name, text in deleted.tags.items() if name in names}
+        kept = Promise(deleted.id, {}, tags, deleted.timeout_at, deleted.created_at)
+        kept.state, kept.value, kept.settled_at = "rejected_canceled", SUPERSEDED, deleted.settled_at
+        self.promises[deleted.id] = kept
 
     def set_deadline(self, promise: Promise, now: int) -> None:
         """With a grace, the promise that asks it to cancel is a timer."""

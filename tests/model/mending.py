@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.model import fields
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
-from tests.model.machine import Promise, Task, generation, is_kept, leave_lease
+from tests.model.machine import NEXT_VERSION, SUPERSEDED, Promise, Task, generation, is_kept, leave_lease
 from tests.model.streams import StreamMachine, below, value_chars
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class MendingMachine(StreamMachine):
             self.write_end(self.promises[name], call.now)
             if self.promises[name].state == "pending":
                 self.settle(self.promises[name], "rejected_canceled", {}, call.now, call.now)
-            self.delete(name)
+            self.delete_record(name)
         for record in unplaced:
             headers = {key: text for key, text in record.value["headers"].items() if key != "holdfast:place"}
             record.value = {key: each for key, each in record.value.items() if key != "headers"}
@@ -101,11 +101,19 @@ class MendingMachine(StreamMachine):
     def superseded(self, promise_id: str) -> int:
         """What is only kept for its version is gone: answers with the next one, or 0."""
         promise = self.promises.get(promise_id)
-        if promise is None or promise.value != {"headers": {"holdfast:superseded": "true"}}:
+        if promise is None or promise.value != SUPERSEDED:
             return 0
-        version = self.tasks[promise_id].version + 1
+        if promise_id in self.tasks:
+            version = self.tasks[promise_id].version + 1
+        else:
+            version = int(promise.tags[NEXT_VERSION])
         self.delete(promise_id)
         return version
+
+    def delete_record(self, name: str) -> None:
+        promise = self.promises[name]
+        self.delete(name)
+        self.keep_version(promise)
 
     def execution_start(self, new: Promise, delay: int | None, on_existing: str, call: Call) -> Promise:
         version = self.superseded(new.id)
@@ -137,10 +145,10 @@ class MendingMachine(StreamMachine):
         for name in beneath:
             if name in self.tasks:
                 self.promises[name].state = "rejected_canceled"
-                self.promises[name].value = {"headers": {"holdfast:superseded": "true"}}
+                self.promises[name].value = SUPERSEDED
                 self.empty_streams(name, self.promises[name].created_at)
             else:
-                self.delete(name)
+                self.delete_record(name)
         del self.promises[new.id], self.tasks[new.id]
         self.empty_streams(new.id, new.created_at)
         self.add(new, call.dialect, call.now, delay, version=version + 1)
@@ -192,7 +200,7 @@ class MendingMachine(StreamMachine):
 
     def mendable(self, execution_id: str) -> Promise:
         promise = self.execution(execution_id)
-        if promise.value == {"headers": {"holdfast:superseded": "true"}}:
+        if promise.value == SUPERSEDED:
             raise Refused(404, "no such execution", "HF1401")
         return promise
 
@@ -219,6 +227,8 @@ class MendingMachine(StreamMachine):
                 continue
             first, dot, _ = name[len(prefix) :].partition(".")
             if dot and first.isascii() and first.isdigit():
+                continue
+            if promise.value == SUPERSEDED:
                 continue
             if "holdfast:stream" not in promise.tags and "holdfast:dependent" not in promise.tags:
                 found.append(promise)
@@ -418,7 +428,7 @@ class MendingMachine(StreamMachine):
                 and promise.tags.get("resonate:parent") == execution.id
                 and "holdfast:stream" in promise.tags
             ):
-                self.delete(name)
+                self.delete_record(name)
         record["openAnswers"] = 0
 
     # ----------------------------------------------------------------------------------------------- fork

@@ -69,6 +69,7 @@ class RestartMachine(StreamMachine):
             over: Json = {"headers": {"holdfast-code": "HF1402"}}
             self.settle(record, "rejected_canceled", over, now, now)
         del self.promises[record_id]
+        self.keep_version(record)
 
     def trim(self, execution: Promise, read: int, now: int) -> None:
         """What was read, and what was published before the last value, goes when it is old."""
@@ -111,6 +112,7 @@ class RestartMachine(StreamMachine):
             for each in (element, *found):
                 if each.tags.get("resonate:parent") == execution.id and each.id not in self.tasks:
                     self.promises.pop(each.id, None)
+                    self.keep_version(each)
         return last, now if last < end else now + KEEP_MS
 
 

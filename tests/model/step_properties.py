@@ -17,6 +17,7 @@ from tests.model.snapshot import (
     verdict,
 )
 from tests.model.stream_properties import ended_with_execution, has_left, stream_steps
+from tests.model.version_properties import version_steps
 
 EDGES = {
     "pending": ("pending", "acquired", "halted", "fulfilled"),
@@ -72,6 +73,7 @@ def step_violations(
     yield from restart_steps(a, b, lambda key: key in again or _is_below(key, again))
     yield from lock_steps(a, b)
     yield from deadline_steps(a, b, again, now)
+    yield from version_steps(a, b)
 
 
 def is_superseded(promise: Json) -> bool:
@@ -148,7 +150,7 @@ def _promise_steps(a: Snapshot, b: Snapshot, again: frozenset[str], now: int) ->
                 and (old["state"] != "pending" or new["state"] == "pending")
             ):
                 yield from _mended_change(who, old, new)
-            elif not (is_superseded(new) and _is_below(promise_id, again)):
+            elif not (is_superseded(new) and (_is_below(promise_id, again) or may_vanish(a, b, promise_id))):
                 yield from _promise_change(who, old, new, now)
     for promise_id, new in b.promises.items():
         if promise_id not in a.promises:

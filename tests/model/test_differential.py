@@ -14,7 +14,7 @@ import pytest
 from holdfast.protocol import limits
 from holdfast.store.granted_records import GrantedRecords
 from tests.backends import DirectBackend
-from tests.counts import count_of
+from tests.counts import FULL, count_of
 from tests.model.differential import Backend, Difference, OracleBackend, open_named, run, shrink
 from tests.model.generator import Generator
 from tests.model.machine import Machine, Task
@@ -22,11 +22,13 @@ from tests.model.mutants import MUTANTS
 from tests.model.oracle import Oracle
 from tests.seeds import seed_for_test
 
-PARTS = 6
 POSTGRES_PARTS = 3
 BACKENDS = ("memory", "sqlite")
-OPERATIONS = count_of("HOLDFAST_MODEL_OPS", quick=24_000, full=24_000)  # more: docs/reliability.md
+OPERATIONS = count_of("HOLDFAST_MODEL_OPS", quick=8_000, full=24_000)
+PARTS = 2 if OPERATIONS < 24_000 else 6
+BOUNDED_OPERATIONS = count_of("HOLDFAST_MODEL_BOUNDED_OPS", quick=1_500, full=8_000)
 POSTGRES_OPERATIONS = count_of("HOLDFAST_MODEL_POSTGRES_OPS", quick=3_000, full=30_000)
+MUTANTS_TRIED = MUTANTS if FULL else MUTANTS[::8]
 SNAP_EVERY = count_of("HOLDFAST_MODEL_SNAP_EVERY", quick=10, full=10)
 
 
@@ -67,6 +69,7 @@ def test_postgresql_does_what_the_oracle_does(part: int) -> None:
         )
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("chars", [300, 700, 2_000])
 def test_every_back_end_puts_as_much_into_an_answer_as_the_oracle(
     chars: int, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +79,7 @@ def test_every_back_end_puts_as_much_into_an_answer_as_the_oracle(
     monkeypatch.setattr(limits, "search_bytes_max", chars)
     with opened(*BACKENDS) as backends:
         run(
-            count=10_000,
+            count=BOUNDED_OPERATIONS,
             seed=seed_for_test() + chars,
             backends=backends,
             snap_every=SNAP_EVERY,
@@ -84,6 +87,7 @@ def test_every_back_end_puts_as_much_into_an_answer_as_the_oracle(
         )
 
 
+@pytest.mark.sized
 def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -102,7 +106,7 @@ def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
     monkeypatch.setattr(Oracle, "EVENTS_CHARS", 500)
     with opened(*BACKENDS) as backends:
         run(
-            count=6_000,
+            count=BOUNDED_OPERATIONS,
             seed=seed_for_test() + 500,
             backends=backends,
             snap_every=SNAP_EVERY,
@@ -110,6 +114,7 @@ def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
         )
 
 
+@pytest.mark.sized
 def test_every_back_end_keeps_the_bounds_of_events_as_the_oracle_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,7 +128,7 @@ def test_every_back_end_keeps_the_bounds_of_events_as_the_oracle_does(
             monkeypatch.setattr(Oracle, name, most)
     with opened(*BACKENDS) as backends:
         run(
-            count=6_000,
+            count=BOUNDED_OPERATIONS,
             seed=seed_for_test() + 900,
             backends=backends,
             snap_every=SNAP_EVERY,
@@ -131,7 +136,8 @@ def test_every_back_end_keeps_the_bounds_of_events_as_the_oracle_does(
         )
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.sized
+@pytest.mark.parametrize("mutant", MUTANTS_TRIED, ids=lambda mutant: mutant.__name__)
 def test_a_planted_fault_is_found_and_shrunk(mutant: type[Oracle]) -> None:
     with pytest.raises(Difference, match="the fewest steps") as found:
         run(count=30_000, seed=11, backends={"mutant": OracleBackend(mutant())}, invariants=False)
@@ -168,7 +174,8 @@ def test_a_run_that_never_suspends_is_red(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    assert run(count=6_000, seed=14, backends={}).seen == run(count=6_000, seed=14, backends={}).seen
+    first, second = (run(count=2_000, seed=14, backends={}, enforce_quotas=False).seen for _ in range(2))
+    assert first == second
 
 
 def test_steps_that_show_no_difference_are_not_shrunk() -> None:

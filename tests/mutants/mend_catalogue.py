@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _CONFORMANCE = "tests/conformance/test_mending.py -k memory"
+_VERSIONS = "tests/conformance/test_kept_versions.py -k memory"
 _CRASHES = "tests/conformance/test_crashes.py -k memory"
 
 MENDING = (
@@ -84,9 +85,41 @@ MENDING = (
         "what it called begins at version 0 again",
         "who held what was called before can write nothing",
         "engine",
-        "return 0 if task is None else task.version + 1",
-        "return 0",
+        "return tags.next_version_of(superseded.tags) if task is None else task.version + 1",
+        "return tags.next_version_of(superseded.tags)",
         _CONFORMANCE,
+    ),
+    Mutant(
+        "a step where a call was forgets its version",
+        "something without a task carries the version of the task that was there",
+        "engine",
+        "entries = data.tags if target is not None else with_version(data.tags, version)",
+        "entries = data.tags",
+        _VERSIONS,
+    ),
+    Mutant(
+        "the version goes with the step that carries it",
+        "what carries a version leaves it when it is deleted",
+        "engine",
+        "if promise is None or tags.NEXT_VERSION not in promise.tags:\n    return",
+        "if promise is None or tags.TARGET not in promise.tags:\n    return",
+        _VERSIONS,
+    ),
+    Mutant(
+        "what is only kept for its version is a record of the execution",
+        "what a replaced run had called is not mended with the new run",
+        "engine",
+        "return is_ours and not is_superseded(promise)",
+        "return is_ours",
+        _VERSIONS,
+    ),
+    Mutant(
+        "a retry forgets the version that a step carries",
+        "what carries a version leaves it when it is deleted",
+        "engine",
+        "if write_end(known, ws, now).state == 'pending':\n    end(known, ws, now)\ndelete(key, ws)",
+        "if write_end(known, ws, now).state == 'pending':\n    end(known, ws, now)\nws.forget(key)",
+        _VERSIONS,
     ),
     Mutant(
         "a second start under the same key replaces the first",

@@ -107,7 +107,7 @@ async def test_who_listens_to_the_next_element_hears_it_and_the_end(node: Node) 
     await node.request([ask(StreamNext("a", "in", 2)), listen("a:in.2", HERE)])
     await node.request([settle("a")])
     while len(heard) < 2:
-        received = await asyncio.wait_for(mailbox.receive(), 5)
+        received = await asyncio.wait_for(mailbox.receive(), 60)
         heard += [message for message in received if isinstance(message, Unblock)]
     assert [(it.promise.id, it.promise.state) for it in heard] == [
         ("a:in.1", "resolved"),

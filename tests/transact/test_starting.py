@@ -55,7 +55,7 @@ def test_sqlite_options_and_ids_mean_the_same_inside(tmp_path: Path) -> None:
         inside = double.with_options(id="x", connection=connection, timeout="1h", tags={"shop": "7"})
         first = inside.start(1)
         assert inside.start(1).id == first.id
-        with pytest.raises(hf.IdTaken):
+        with pytest.raises(hf.errors.IdTaken):
             inside.start(2)
         connection.commit()
         assert first.result(RESULT_S) == 2
@@ -111,7 +111,7 @@ def test_postgres_on_a_connection_that_is_awaited(driver: str, opened: str) -> N
         for end in ("COMMIT", "ROLLBACK"):
             await connection.execute("BEGIN")
             handle = await double.with_options(id=end, connection=connection).start(4).started()
-            with pytest.raises(hf.IdTaken):
+            with pytest.raises(hf.errors.IdTaken):
                 await double.with_options(id=end, connection=connection).start(5).started()
             await connection.execute(end)
             if end == "COMMIT":

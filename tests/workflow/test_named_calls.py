@@ -57,7 +57,7 @@ async def calls(child_id: str, number: int, on_existing: Any = "return") -> Any:
 async def starts(child_id: str) -> Any:
     try:
         return await hf.start(child.with_options(id=child_id), 7)
-    except hf.IdTaken as error:
+    except hf.errors.IdTaken as error:
         return type(error).__name__
 
 

@@ -107,3 +107,35 @@ async def test_a_long_execution_is_cancelled_though_a_message_has_woken_it(world
     await asyncio.sleep(1)
     hands.thaw()
     assert await world.result("x") == "cancelled"
+
+
+@virtual
+async def test_a_long_execution_that_was_cancelled_does_nothing_for_the_message_that_woke_it(
+    world: World,
+) -> None:
+    """It is told of the message alone. That it was asked to cancel before, it finds out before it goes on."""
+    handled: list[str] = []
+
+    async def pass_by() -> None:
+        pass
+
+    async def handle(message: str) -> None:
+        handled.append(message)
+
+    async def busy() -> str:
+        for _ in range(many_records + 1):
+            await hf.run(pass_by)
+        message = await mailbox(str).next()
+        await hf.run(handle, message.value)
+        return "done"
+
+    hands = world.worker()
+    await world.start(world.workflow(busy), id="x")
+    await world.until_state("x", "suspended")
+    hands.freeze()
+    await tell(world, "x", "hello")
+    await world.ask(ExecutionCancel("x"))
+    await asyncio.sleep(1)
+    hands.thaw()
+    assert (await world.settled("x")).state == "rejected_canceled"
+    assert not handled

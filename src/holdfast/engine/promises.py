@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from holdfast.engine.deadlines import set_deadline
 from holdfast.engine.job_state import close, is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire, make_room
+from holdfast.engine.kept_versions import is_superseded, take_version, with_version
 from holdfast.engine.overlap import make_place
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
@@ -15,7 +16,6 @@ from holdfast.protocol.address import parse_address
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.errors import CannotAwait, InvalidField, KeyConflict, PromiseMissing
 from holdfast.protocol.jobs import QueuePlace
-from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import NOTHING, Listener, Millis, Promise, PromiseState, Task, Value
 from holdfast.protocol.replies import PromiseReply, PromisesReply, Reply
 from holdfast.protocol.requests import (
@@ -85,8 +85,8 @@ def create_promise(
     """
     existing = ws.promise(data.id)
     version = 0
-    if existing is not None and existing.value == SUPERSEDED:
-        version = supersede(existing, ws)
+    if existing is not None and is_superseded(existing):
+        version = take_version(existing, ws)
         existing = None
     if existing is not None:
         check_creation_key(existing, data.ikc)
@@ -94,13 +94,14 @@ def create_promise(
             settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
             return settle_promise(settle_now, ws, now)
         return see_promise(existing, ws, now)
+    entries = data.tags if target is not None else with_version(data.tags, version)
     if data.settle is not None and now < data.timeout_at:
         settled = Promise(
             data.id,
             data.settle.state,
             data.param,
             data.settle.value,
-            data.tags,
+            entries,
             data.timeout_at,
             now,
             now,
@@ -115,7 +116,7 @@ def create_promise(
     promise, task = new_promise(
         data.id,
         data.param,
-        data.tags,
+        entries,
         data.timeout_at,
         data.ikc,
         target,
@@ -130,13 +131,6 @@ def create_promise(
     elif task is not None and is_expired(task, now):
         return expire(task, ws, now)
     return promise
-
-
-def supersede(existing: Promise, ws: WorkingSet) -> int:
-    """What was there is only kept for its version: answers with the next one."""
-    task = ws.task(existing.id)
-    ws.forget(existing.id)
-    return 0 if task is None else task.version + 1
 
 
 def held_key(

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from holdfast.engine.kept_versions import delete
 from holdfast.engine.streams import note_read
 from holdfast.engine.tasks import find_task, held_task
 from holdfast.engine.transitions import EXECUTION_OVER, settle
@@ -84,7 +85,7 @@ def forget(record_ids: Iterable[str], execution: Promise, ws: WorkingSet, now: M
             continue
         if record.state == "pending":
             settle(record, "rejected_canceled", EXECUTION_OVER, now, None, ws, now)
-        ws.forget(record_id)
+        delete(record_id, ws)
 
 
 def _is_own(record: Promise, root: str, ws: WorkingSet) -> bool:
@@ -149,7 +150,7 @@ def _trim_one(streams: Streams, stream: str, end: int, ws: WorkingSet, now: Mill
             return number - 1, now + limits.read_message_ms
         for record in (element, *found):
             if record.tags.get(tags.PARENT) == streams.id and ws.task(record.id) is None:
-                ws.forget(record.id)
+                delete(record.id, ws)
     return last, now if last < end else now + limits.read_message_ms
 
 

@@ -22,6 +22,7 @@ from holdfast.engine.cancelling import end
 from holdfast.engine.deadlines import set_deadline, with_grace
 from holdfast.engine.job_state import is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire
+from holdfast.engine.kept_versions import delete
 from holdfast.engine.overlap import make_place
 from holdfast.engine.transitions import offer
 from holdfast.engine.trees import (
@@ -230,7 +231,7 @@ def _carry_out(plan: _Plan, ws: WorkingSet, now: Millis) -> Promise:
         if known is not None:
             if write_end(known, ws, now).state == "pending":
                 end(known, ws, now)  # somebody else may wait for it
-            ws.forget(key)
+            delete(key, ws)
     for promise in plan.unplaced:
         headers = {name: text for name, text in (promise.value.headers or {}).items() if name != PLACE}
         ws.put_promise(replace(promise, value=Value(headers or None, promise.value.data)))
@@ -294,7 +295,7 @@ def _reopen_streams(execution: Promise, notes: list[str], ws: WorkingSet) -> Non
     for key in ids:
         promise = ws.promise(key)
         if promise is not None and promise.state != "pending" and _is_ours(promise, streams):
-            ws.forget(key)
+            delete(key, ws)
     if streams.open_answers:
         ws.put_streams(replace(streams, open_answers=0))
 

@@ -11,24 +11,23 @@
 2. What begins anew keeps its id and nothing else: its records are deleted, and what is open among them ends
    as cancelled. Whoever waits is told so, and does not wait for the new one.
 3. Its version goes on from the old one's, so whoever held that one can write nothing. The same holds for
-   what it had called or started: that stays as cancelled until it is created again. (Code that has changed
-   may create something under its id that has no version; then the version is forgotten.)
+   what it had called or started, whatever is created under that id: `kept_versions.py`.
 4. What another execution called is nobody's to begin anew: whoever called it has seen how it ended.
 """
 
 from msgspec.structs import replace
 
 from holdfast.engine.cancelling import end
+from holdfast.engine.kept_versions import delete, is_superseded, supersede
 from holdfast.engine.overlap import make_place
 from holdfast.engine.promises import check_creation, create_promise, new_promise
 from holdfast.engine.transitions import offer
 from holdfast.engine.trees import check_uncalled, write_end
-from holdfast.engine.view import is_live, is_open, promise_of, see_promise
+from holdfast.engine.view import is_live, is_open, see_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import AlreadyExists, InvalidField, TooManyRecords
 from holdfast.protocol.ids import lies_within
-from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import Millis, Promise, Task
 from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import ExecutionStart, PromiseCreate, Request
@@ -43,7 +42,7 @@ def _start(request: Request, data: ExecutionStart, ws: WorkingSet, now: Millis) 
     creation = data.action.data
     target = check_creation(request, creation)
     existing, task = ws.promise(creation.id), ws.task(creation.id)
-    if existing is None or existing.value == SUPERSEDED:
+    if existing is None or is_superseded(existing):
         return create_promise(request, creation, target, ws, now)
     seen = see_promise(existing, ws, now)
     if creation.ikc is not None and existing.ikc == creation.ikc:
@@ -60,15 +59,6 @@ def _start(request: Request, data: ExecutionStart, ws: WorkingSet, now: Millis) 
         raise InvalidField("timeoutAt must lie ahead")
     assert target is not None
     return _begin_anew(request, creation, target, existing, task, ws, now)
-
-
-def _supersede(task: Task, ws: WorkingSet) -> None:
-    """Somebody may still work on it, or be invited to: it stays, as cancelled, until it is created again."""
-    promise = promise_of(task, ws)
-    ws.put_promise(replace(promise, state="rejected_canceled", value=SUPERSEDED))
-    ws.put_task(task)  # it is listed by its outcome
-    if ws.streams_of(task.id) is not None:
-        ws.put_streams(Streams(task.id, promise.created_at))
 
 
 def _begin_anew(
@@ -90,9 +80,9 @@ def _begin_anew(
             end(promise, ws, now)
     for key in below:
         if (called := ws.task(key)) is not None:
-            _supersede(called, ws)
+            supersede(called, ws)
         elif ws.promise(key) is not None:
-            ws.forget(key)
+            delete(key, ws)
     make_place(creation.tags, target, request.scope, ws, now)
     ws.put_again(replace(existing, tags=creation.tags))
     promise, born = new_promise(

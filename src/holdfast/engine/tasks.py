@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from holdfast.engine import crashes, jobs
 from holdfast.engine.job_state import is_expired
+from holdfast.engine.kept_versions import is_superseded, take_version
 from holdfast.engine.promises import (
     check_creation_key,
     new_promise,
     settled_already,
-    supersede,
     target_of,
 )
 from holdfast.engine.queues import check_gate, find_obstacle
@@ -52,7 +52,6 @@ from holdfast.protocol.errors import (
 )
 from holdfast.protocol.executions import waits_text
 from holdfast.protocol.generations import generation_of
-from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import Millis, Promise, Task, TaskRef
 from holdfast.protocol.replies import (
     EMPTY,
@@ -137,8 +136,8 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
         raise InvalidField("task.create is for work still to be done, so settle makes no sense with it")
     promise = ws.promise(action.id)
     version = 0
-    if promise is not None and promise.value == SUPERSEDED:
-        version = supersede(promise, ws)
+    if promise is not None and is_superseded(promise):
+        version = take_version(promise, ws)
         promise = None
     if promise is None:
         promise, born = new_promise(

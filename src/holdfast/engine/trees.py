@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.engine.jobs import write_end as write_task_end
+from holdfast.engine.kept_versions import is_superseded
 from holdfast.engine.transitions import settle
 from holdfast.engine.view import lapse
 from holdfast.engine.working_set import WorkingSet
@@ -23,7 +24,7 @@ from holdfast.protocol.errors import (
 )
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.ids import below, root_of
-from holdfast.protocol.mending import SUPERSEDED, is_being_deleted
+from holdfast.protocol.mending import is_being_deleted
 from holdfast.protocol.operations import LABEL, OBSERVED, PLACE
 from holdfast.protocol.records import NOTHING, Millis, Promise, Task
 
@@ -54,7 +55,7 @@ class Record(NamedTuple):
 def find_execution(execution_id: str, ws: WorkingSet) -> tuple[Promise, Task]:
     """Raises if it is none, or one whose records are being deleted."""
     promise, task = ws.promise(execution_id), ws.task(execution_id)
-    if promise is None or task is None or promise.value == SUPERSEDED:
+    if promise is None or task is None or is_superseded(promise):
         raise NoSuchExecution(execution_id)
     if task.job is not None:
         raise NotAJob(f"{execution_id!r} is a background task, not an execution")
@@ -86,7 +87,7 @@ def check_uncalled(promise: Promise) -> None:
 
 
 def records_of(execution_id: str, ws: WorkingSet) -> list[Record]:
-    """By id; those of its streams are left out."""
+    """By id. Those of its streams are left out, and what is only kept for its version."""
     ids = [*_own_ids(execution_id, ws.found)]
     ws.need(ids)
     prefix = below(execution_id)
@@ -94,7 +95,7 @@ def records_of(execution_id: str, ws: WorkingSet) -> list[Record]:
     return [
         Record(promise, number_of(promise.id, prefix), place_of(promise), label_of(promise))
         for promise in found
-        if promise.tags.get(tags.PARENT) == execution_id and not _is_of_stream(promise)
+        if _is_record(promise, execution_id)
     ]
 
 
@@ -107,8 +108,10 @@ def _own_ids(execution_id: str, found: list[str]) -> Iterator[str]:
                 yield key
 
 
-def _is_of_stream(promise: Promise) -> bool:
-    return tags.STREAM in promise.tags or tags.DEPENDENT in promise.tags
+def _is_record(promise: Promise, execution_id: str) -> bool:
+    is_of_stream = tags.STREAM in promise.tags or tags.DEPENDENT in promise.tags
+    is_ours = promise.tags.get(tags.PARENT) == execution_id and not is_of_stream
+    return is_ours and not is_superseded(promise)
 
 
 def label_of(promise: Promise) -> str:

@@ -185,7 +185,9 @@ class Host:
                 await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning("the node could not be told everything; leases will lapse")
+            log.warning(
+                "the node was not reached before the stop; what this worker holds waits for its lease"
+            )
         await self._close()
 
     async def abandon(self) -> None:
@@ -423,7 +425,7 @@ class Host:
                         self._outbox.put(TaskRelease(task.id, task.version), _ignore)
                     return
                 except Exception:
-                    log.warning("the node could not be asked what we hold", exc_info=True)
+                    log.warning("the node could not be asked which tasks this worker holds", exc_info=True)
                     await asyncio.sleep(rest_s)
         finally:
             self._looking = None

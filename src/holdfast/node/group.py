@@ -352,9 +352,9 @@ class Commit:
                 yield Load(ws, missing.footprint)
                 self.is_crowded = self.is_crowded or ws.read_bytes > limits.commit_bytes_max
             except Exception:
-                log.exception("a request failed and was undone", extra={"kind": request.kind})
+                log.exception("a request failed and was rolled back", extra={"kind": request.kind})
                 return refuse(InternalFault(f"{request.kind} failed"))
-        log.error("a request asked for more and more records", extra={"kind": request.kind})
+        log.error("a request kept asking for more records and was refused", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
 
     def _plan_claim(self, data: TaskClaim, scope: str | None, now: Millis) -> Work[None]:

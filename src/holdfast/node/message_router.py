@@ -174,7 +174,7 @@ class MessageRouter:
                 if not self._hand_over_one(message):
                     left.append(message)
             except Exception:
-                log.exception("a message is dropped", extra={"address": message.address})
+                log.exception("a message was dropped", extra={"address": message.address})
         return left
 
     def hold(self, message: Message) -> None:

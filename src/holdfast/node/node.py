@@ -400,7 +400,7 @@ class Node:
             tell_crashes(outcome.crashes)
             tell_stuck(outcome.stuck)
         else:
-            log.error("a sweep failed; it will be tried again", exc_info=error)
+            log.error("handling what was due failed; it will be tried again", exc_info=error)
             now = self._clock.now()
             outcome = CommitOutcome([], [], now + store_rest_ms, now)
         self._deliver(outcome.messages, taken, outcome.granted if error is None else None)

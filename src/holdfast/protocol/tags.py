@@ -30,6 +30,8 @@ TOPIC: Final = "holdfast:topic"
 WAITS: Final = "holdfast:waits"
 BUCKET: Final = "holdfast:bucket"
 WAIT: Final = "holdfast:wait"
+# Likewise: at which version a task begins that is created under the id of this promise, after it is gone.
+NEXT_VERSION: Final = "holdfast:next-version"
 EVENT: Final = "holdfast:event"  # of an event, of who waits for one, and of what it started: its name
 ATTRIBUTE: Final = "holdfast:attribute:"  # of an event: before the name of each
 QUEUE: Final = "holdfast:queue"  # the place of an execution in a queue
@@ -59,7 +61,8 @@ _WATCHED: Final = frozenset(
     {DEPENDENT, TICKET, BUCKET}
 )  # of a bucket, so that its waits are known whatever is written
 _DEPENDED_ON: Final = _WATCHED | {TIMER, EXTERNAL}
-NODE_ALONE: Final = (DEPENDENT, LOCK, TICKET, TOPIC, WAITS, BUCKET, WAIT, EVENT)  # nobody else writes these
+# Nobody else writes these.
+NODE_ALONE: Final = (DEPENDENT, LOCK, TICKET, TOPIC, WAITS, BUCKET, WAIT, EVENT, NEXT_VERSION)
 RESERVED_TAGS: Final = ("resonate:", "holdfast:")  # names of the protocol's own begin so
 LINEAGE: Final = (ORIGIN, BRANCH, PARENT, PREFIX)
 
@@ -109,6 +112,11 @@ def grace_of(tags: Mapping[str, str]) -> int | None:
     """How long before its deadline an execution is asked to cancel itself; ValueError when that is none."""
     text = tags.get(GRACE)
     return None if text is None else _integer(GRACE, text, 1, limits.grace_ms_max)
+
+
+def next_version_of(tags: Mapping[str, str]) -> int:
+    """At which version a task begins that is created under the id of such a promise."""
+    return int(tags.get(NEXT_VERSION, "0"))
 
 
 def keep_of(tags: Mapping[str, str]) -> int | None:

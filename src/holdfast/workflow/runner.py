@@ -21,6 +21,7 @@ from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import ReleaseRetry, RequestData, TaskHalt, TaskRelease
 from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.errors import UnknownWorkflow
 from holdfast.workflow.execution import Ending, Execution
 from holdfast.workflow.generations import BoundCall
 from holdfast.workflow.guard import guard
@@ -205,7 +206,7 @@ class WorkflowRunner:
             logging.WARNING,
             "given back",
             f"{task_id} {why} and will be offered again in {delay / 1000:g} s or later: {said(error)}",
-            error,
+            None if isinstance(error, UnknownWorkflow) else error,  # its traceback would be ours alone
             execution=task_id,
             workflow=None if execution is None else execution.name,
             attempt=version,
@@ -234,7 +235,7 @@ class WorkflowRunner:
             waited_s = max(0, self._worker_context.now() - claim.promise.created_at) / 1000
             self._worker_context.observers.tell("execution_began", claim.promise, execution.name, waited_s)
         elif not is_warm:
-            tell(logging.INFO, "moved", f"{what} goes on in {self._pid}", **self._fields(execution))
+            tell(logging.INFO, "moved", f"{what} continues in {self._pid}", **self._fields(execution))
 
     def _tell_lost(self, execution: Execution, why: str) -> None:
         if not execution.is_loss_told:
