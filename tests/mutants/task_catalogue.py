@@ -81,9 +81,8 @@ TASKS = (
         "workers are woken after the sender was answered",
         "a waiting worker claims in one commit with what the sender asks next",
         "node",
-        "self._queue.let_go(group)\nself._deliver(outcome.messages, taken, ...)",
-        "self._queue.let_go(group)\n"
-        "self._loop.call_soon(self._deliver, outcome.messages, taken, outcome.granted)",
+        "self._queue.let_go(group)\nself._deliver(outcome.messages, taken, granted)",
+        "self._queue.let_go(group)\nself._loop.call_soon(self._deliver, outcome.messages, taken, granted)",
         "tests/jobs/test_few_commits.py",
     ),
     Mutant(
@@ -227,8 +226,8 @@ TASKS = (
         "a claim that waits at the node is for more slots than are free",
         "no more is granted to a worker than it has slots for",
         "host",
-        "count = min(self.free, most)\nif count <= 0:\n    return None",
-        "count = most\nif count <= 0:\n    return None",
+        "count = min(self.free, most)\nif count <= 0:\n    return None\nself.asked_to_start += count",
+        "count = most\nif count <= 0:\n    return None\nself.asked_to_start += count",
         "tests/host/test_waiting_slots.py",
     ),
     Mutant(

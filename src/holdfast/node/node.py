@@ -370,8 +370,9 @@ class Node:
             # It may have been carried out all the same, and nobody was told what is due since.
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
+        granted = outcome.granted if error is None else None
         self._queue.let_go(group)
-        self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
+        self._deliver(outcome.messages, taken, granted)
         start = 0
         for number, submission in enumerate(group):
             if self._lanes > 1:
@@ -415,8 +416,7 @@ class Node:
         return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells, claims)
 
     def _deliver(self, messages: Sequence[Message], taken: Sequence[TakenClaim], granted: Granted) -> None:
-        """Before the replies. Whoever is woken so asks in one commit with what is asked next by who is
-        answered."""
+        """Before the replies. Who is woken so asks in one commit with what they ask next who are answered."""
         if taken:
             self._claims.answer(taken, granted)
         if messages:
