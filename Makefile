@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all interop campaign-model campaign-cluster campaign-streams campaign-power simulate simulate-versions \
-	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console docs docs-reference check format lock bench clean
+	chaos fuzz mutants mutants-tenth soak audit sbom package test-integrations test-browser console-shots bench-console soak-console docs docs-reference check format lock bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1: /' | column -t -s: -l2
@@ -135,6 +135,9 @@ console-shots: $(BROWSER)/.installed  ## pictures of every view of the console, 
 bench-console: $(BROWSER)/.installed  # in Chromium: make bench-console
 	@$(BROWSER)/bin/python -m bench.console $(ARGS)
 
+soak-console: $(BROWSER)/.installed  # fifty tabs in Chromium for ten minutes: make soak-console ARGS="--minutes 10"
+	@$(BROWSER)/bin/python -m bench.console_tabs $(ARGS)
+
 DOCUMENTS := .venv-docs
 $(DOCUMENTS)/.installed: tests/documents/requirements.txt
 	@test -x $(DOCUMENTS)/bin/python || $(PYTHON) -m venv $(DOCUMENTS)
@@ -167,7 +170,8 @@ lock:  ## refresh requirements-dev.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--extra jwt --extra otel --extra postgres --extra sentry --extra server pyproject.toml requirements-dev.in -o requirements-dev.lock
 
-bench: $(addprefix bench-,$(filter-out __init__ table load many,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
+# bench/speed.py prints rows of the others again, in one table.
+bench: $(addprefix bench-,$(filter-out __init__ table load many speed console_readers,$(basename $(notdir $(wildcard bench/*.py)))))  ## measure everything
 
 bench-%: $(STAMP)  # one table: make bench-engine
 	@$(BIN)/python -m bench.$* $(ARGS)

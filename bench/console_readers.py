@@ -19,7 +19,7 @@ from msgspec import Struct
 
 credits_max: Final = 5.0
 credits_per_s: Final = 2.0
-apart_s: Final = 0.2
+apart_s: Final = 0.05
 count_every_s: Final = 4.0
 LIST: Final = "/v1/executions?limit=60"
 COUNTS: Final = "/v1/counts"

@@ -99,14 +99,18 @@ class Reached(NamedTuple):
     stored_bytes: int
 
 
+def reach(path: Path) -> Reached:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    stored = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
+    return Reached(time.perf_counter(), pages * resource.getpagesize(), stored)
+
+
 async def generations(path: Path, count: int) -> list[Reached]:
     """One execution of so many generations, looked at after each tenth of them."""
     app, reached = App(f"sqlite:///{path}"), list[Reached]()
 
     def look() -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        stored = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
-        reached.append(Reached(time.perf_counter(), pages * resource.getpagesize(), stored))
+        reached.append(reach(path))
 
     @app.workflow
     async def turning(number: int = 0) -> None:
@@ -117,6 +121,26 @@ async def generations(path: Path, count: int) -> list[Reached]:
 
     async with app:
         await app.start(turning)
+    return reached
+
+
+async def ordinary(path: Path, count: int) -> list[Reached]:
+    """So many instances, each begun by a call; looked at after each tenth. Then some are called again."""
+    app, account = app_of(f"sqlite:///{path}")
+    reached: list[Reached] = []
+
+    async def call_some(first: int, last: int) -> None:
+        for number in range(first, last, callers):
+            await app.entity(account, f"n{number}").deposit(number)
+
+    async with app:
+        for tenth in range(10):
+            begun, ends = count * tenth // 10, count * (tenth + 1) // 10
+            await asyncio.gather(*(call_some(begun + caller, ends) for caller in range(callers)))
+            gc.collect()
+            reached.append(reach(path))
+        for number in range(0, count, max(1, count // 500)):
+            assert await app.entity(account, f"n{number}").deposit(1) == number + 1
     return reached
 
 
@@ -161,11 +185,34 @@ def show_generations(reached: list[Reached]) -> list[Row]:
     return rows
 
 
+def show_ordinary(reached: list[Reached], count: int) -> list[Row]:
+    first, second, before, last = reached[0], reached[1], reached[-2], reached[-1]
+    times = (last.at_s - before.at_s) / (second.at_s - first.at_s)
+    each = (last.resident_bytes - first.resident_bytes) / (count * 0.9)
+    rate = count / 10 / (last.at_s - before.at_s)
+    stored = (last.stored_bytes - first.stored_bytes) / (count * 0.9)
+    return [
+        Row(
+            f"the last tenth of {count:,} entities begun, against the second: time", f"{times:.2f}x", "", True
+        ),
+        Row("entities begun a second, the last tenth", f"{rate:,.0f}", "", True),
+        Row("resident memory for each entity more", f"{each:,.0f} bytes", "", True),
+        Row("store for each entity more", f"{stored:,.0f} bytes", "", True),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=6_400)
     parser.add_argument("--generations", type=int, default=10_000)
+    parser.add_argument("--entities", type=int, default=100_000)
+    parser.add_argument("--only-entities", action="store_true", help="that many of them, and nothing else")
     given = parser.parse_args()
+    if given.only_entities:
+        with tempfile.TemporaryDirectory() as text:
+            begun = asyncio.run(ordinary(Path(text) / "ordinary.db", given.entities))
+        print_table("entities", show_ordinary(begun, given.entities))
+        return
     missing = peers.install()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
@@ -176,6 +223,7 @@ def main() -> None:
                 peers.run_restate_objects(url, keys, callers, keys)
                 theirs = [peers.run_restate_objects(url, keys, callers, given.calls // 2) for _ in range(3)]
         reached = asyncio.run(generations(folder / "generations.db", given.generations))
+        begun = asyncio.run(ordinary(folder / "ordinary.db", given.entities))
     calls, peer = median(ours.calls), median(theirs) if theirs else 0.0
     compared = f"{calls / peer:.2f}x ({calls:,.0f} to {peer:,.0f} calls/s)" if peer else f"{missing}"
     rows = [
@@ -205,6 +253,7 @@ def main() -> None:
             ours.lock >= 0.5,
         ),
         *show_generations(reached),
+        *show_ordinary(begun, given.entities),
     ]
     print_table("entities", rows)
 

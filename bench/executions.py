@@ -238,22 +238,31 @@ def memory(folder: Path, count: int) -> Row:
     return Row(name, f"{each:,.0f} B", "<= 100 B", each <= 100)
 
 
-def measure(rounds: int, count: int) -> list[Row]:
+@contextmanager
+def scratch() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("HOLDFAST_BENCH_DIR", ".")) as name:
+        yield Path(name).resolve()
+
+
+def against_peers(rounds: int) -> list[Row]:
     missing = peers.install()
     if missing is not None:
         print(missing)
-    with tempfile.TemporaryDirectory(dir=os.environ.get("HOLDFAST_BENCH_DIR", ".")) as name:
-        folder = Path(name).resolve()
+    with scratch() as folder:
         got = run_rounds(folder, rounds)
         what = f"{many} workflows of {steps} steps"
         return [
-            against(f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 20, dbos_per_s),
-            against(f"{what}, embedded, against Restate", got.embedded, got.restate, 5, restate_per_s),
-            against("one workflow of 100 steps, embedded, against fsyncs/s", got.alone, got.fsyncs, 0.5, 0),
-            against(f"{what}, through HTTP, against Restate", got.served, got.restate, 3, restate_per_s),
-            replay(folder, max(1, rounds // 2)),
-            memory(folder, count),
+            against(f"{what}, embedded, against DBOS on SQLite", got.embedded, got.dbos, 60, dbos_per_s),
+            against(f"{what}, embedded, against Restate", got.embedded, got.restate, 10, restate_per_s),
+            against("one workflow of 100 steps, embedded, against fsyncs/s", got.alone, got.fsyncs, 0.6, 0),
+            against(f"{what}, through HTTP, against Restate", got.served, got.restate, 6, restate_per_s),
         ]
+
+
+def measure(rounds: int, count: int) -> list[Row]:
+    rows = against_peers(rounds)
+    with scratch() as folder:
+        return [*rows, replay(folder, max(1, rounds // 2)), memory(folder, count)]
 
 
 def main() -> None:

@@ -114,7 +114,7 @@ async def throughput(folder: str, rounds: int, seconds: float) -> list[Row]:
             "-",
             True,
         ),
-        Row("durable promise.create against that", f"{share:.0%}, {cpu['single']}", ">= 50%", share >= 0.5),
+        Row("durable promise.create against that", f"{share:.0%}, {cpu['single']}", ">= 65%", share >= 0.65),
         Row(
             "the same in arrays of 32",
             f"{gain:.1f}x, {max(rates['array']):,.0f}/s, {cpu['array']}",

@@ -240,13 +240,13 @@ def at_most(name: str, measured: float, limit: float, unit: str, scale: float = 
 def waits(server: PostgresServer, folder: Path) -> list[Row]:
     on_file = f"sqlite:///{folder}/ours-{time.time_ns()}.db"
     rows = [
-        at_most("send to result, p50, SQLite embedded", child("asker", on_file, latencies), 0.005, "ms", 1e3)
+        at_most("send to result, p50, SQLite embedded", child("asker", on_file, latencies), 0.003, "ms", 1e3)
     ]
     url = schema_of(server)
     with Workers(url):
         asked = child("asker", url, latencies)
         late = child("planner", url, 20)
-    rows.append(at_most("send to result, p50, PostgreSQL, idle workers", asked, 0.010, "ms", 1e3))
+    rows.append(at_most("send to result, p50, PostgreSQL, idle workers", asked, 0.006, "ms", 1e3))
     rows.append(
         at_most("begins after its instant, scheduled 3 s ahead, the latest of 20", late, 0.020, "ms", 1e3)
     )
@@ -272,10 +272,10 @@ def measure(rounds: int, count: int) -> list[Row]:
     transactions = statistics.median(got.transactions)
     return [
         against("completed on PostgreSQL, against procrastinate", got.completed, got.procrastinate, 8),
-        against("completed, against pgqueuer (no results)", got.completed, got.pgqueuer, 0.6),
+        against("completed, against pgqueuer (no results)", got.completed, got.pgqueuer, 1.1),
         against("completed, against Celery with Redis (not durable)", got.completed, got.celery, 3),
         against("sent one by one, 8 callers, against procrastinate", got.sent, got.procrastinate_sent, 2),
-        against("sent in bulk, against procrastinate", got.sent_in_bulk, got.procrastinate_in_bulk, 2),
+        against("sent in bulk, against procrastinate", got.sent_in_bulk, got.procrastinate_in_bulk, 3),
         *waited,
         at_most("database transactions a task, under load", transactions, 0.2, ""),
         at_most("CPU of the workers a task", statistics.median(got.cpu_s), 150e-6, "us", 1e6),

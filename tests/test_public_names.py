@@ -107,7 +107,7 @@ def test_every_error_that_a_program_can_meet_is_in_errors() -> None:
                 importlib.import_module(module.name)
     missing = {
         cls.__name__
-        for cls in _errors_below(hf.errors.HoldfastError)
+        for cls in _errors_below(hf.HoldfastError)
         if cls.__module__.startswith("holdfast.") and not cls.__module__.startswith(INTERNAL)
     } - {*hf.errors.__all__}
     assert not missing

@@ -12,8 +12,8 @@
         return await charge(order.card, order.total)
 
 Every name here is loaded when it is first used, so the import itself costs next to nothing. Errors that are
-rarely caught by name are in `hf.errors`, which has them all; the states and codes of background tasks are in
-`hf.codes`; classes that a program only annotates with are in `hf.types`.
+rarely caught by name are in `hf.errors`, which has them all; the codes of background tasks are in `hf.codes`;
+classes that a program only annotates with are in `hf.types`.
 """
 
 import importlib
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from holdfast.app import (
         App as App,
     )
-    from holdfast.jobs.handle import (
-        gather_results as gather_results,
-        gather_results_async as gather_results_async,
-    )
+    from holdfast.jobs.handle import gather_results as gather_results
+    from holdfast.jobs.info import TaskStatus as TaskStatus
     from holdfast.jobs.result import TaskError as TaskError, TaskResult as TaskResult
+    from holdfast.protocol.errors import HoldfastError as HoldfastError
     from holdfast.runtime import (
         Cancelled as Cancelled,
         Channel as Channel,
@@ -114,8 +113,10 @@ __version__ = "0.1.0"  # as in pyproject.toml: to ask for the metadata would tak
 
 _names_by_module = {
     "holdfast.app": ("App"),
-    "holdfast.jobs.handle": ("gather_results gather_results_async"),
+    "holdfast.jobs.handle": ("gather_results"),
+    "holdfast.jobs.info": ("TaskStatus"),
     "holdfast.jobs.result": ("TaskError TaskResult"),
+    "holdfast.protocol.errors": ("HoldfastError"),
     "holdfast.runtime": (
         "Cancelled Channel Fiber Queue Semaphore TimedOut all_settled any_of as_completed"
         " gather map_over race scope select shield spawn step_signal"

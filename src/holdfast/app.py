@@ -197,7 +197,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     @overload
     def provide(self, key: type[Any] | str, /) -> Callable[[F], F]: ...
     def provide(self, key: type[Any] | str, *sources: Any) -> Any:
-        """Give workflows and steps what cannot be stored: a pool of connections, a client, settings.
+        """Inject what cannot be stored into workflows and steps: a connection pool, a client, settings.
 
         `source` is a value, or a factory: a function, `async` or not, or a generator that yields the value
         and closes it afterwards; its own parameters are filled in too. It opens with each worker, before the
@@ -246,8 +246,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         Besides the workflow's own arguments: `id`, and (unless it has parameters of these names) `tags`,
         which are added to those of the workflow, and `on_existing`, for an id that is taken.
 
-        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing,
-        unless `on_existing` says so.
+        Crash: once started, any worker continues it. Starting it again under its id changes nothing, unless
+        `on_existing` says so.
         """
         if isinstance(workflow, str):
             tags = check_user_tags(kwargs.pop("tags", None))
@@ -365,7 +365,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         """Executions and background tasks, newest first: all for which everything given is true.
 
         `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or how long ago. `error`: the
-        code or the class name of what they failed with. `schedule`: those that a schedule has started.
+        class name of what executions failed with, or the code of tasks. `schedule`: those that a schedule has
+        started.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     print(failed.id, failed.error_code)
@@ -424,7 +425,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         self._bridge.close()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Open the app, run `main` on its loop, close it: all a small program needs."""
+        """Open the app, run `main` on its loop, and close it. A small program needs nothing else."""
 
         async def opened() -> T:
             async with self:

@@ -1,4 +1,4 @@
-"""The states of background tasks, and why a task, a send or a lookup failed: the codes of Holdfast itself.
+"""Why a task, a send or a lookup failed: the codes of Holdfast itself. And which states end a task.
 
 if result.err_value.error_code == hf.codes.OutcomeCode.TASK_EXPIRED: ...
 """
@@ -10,10 +10,7 @@ from holdfast.jobs.codes import (
     RetrievalCode as RetrievalCode,
     SendCode as SendCode,
 )
-from holdfast.jobs.info import (
-    TASK_TERMINAL_STATES as TASK_TERMINAL_STATES,
-    TaskStatus as TaskStatus,
-)
+from holdfast.jobs.info import TASK_TERMINAL_STATES as TASK_TERMINAL_STATES
 
 __all__ = [
     "TASK_TERMINAL_STATES",
@@ -22,5 +19,4 @@ __all__ = [
     "OutcomeCode",
     "RetrievalCode",
     "SendCode",
-    "TaskStatus",
 ]

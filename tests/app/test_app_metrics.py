@@ -85,4 +85,4 @@ def test_an_observer_that_fails_changes_nothing(tmp_path: Path, caplog: pytest.L
 
     with app:
         assert order.start().result() == 1
-    assert "an observer of this app has failed: Broken.execution_ended" in caplog.text
+    assert "an observer raised an exception: Broken.execution_ended" in caplog.text

@@ -177,7 +177,7 @@ def test_who_asks_an_execution_that_ends_is_told_so(app: hf.App) -> None:
     def ask() -> None:
         try:
             app.ask("d", "anybody?", timeout="1m")
-        except hf.errors.HoldfastError as error:
+        except hf.HoldfastError as error:
             told.append(error)
 
     thread = threading.Thread(target=ask)

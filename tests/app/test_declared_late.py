@@ -47,6 +47,29 @@ def test_a_queue_that_no_task_names_is_served(app: hf.App) -> None:
     assert double.with_options(queue="host-A").send(4).get(LONG_S).ok_value == 8
 
 
+def test_what_is_put_into_a_queue_that_the_worker_here_does_not_serve_is_told_once(
+    app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.workflow
+    async def triple(number: int) -> int:
+        return 3 * number
+
+    app.queue("host-A")
+    assert double.with_options(queue="host-A").send(4).get(LONG_S).ok_value == 8
+    assert "not declared" not in caplog.text
+    for number in range(3):
+        double.with_options(queue="host-B").send(number)
+        triple.with_options(queue="host-C", id=f"t-{number}").start(number)
+    told = [each.getMessage() for each in caplog.records if "is not declared" in each.getMessage()]
+    assert [each.partition("'")[2][:6] for each in told] == ["host-B", "host-C"]
+    app.queue("host-C")
+    assert app.handle("t-1").result(LONG_S) == 3
+
+
 def test_a_queue_that_was_declared_before_is_served_though_no_task_names_it(tmp_path: Path) -> None:
     app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
     app.queue("host-A")

@@ -367,6 +367,40 @@ def test_a_class_that_cannot_be_an_entity_is_refused() -> None:
         other.entity(WrongDefault)
 
 
+def test_a_dataclass_may_be_one_and_a_read_may_be_a_plain_function() -> None:
+    other = hf.App("memory:")
+
+    @other.entity
+    @dataclass
+    class Cart:
+        items: list[str] = field(default_factory=list)
+        paid: bool = False
+
+        async def add(self, item: str) -> list[str]:
+            self.items.append(item)
+            return self.items
+
+        @hf.read
+        def count(self, least: int = 0) -> int:
+            return max(least, len(self.items))
+
+    @other.workflow
+    async def shopping() -> int:
+        reference: Any = cast(Any, Cart)("bob")
+        await reference.add("tea")
+        return cast(int, await reference.count())
+
+    with World(other):
+        cart: Any = other.entity(Cart, "ada")
+        assert cart.count() == 0
+        assert cart.add("tea") == ["tea"]
+        assert cart.add("milk") == ["tea", "milk"]
+        assert (cart.count(), cart.count(least=5)) == (2, 5)
+        assert other.start(shopping).result() == 1
+        with pytest.raises(BadArguments):
+            cart.count("x")
+
+
 def test_workflows_that_call_entities_survive_a_crash_at_every_write() -> None:
     proof = crash_everywhere(paying, "ada", app=app, ledger=ledger)
     assert proof.result == [5, 5, 6, 8, 8]

@@ -197,7 +197,7 @@ async def test_while_it_opens_its_own_loop_may_ask_already(tmp_path: Path) -> No
 def test_an_app_that_could_not_be_opened_is_closed_and_may_be_opened_again(tmp_path: Path) -> None:
     app = make_app(tmp_path / "nowhere")
     for _ in range(2):
-        with pytest.raises(hf.errors.HoldfastError):
+        with pytest.raises(hf.HoldfastError):
             app.start("greet")
     (tmp_path / "nowhere").mkdir()
     assert app.start("greet").result(LONG_S) == "hello"

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -185,6 +185,26 @@ def test_the_operations_of_an_execution_are_listed_in_the_order_of_the_code(app:
     assert step.worker
     assert step.took_s is not None
     assert (sleep.kind, sleep.state, sleep.error) == ("sleep", "completed", None)
+
+
+def test_messages_are_among_its_operations_and_what_it_publishes_and_emits_is_not(tmp_path: Path) -> None:
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+
+    @app.workflow
+    async def talk() -> int:
+        await hf.publish("stage", "waits")
+        await hf.emit("tokens", "a")
+        return cast(int, await hf.receive(int))
+
+    with app:
+        handle = talk.with_options(id="t").start()
+        app.tell("t", 5, key="evt-9")
+        assert handle.result(30) == 5
+        found = [(each.kind, each.name) for each in handle.steps()]
+    assert ("message", "message 1") in found
+    assert all(name for _, name in found), found
+    assert len([kind for kind, _ in found if kind == "message"]) == 1
+    assert not [kind for kind, _ in found if kind == "promise"]
 
 
 def test_a_failed_step_tells_its_error(app: hf.App) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
 from tests.browser.installation import axe, chromium
 
@@ -70,14 +70,17 @@ class Watched:
 
     def violations(self) -> list[str]:
         """What axe-core's rules find."""
-        self.page.evaluate(axe.read_text("utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(axe.read_text("utf-8"))
         found: list[str] = self.page.evaluate(_RUN_AXE)
         return found
 
     def check(self) -> None:
+        """Nothing went wrong since the last check."""
         unexpected = [
             each for each in self.wrong if not any(re.search(pattern, each) for pattern in self._expected)
         ]
+        self.wrong.clear()
         assert not unexpected, unexpected
 
     def _on_console(self, message: ConsoleMessage) -> None:
@@ -90,6 +93,16 @@ class Watched:
             self.wrong.append(f"another origin: {request.url}")
 
 
+def open_context(
+    browser: Browser, size: tuple[int, int] = wide, scheme: Literal["light", "dark"] = "light", **more: Any
+) -> BrowserContext:
+    viewport: Any = {"width": size[0], "height": size[1]}
+    context = browser.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True, **more)
+    context.set_default_timeout(patience_ms)
+    context.add_init_script(_REPORTS_VIOLATIONS)
+    return context
+
+
 @contextmanager
 def watched(
     browser: Browser,
@@ -100,13 +113,9 @@ def watched(
     **more: Any,
 ) -> Iterator[Watched]:
     """A page in a context of its own; its errors are checked at the end."""
-    viewport: Any = {"width": size[0], "height": size[1]}
-    context = browser.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True, **more)
-    context.set_default_timeout(patience_ms)
+    context = open_context(browser, size, scheme, **more)
     try:
-        page = context.new_page()
-        page.add_init_script(_REPORTS_VIOLATIONS)
-        found = Watched(page, console)
+        found = Watched(context.new_page(), console)
         yield found
         found.check()
     finally:

@@ -9,9 +9,9 @@ from tests.browser.world import World, is_wanted, store_url, world
 if not is_wanted():
     collect_ignore_glob = ["test_*.py"]
 else:
-    from playwright.sync_api import Browser, expect, sync_playwright
+    from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-    from tests.browser.browser import Watched, launch, patience_ms, watched
+    from tests.browser.browser import Watched, launch, open_context, patience_ms
 
     expect.set_options(timeout=patience_ms)
 
@@ -29,8 +29,17 @@ else:
         with world(directory, store_url(request.param, directory)) as made:
             yield made
 
+    @pytest.fixture(scope="module")
+    def context(browser: Browser) -> Iterator[BrowserContext]:
+        """One for the tests of a module: what it has loaded is loaded once."""
+        found = open_context(browser)
+        yield found
+        found.close()
+
     @pytest.fixture
-    def look(browser: Browser, shop: World) -> Iterator[Watched]:
+    def look(context: BrowserContext, shop: World) -> Iterator[Watched]:
         """A page of the console, whose errors fail the test."""
-        with watched(browser, shop.console) as found:
-            yield found
+        found = Watched(context.new_page(), shop.console)
+        yield found
+        found.check()
+        found.page.close()

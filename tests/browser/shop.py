@@ -3,6 +3,8 @@
 import os
 import time
 from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
 from typing import Any, Literal
 
 import holdfast as hf
@@ -27,6 +29,50 @@ class Decision:
 class Item:
     name: str
     price: int
+
+
+class Speed(Enum):
+    """How fast a parcel travels."""
+
+    SLOW = "slow"
+    FAST = "fast"
+
+
+@dataclass
+class Address:
+    street: str
+    city: str
+
+
+@dataclass
+class Parcel:
+    """One of everything that a form can ask for."""
+
+    weight: float
+    fragile: bool
+    speed: Speed
+    to: Address
+    items: list[Item]
+    insurance: Literal["none", "full"]
+    note: str | None = None
+    stops: int = 0
+
+
+pydantic: Any = import_module("pydantic")
+Review: Any = pydantic.create_model(
+    "Review",
+    stars=(int, pydantic.Field(ge=1, le=5)),
+    text=(str, ...),
+    by=(pydantic.create_model("Reviewer", name=(str, ...)), ...),
+)
+ANSWERS: dict[str, Any] = {
+    "number": float,
+    "choice": Literal["tea", "milk"],
+    "list": list[int],
+    "optional": int | None,
+    "parcel": Parcel,
+    "review": Review,
+}
 
 
 @hf.step
@@ -83,6 +129,12 @@ async def refund(order: str) -> str:
 async def confirm(question: str) -> bool:
     """Ask a person yes or no."""
     return await hf.promise(bool, name="answer")
+
+
+@app.workflow
+async def survey(kind: str) -> Any:
+    """Ask a person for a value of some type."""
+    return await hf.promise(ANSWERS[kind], name="answer")
 
 
 @app.workflow

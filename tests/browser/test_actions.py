@@ -77,6 +77,17 @@ def test_a_rejected_promise_fails_the_workflow_that_awaits_it(shop: World, look:
     expect(page.locator("main")).to_contain_text("nobody answers")
 
 
+def test_a_promise_that_is_part_of_nothing_is_found_and_settled_by_hand(shop: World, look: Watched) -> None:
+    shop.create_promise("by-hand", {"kind": "approval"})
+    page = look.open("promises?tag=kind%3Aapproval")
+    page.get_by_role("link", name="by-hand").click()
+    press(page, "Settle")
+    page.get_by_role("dialog").get_by_role("textbox").fill('{"ok": 1}')
+    confirm(page, "Settle")
+    expect_status(page, "resolved")
+    assert shop.get("promises/by-hand")["value"] == {"ok": 1}
+
+
 def test_a_failed_one_is_forked_before_the_failing_step_with_edited_input_and_succeeds(
     shop: World, look: Watched
 ) -> None:
@@ -347,7 +358,10 @@ def test_each_change_is_in_the_audit_log(shop: World, look: Watched) -> None:
     do(page, "End now", "End it now")
     expect_status(page, "cancelled")
     look.open("audit")
-    expect(page.locator(".rows tbody tr", has_text="audited").first).to_contain_text("done")
+    entry = page.locator(".rows tbody tr", has_text="audited").first
+    expect(entry).to_contain_text("done")
+    entry.get_by_role("link", name="audited").click()
+    expect(page).to_have_url(re.compile("#/executions/audited"))
 
 
 def test_a_refusal_is_shown_in_the_dialog_with_what_to_do(shop: World, look: Watched) -> None:

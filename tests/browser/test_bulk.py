@@ -77,6 +77,35 @@ def test_all_tasks_that_match_are_run_now(shop: World, look: Watched) -> None:
     expect(page.locator("#toasts")).to_contain_text("3 of 3 promoted.")
 
 
+def test_all_that_failed_are_retried_when_the_cause_is_gone(shop: World, look: Watched) -> None:
+    marker = shop.directory / "bank-is-back"
+    for number in range(3):
+        shop.start_execution("picky", str(marker), id=f"again-{number}")
+        shop.until(f"again-{number}", "failed")
+    marker.touch()
+    page = look.open("executions?prefix=again-&status=failed")
+    choose_all(page)
+    page.locator('[data-action="retry"]').click()
+    confirm(page, "Retry 3 executions")
+    for number in range(3):
+        shop.until(f"again-{number}", "completed")
+
+
+def test_all_tasks_that_wait_are_cancelled(shop: World, look: Watched) -> None:
+    for number in range(3):
+        shop.post(
+            "tasks",
+            {"task": "send_mail", "queue": "mail", "args": ["ada"], "delay": 3_600, "id": f"never-{number}"},
+        )
+    page = look.open("tasks?prefix=never-")
+    choose_all(page)
+    page.locator('[data-action="cancel"]').click()
+    confirm(page, "Cancel 3 tasks")
+    shop.until_true(
+        lambda: shop.get("counts", prefix="never-", status="cancelled")["tasks"]["counts"]["cancelled"] == 3
+    )
+
+
 def test_all_runs_of_a_long_stretch_of_the_past_are_made(shop: World, look: Watched) -> None:
     """The server makes a hundred in one call; the page goes on."""
     shop.post(

@@ -151,3 +151,38 @@ def test_deep_and_broad_json_is_folded_and_searched(shop: World, look: Watched) 
     expect(box).to_contain_text("found me")
     expect(box.locator("mark")).to_have_count(1)
     assert json.dumps(value) != ""
+
+
+def test_the_overview_workers_start_page_and_audit_log_show_hostile_names_as_text(
+    shop: World, look: Watched
+) -> None:
+    """A worker says its own name, what it knows to run and what that is about."""
+    field = {"type": "string", "description": SCRIPT, "title": SCRIPT}
+    declared = {
+        "kind": "workflow", "name": f"evil {SCRIPT}", "about": f"{SCRIPT} {TURNED}",
+        "parameters": {"type": "object", "properties": {SCRIPT: field}, "required": [SCRIPT]},
+    }  # fmt: skip
+    report = {
+        "group": "evil", "startedAt": 1, "declared": "evil", "queues": [SCRIPT], "declarations": [declared],
+        "host": f"evil-host {SCRIPT}", "codeVersion": TURNED,
+    }  # fmt: skip
+    shop.post(f"workers/{quote(SCRIPT, safe='')}", report)
+    shop.start_execution("confirm", "?", id="hostile-halted")
+    shop.until("hostile-halted", "suspended")
+    shop.post("executions/hostile-halted/halt", {"reason": f"{SCRIPT} {CONTROL}"})
+    page = look.open("overview")
+    expect(page.get_by_role("table", name="Needs attention")).to_contain_text("<img src=x onerror=")
+    check(look)
+    look.open("workers")
+    card = page.locator(".cards > li", has_text="evil-host")
+    card.locator("summary").click()
+    expect(card).to_contain_text("<img src=x onerror=")
+    check(look)
+    look.open("start")
+    page.get_by_label("Find a workflow or task").fill("evil")
+    page.locator(".choice-row").first.click()
+    expect(page.locator("main form")).to_contain_text("<img src=x onerror=")
+    check(look)
+    look.open("audit")
+    expect(page.locator("main")).to_contain_text("hostile-halted")
+    check(look)

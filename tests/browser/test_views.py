@@ -1,6 +1,8 @@
 """Every view opens, says what it shows, breaks no rule of axe-core, and fits on a narrow screen."""
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Literal
 
 import pytest
@@ -16,26 +18,36 @@ def filled(shop: World) -> Scenes:
     return scenes(shop)
 
 
+LOOKS: dict[str, tuple[Literal["light", "dark"], tuple[int, int]]] = {
+    "light": ("light", wide),
+    "dark-narrow": ("dark", narrow),
+}
+
+
+@pytest.fixture(scope="module")
+def open_looks(browser: Browser, shop: World) -> Iterator[dict[str, Watched]]:
+    """A page for each pair of colours and width, which goes from view to view as a reader would."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(watched(browser, shop.console, scheme=scheme, size=size))
+            for name, (scheme, size) in LOOKS.items()
+        }
+
+
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True, scope="session")
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(
-    ("scheme", "size"), [("light", wide), ("dark", narrow)], ids=["light", "dark-narrow"]
-)
+@pytest.mark.parametrize("name", LOOKS)
 def test_a_view_breaks_no_rule_for_screen_readers_and_contrast(
-    browser: Browser,
-    shop: World,
-    filled: Scenes,
-    view: str,
-    scheme: Literal["light", "dark"],
-    size: tuple[int, int],
+    shop: World, filled: Scenes, open_looks: dict[str, Watched], name: str, view: str
 ) -> None:
-    with watched(browser, shop.console, scheme=scheme, size=size) as look:
-        page = look.open(filled.place(view))
-        expect(page.locator("main h1").first).to_be_visible()
-        expect(page.locator("main")).to_contain_text(filled.says(view))
-        assert look.violations() == []
-        beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert beyond <= 0, "the page is wider than the screen"
+    look = open_looks[name]
+    page = look.open(filled.place(view))
+    expect(page.locator("main h1").first).to_be_visible()
+    expect(page.locator("main")).to_contain_text(filled.says(view))
+    assert look.violations() == []
+    beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert beyond <= 0, "the page is wider than the screen"
+    look.check()
 
 
 def test_a_dialog_breaks_no_rule(shop: World, filled: Scenes, look: Watched) -> None:
@@ -127,6 +139,7 @@ def test_the_timeline_unfolds_children_zooms_and_compresses_gaps(
     expect(page.locator(".tl-window")).to_be_hidden()
 
 
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True, scope="session")  # drawing knows no store
 def test_ten_thousand_steps_are_drawn_as_rows_in_sight_and_as_a_table(shop: World, look: Watched) -> None:
     shop.start_execution("long", 10_000, id="ten-thousand")
     shop.until("ten-thousand", "completed")

@@ -10,6 +10,7 @@ import pytest
 from holdfast.cli.main import COMMANDS
 from holdfast.client import ask
 from holdfast.client.http import HttpClient
+from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.requests import DebugSnap
 from tests.processes import Outcome, Server, holdfast
 
@@ -182,6 +183,10 @@ def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> N
     assert int(promise["tags"]["resonate:delay"]) > promise["createdAt"]
     shown = run("promises", "get", "hello").out
     assert '{"func":"greet","args":["world",2],"version":3,"kwargs":{"loud":true}}' in shown
+
+
+def test_an_invocation_has_no_deadline_unless_it_is_given_one(data: Data) -> None:
+    assert data("invoke", "patient", "--func", "greet")["promise"]["timeoutAt"] == instant_ms_max
 
 
 def test_an_invocation_waits_in_a_queue_until_an_instant(data: Data) -> None:
@@ -418,6 +423,9 @@ def test_a_server_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
         (("tasks", "fail", "t", "--version", "1", "--code", "no code"), "HF6005"),
         (("promises", "search", "--page", "0"), "--page: '0'"),
         (("tasks", "search", "--page", "1001"), "from 1 to 1000"),
+        (("tre", "x"), "there is no command 'tre'; did you mean tree?"),
+        (("serve", "--prt", "1"), "unrecognized arguments: --prt 1; did you mean --port?"),
+        (("list", "--statsu=failed"), "did you mean --status?"),
     ],
 )
 def test_a_command_that_makes_no_sense_leaves_with_2(run: Run, words: tuple[str, ...], said: str) -> None:

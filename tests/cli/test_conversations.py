@@ -107,3 +107,27 @@ def test_a_tree_counts_streams_and_does_not_draw_them(
     assert f"{counter}:in.1.aside (message set aside)" in aside
     assert not [line for line in lines if f"{counter}:in.2" in line]
     assert data("tree", counter)["streams"]["streams"] == {"in": 2, "out.added": 1, "value.total": 1}
+
+
+def test_info_shows_the_messages_that_were_set_aside(run: Run, app: hf.App, counter: str) -> None:
+    app.tell(counter, "not a number")
+    app.tell(counter, 100)
+    app.handle(counter).result(30)
+    lines = run("info", counter).out.splitlines()
+    [title] = [number for number, line in enumerate(lines) if line.startswith("SET ASIDE")]
+    assert lines[title + 1].startswith("message 1  ")
+    assert "Expected int, got str" in lines[title + 1]
+
+
+def test_an_empty_key_is_refused_and_sends_nothing(run: Run, counter: str) -> None:
+    refused = run("tell", counter, "--data", "1", "--key", "")
+    assert (refused.code, "key" in refused.err) == (2, True)
+    assert run("tell", counter, "--data", "1").out.startswith(f"{counter}:in.1 ")
+
+
+def test_watching_what_is_not_there_is_a_failure(run: Run, app: hf.App, counter: str) -> None:
+    assert run("watch", counter, "a b").code == 2
+    app.tell(counter, 100)
+    app.handle(counter).result(30)
+    missing = run("watch", counter, "totel")
+    assert (missing.code, f"{counter} is over, and has no stream 'totel'" in missing.err) == (1, True)

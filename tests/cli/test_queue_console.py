@@ -236,7 +236,7 @@ def test_check_tells_of_every_option_and_none_hides_what_comes_after_it(tmp_path
         + [("@app.schedule", "HF6001")] * 6
         + [("late = four.with_options", "HF6001")] * 2
     ), found
-    assert "retries is no option of a task; the nearest is retry" in outcome.out
+    assert "A task has no option retries (did you mean retry?)" in outcome.out
     assert all(each["help"] for each in json.loads(outcome.out))
 
 

@@ -235,10 +235,15 @@ def test_a_long_backfill_says_where_to_go_on(wire: Wire) -> None:
     assert (len(rest["ids"]), "nextAt" in rest) == (100, False)
 
 
-@pytest.mark.parametrize(("since", "until"), [(T0, T0 + 1), (T0, T0 - 1), (-1, T0), (0, INT_MAX)])
+@pytest.mark.parametrize(("since", "until"), [(T0, T0 + MINUTE + 1), (T0, T0 - 1), (-1, T0), (0, INT_MAX)])
 def test_what_lies_ahead_or_runs_backwards_is_no_backfill(wire: Wire, since: int, until: int) -> None:
     wire.schedule("s")
     assert (backfill(wire, since, until).status, wire.snap()["promises"]) == (400, [])
+
+
+def test_an_end_that_lies_ahead_by_as_much_as_clocks_may_differ_is_now(wire: Wire) -> None:
+    wire.schedule("s")
+    assert backfill(wire, T0 - MINUTE, T0 + MINUTE).data == {"ids": [f"s-{T0 - MINUTE}", f"s-{T0}"]}
 
 
 def test_a_paused_schedule_can_be_backfilled(wire: Wire) -> None:

@@ -34,7 +34,7 @@ GROUPS: Final = {
     "Messages, values and streams": "mailbox receive Message tell ask publish emit",
     "Events, locks, entities": "event send_event lock permits SharedLock Entity read",
     "Background tasks": "BackgroundTask TaskHandle TaskResult TaskError TaskInfo TaskStatus SendError Snooze "
-    "gather_results gather_results_async",
+    "gather_results",
     "Plugging in": "Depends provided Invocation Codec unguarded Duration",
     "Errors": "HoldfastError AlreadySettled IdTaken RemoteError WouldBlock errors codes",
 }

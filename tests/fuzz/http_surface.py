@@ -1,4 +1,5 @@
-"""Damaged requests over real sockets to a real server: alone, in pipelines, in chunks with trailers."""
+"""Damaged requests over real sockets to a real server: alone, in pipelines, in chunks with trailers,
+and to the management API (management_surface.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.processes import Node
+from tests.fuzz.management_surface import check_management, make_request
 from tests.fuzz.mutation import damage_bytes, damage_text
 from tests.fuzz.targets import _make_body  # pyright: ignore[reportPrivateUsage]
 from tests.server.corpus import RAW
@@ -156,6 +158,8 @@ def _pelt(node: Node, seconds: float, seed: int, findings: list[Find]) -> int:
             _check_answer(node.port, _chunked(chance), findings)
         elif way < 0.4:
             _check_pipeline(node.port, *_pipeline(chance), findings)
+        elif way < 0.65:
+            check_management(node.port, make_request(chance), findings)
         else:
             _check_answer(node.port, _whole(chance), findings)
         if count % health_every == 0:

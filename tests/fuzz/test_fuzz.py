@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.server.management.routes import ROUTES
+from tests.fuzz.management_surface import make_request, wrong_with
 from tests.fuzz.mutation import damage_bytes, damage_json
 from tests.fuzz.run import fuzz, run
 from tests.fuzz.target import Target
@@ -17,6 +19,36 @@ from tests.seeds import seed_for_test
 @pytest.mark.slow
 def test_no_decoder_and_no_request_meets_an_input_that_hurts_it() -> None:
     assert [str(finding) for finding in run(0.7, seed_for_test())] == []
+
+
+def test_every_route_of_the_management_api_is_tried() -> None:
+    tried = {request_line(make_request(random.Random(n))) for n in range(3_000)}
+    for route in ROUTES:
+        fixed = [(place, part) for place, part in enumerate(route.parts) if not part.startswith("{")]
+        assert any(
+            method == route.method
+            and len(parts) == len(route.parts)
+            and all(parts[place] == part for place, part in fixed)
+            for method, parts in tried
+        ), route.path
+
+
+def request_line(request: bytes) -> tuple[str, tuple[str, ...]]:
+    method, target, _ = request.split(b"\r\n", 1)[0].decode().split(" ")
+    return method, tuple(target.partition("?")[0].strip("/").split("/"))
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (b"HTTP/1.1 500 Internal Server Error", b"{}"),
+        (b"HTTP/1.1 400 Bad Request", b"no"),
+        (b"HTTP/1.1 404 Not Found", b'{"error": "gone"}'),
+        (b"", b""),
+    ],
+)
+def test_a_bad_answer_of_the_management_api_is_found(head: bytes, body: bytes) -> None:
+    assert wrong_with(b"GET /v1/executions HTTP/1.1", head, body)
 
 
 def test_an_error_that_was_not_promised_is_found() -> None:

@@ -28,7 +28,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     try:
         text = f"{double.start(number).result(60)} {triple.send(number).get(60).ok_value}"
         status = "200 OK"
-    except hf.errors.HoldfastError as error:
+    except hf.HoldfastError as error:
         text, status = str(error), "500 Internal Server Error"
     start_response(status, [("Content-Type", "text/plain")])
     return [f"{os.getpid()} {text}".encode()]

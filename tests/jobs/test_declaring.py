@@ -109,7 +109,7 @@ def test_a_paused_queue_hands_out_nothing_until_it_is_resumed() -> None:
         queue.pause()
         handle = work.send()
         world.elapse("1h")
-        assert handle.info().status is hf.codes.TaskStatus.PENDING
+        assert handle.info().status is hf.TaskStatus.PENDING
         assert queue.info().pending == 1
         queue.resume()
         assert handle.get(timeout=1).ok_value == 1
@@ -228,7 +228,7 @@ def test_the_next_run_replaces_the_last_which_is_stopped_if_the_schedule_says_so
         runs = [app.task_handle(each) for each in world.store.tasks]
         statuses = sorted(run.info().status.value for run in runs)
         assert statuses == ["CANCELLED", "CANCELLED", "RUNNING"]
-        replaced = [run for run in runs if run.info().status is hf.codes.TaskStatus.CANCELLED]
+        replaced = [run for run in runs if run.info().status is hf.TaskStatus.CANCELLED]
         assert [run.get(timeout=0).err_value.error_code for run in replaced] == ["TASK_CANCELLED"] * 2
         assert told == ["begins", "is stopped", "begins", "is stopped", "begins"]
 
@@ -272,7 +272,7 @@ def test_a_run_that_begins_too_late_expires() -> None:
         app.queue("default").pause()
         world.elapse("1h10m")
         [task_id] = world.store.tasks
-        assert app.task_handle(task_id).info().status is hf.codes.TaskStatus.EXPIRED
+        assert app.task_handle(task_id).info().status is hf.TaskStatus.EXPIRED
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_ok_and_err_of_the_infrastructure_match_and_say_which() -> None:
 
 
 def test_the_seven_states_and_which_are_terminal() -> None:
-    assert [status.value for status in hf.codes.TaskStatus] == [
+    assert [status.value for status in hf.TaskStatus] == [
         "PENDING",
         "CLAIMED",
         "RUNNING",
@@ -293,5 +293,5 @@ def test_the_seven_states_and_which_are_terminal() -> None:
         "CANCELLED",
         "EXPIRED",
     ]
-    assert {status for status in hf.codes.TaskStatus if status.is_terminal} == hf.codes.TASK_TERMINAL_STATES
+    assert {status for status in hf.TaskStatus if status.is_terminal} == hf.codes.TASK_TERMINAL_STATES
     assert {*hf.codes.TASK_TERMINAL_STATES} == {"COMPLETED", "FAILED", "CANCELLED", "EXPIRED"}

@@ -176,5 +176,5 @@ def test_a_declaration_that_changed_leaves_a_pause_and_the_last_run_alone(url: s
 
 
 def test_an_unknown_way_with_orphans_is_refused(url: str) -> None:
-    with pytest.raises(hf.errors.HoldfastError, match="orphan_schedules is one of keep, remove"):
+    with pytest.raises(hf.HoldfastError, match="orphan_schedules is one of keep, remove"):
         declaring(url, orphans="forget")

@@ -70,7 +70,7 @@ def test_what_was_sent_is_run_and_its_result_waits(shop: Shop, world: World) -> 
     handle = shop.send_email.send("a@b.c", count=2)
     assert handle.get(timeout=10).ok_value == "sent 2 to a@b.c"
     info = handle.info()
-    assert info.status is hf.codes.TaskStatus.COMPLETED
+    assert info.status is hf.TaskStatus.COMPLETED
     assert (info.name, info.queue, info.priority, info.retry_count, info.retry_limit) == (
         "send_email",
         "email",
@@ -160,6 +160,13 @@ def test_a_delay_is_kept_to_the_instant(shop: Shop, world: World) -> None:
     assert handle.info().enqueued_at == began + timedelta(days=3)
     assert handle.get().is_ok
     assert handle.info().started_at == began + timedelta(days=3)
+
+
+def test_the_names_of_celery_lead_to_ours(shop: Shop) -> None:
+    with pytest.raises(AttributeError, match=r"has no 'delay'. Use send\(\.\.\.\)"):
+        cast(Any, shop.send_email).delay("a")
+    with pytest.raises(AttributeError, match=r"has no 'retries'$"):
+        cast(Any, shop.send_email).retries  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -323,7 +330,7 @@ def test_cancelling_before_the_start(shop: Shop, world: World) -> None:
     handle.cancel()
     handle.cancel()
     assert handle.get().err_value.error_code is Code.TASK_CANCELLED
-    assert handle.info().status is hf.codes.TaskStatus.CANCELLED
+    assert handle.info().status is hf.TaskStatus.CANCELLED
     world.elapse(120)
     assert not shop.runs
 
@@ -355,7 +362,7 @@ def test_a_failed_task_is_run_again_under_a_new_id(shop: Shop, world: World) -> 
     assert again.get().ok_value == "sent 2 to a"
     info = again.info()
     assert (info.rerun_of, info.priority, info.limit_key, info.retry_limit) == (failed.id, 4, "user-1", 2)
-    assert failed.info().status is hf.codes.TaskStatus.FAILED
+    assert failed.info().status is hf.TaskStatus.FAILED
     with pytest.raises(hf.errors.CannotRerun, match="COMPLETED"):
         again.rerun()
 
@@ -370,14 +377,14 @@ def test_a_task_over_its_time_limit_has_failed(shop: Shop, world: World) -> None
 def test_a_task_over_its_deadline_is_timed_out(shop: Shop, world: World) -> None:
     handle = shop.forever.with_options(timeout="30s").send()
     assert handle.get().err_value.error_code is Code.TASK_TIMED_OUT
-    assert handle.info().status is hf.codes.TaskStatus.FAILED
+    assert handle.info().status is hf.TaskStatus.FAILED
 
 
 def test_asyncio_has_the_same_by_other_names(shop: Shop, world: World) -> None:
     async def main() -> None:
         handle = await shop.double.send_async(2)
         assert (await handle.get_async(timeout=1)).err_value.error_code is hf.codes.RetrievalCode.WAIT_TIMEOUT
-        assert (await handle.info_async()).status is hf.codes.TaskStatus.RUNNING
+        assert (await handle.info_async()).status is hf.TaskStatus.RUNNING
         assert (await handle).ok_value == 4
         late = await shop.double.schedule_async(60, 2)
         await late.cancel_async()

@@ -161,7 +161,7 @@ def test_what_was_cancelled_has_neither_completed_nor_failed() -> None:
         assert handle.info().next_retry_at is not None
         handle.cancel()
         info = handle.info()
-        assert info.status is hf.codes.TaskStatus.CANCELLED
+        assert info.status is hf.TaskStatus.CANCELLED
         assert info.failed_at is info.completed_at is info.next_retry_at is None
         assert info.finished_at == world.now
 

@@ -21,7 +21,7 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     told = [record for record in caplog.records if "failed in attempt" in record.getMessage()]
     return [
         {name: record.__dict__[name] for name in FIELDS}
-        | {"level": record.levelname, "text": record.getMessage()}
+        | {"level": record.levelname, "text": record.getMessage(), "trace": record.exc_text or ""}
         for record in told
     ]
 
@@ -43,8 +43,8 @@ def test_each_failed_attempt_is_logged_once_with_what_follows(caplog: pytest.Log
     ]
     assert all(line["worker"] for line in told)
     assert "no route in attempt 2" in told[1]["text"]
-    assert "Traceback" in told[1]["text"]
-    assert 'raise ConnectionError(f"no route' in told[1]["text"]
+    assert "Traceback" in told[1]["trace"]
+    assert 'raise ConnectionError(f"no route' in told[1]["trace"]
 
 
 def test_a_failure_without_a_message_ends_with_its_code(caplog: pytest.LogCaptureFixture) -> None:

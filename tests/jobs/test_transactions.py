@@ -188,7 +188,7 @@ def test_sqlite_keys_and_ids_mean_the_same_inside(tmp_path: Path) -> None:
         assert inside.with_options(id="x").try_send(1).is_ok
         assert inside.with_options(id="x").try_send(2).err_value.code is hf.codes.SendCode.PAYLOAD_MISMATCH
         connection.commit()
-        assert first.info().status is hf.codes.TaskStatus.PENDING
+        assert first.info().status is hf.TaskStatus.PENDING
 
 
 def test_sqlite_many_inside_one_transaction(tmp_path: Path) -> None:

@@ -196,6 +196,30 @@ async def test_a_reader_that_was_cut_off_goes_on_after_what_it_had(api: Talk) ->
     assert (answer.status, answer.json["code"]) == (404, "HF1401")
 
 
+async def test_a_reader_that_is_ahead_of_a_stream_waits_for_what_comes_after_its_number(api: Talk) -> None:
+    await api.start("basket", 3)
+    await api.tell({"name": "tea", "price": 5}, ask="true")
+    path = "executions/b/streams/log"
+    async with (
+        events(api, path, {"last-event-id": "2"}) as behind,
+        events(api, path, {"last-event-id": "40"}) as far,
+    ):
+        for name in ("milk", "salt"):
+            await api.tell({"name": name, "price": 5})
+        assert await behind.next() == ("3", None, {"number": 3, "value": {"got": "salt"}})
+        assert await behind.next() == (None, "end", {"count": 3})
+        assert await far.next() == (None, "end", {"count": 3})
+
+
+async def test_an_empty_key_is_refused_and_sends_nothing(api: Talk) -> None:
+    await api.start("basket", 3)
+    path = "executions/b/messages"
+    for headers, query in (({}, {"key": ""}), ({"idempotency-key": ""}, {})):
+        answer = await api.call("POST", path, {"name": "tea", "price": 5}, headers=headers, **query)
+        assert (answer.status, answer.json["code"]) == (400, "HF3401")
+    assert (await api.tell({"name": "tea", "price": 5}))["number"] == 1
+
+
 async def test_a_published_value_is_watched_from_the_last_one_on(api: Talk) -> None:
     await api.start("basket", 3)
     for name in ("tea", "milk"):

@@ -124,7 +124,7 @@ def test_a_ticket_ends_and_is_known_to_every_node_with_the_same_key() -> None:
     ticket = TicketSigner("one key").sign(path, "a", 1_000)
     assert TicketSigner("one key").check(ticket, path, 999).prefix == "a"
     for key, at in (("one key", 1_000), ("another", 999), ("", 999)):
-        with pytest.raises(hf.errors.HoldfastError, match="HF3101"):
+        with pytest.raises(hf.HoldfastError, match="HF3101"):
             TicketSigner(key).check(ticket, path, at)
 
 

@@ -212,6 +212,13 @@ async def test_a_report_that_makes_no_sense_is_refused_and_changes_nothing(api: 
     assert (await api.get("workers"))["workers"] == []
 
 
+async def test_declarations_without_a_digest_are_refused_and_workers_are_still_listed(api: Api) -> None:
+    report = {"group": "g", "startedAt": 1, "declarations": []}
+    assert await api.refused("POST", "workers/bare", report) == (400, "HF3401")
+    assert "bare" not in [each["id"] for each in (await api.get("workers"))["workers"]]
+    await api.get("declarations")
+
+
 async def test_a_store_that_fails_is_no_defect_of_ours(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     async with running(Settings(port=0, store=f"sqlite:///{path}")) as server:

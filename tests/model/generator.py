@@ -1003,7 +1003,7 @@ class Generator:
 
     def schedule_backfill(self) -> tuple[str, Json]:
         """Mostly a few minutes; rarely so many that they do not fit, or what lies ahead."""
-        until = self.now - self.rng.choice((0, 0, 1, 30_000, 60_000, -1))
+        until = self.now - self.rng.choice((0, 0, 1, 30_000, 60_000, -1, -60_000, -60_001))
         since = until - self.rng.choice((0, 60_000, 120_000, 120_000, -1))
         if self.chance(0.02):
             since = until - 7_000_000

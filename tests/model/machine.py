@@ -17,6 +17,7 @@ from tests.model.fields import INSTANT_MAX, Json
 CATCH_UP_DEFAULT = 100
 LATE_RUN_MS = 60_000
 BACKFILL_MOST = 100
+BACKFILL_AHEAD_MOST = 60_000
 SUPERSEDED: Json = {"headers": {"holdfast:superseded": "true"}}
 NEXT_VERSION = "holdfast:next-version"
 LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")

@@ -27,6 +27,7 @@ from tests.model.execution_views import ExecutionViews, read_cursor, read_waits
 from tests.model.fields import INSTANT_MAX, Json, Refused, bad
 from tests.model.locks import LockMachine, read_acquire, read_release
 from tests.model.machine import (
+    BACKFILL_AHEAD_MOST,
     BACKFILL_MOST,
     Promise,
     Schedule,
@@ -852,8 +853,9 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         since = fields.integer(data, "since")
         until = fields.integer(data, "until", since)
         schedule = self.schedule_or_404(data)
-        if until > call.now:
+        if until > call.now + BACKFILL_AHEAD_MOST:
             raise bad("what lies ahead cannot be made up for")
+        until = min(until, call.now)
         ids: list[str] = []
         instant = fields.next_occurrence(schedule.cron, schedule.timezone, since - 1)
         seen = 0

@@ -178,8 +178,16 @@ ENGINE = (
         "a backfill has no end",
         "one backfill looks at a bounded number of occurrences",
         "engine",
-        "instant <= data.until and len(occurrences) < limits.backfill_runs_max",
-        "instant <= data.until",
+        "instant <= until and len(occurrences) < limits.backfill_runs_max",
+        "instant <= until",
+        _conformance("steered_schedules"),
+    ),
+    Mutant(
+        "a backfill runs what lies ahead",
+        "an end of a backfill that lies ahead is now",
+        "engine",
+        "until = min(data.until, now)",
+        "until = data.until",
         _conformance("steered_schedules"),
     ),
     Mutant(

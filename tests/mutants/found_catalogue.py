@@ -62,6 +62,22 @@ FOUND = (
         "tests/server/test_auth.py -k hash",
     ),
     Mutant(
+        "a walk below an execution that was cut is taken for whole",
+        "a preload that is not all says so",
+        "store",
+        "is_cut = len(seen) > len(walked)",
+        "is_cut = False",
+        "tests/store/test_branches_by_id.py",
+    ),
+    Mutant(
+        "a record of what was called counts as the caller's own",
+        "an id says whose record it is",
+        "protocol",
+        "record_id.find(':', size + 1) < 0 and record_id.find('.', size + 1) < 0",
+        "True",
+        "tests/store/test_branches_by_id.py",
+    ),
+    Mutant(
         "an empty line is kept",
         "a line that nothing waits in is deleted",
         "node",

@@ -26,7 +26,7 @@ def test_a_call_that_makes_no_sense_is_told_of_and_passed_over(
     with caplog.at_level(logging.WARNING, "holdfast.node"):
         hear_call(text)
     assert [record.getMessage() for record in caplog.records] == [
-        "a call that cannot be read; is a node of another version running?"
+        "a notification from another node could not be read; is a node of another version running?"
     ]
 
 

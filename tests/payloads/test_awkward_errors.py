@@ -230,7 +230,7 @@ def test_a_task_whose_end_cannot_be_stored_ends_all_the_same() -> None:
     with World(app):
         handle = task.send()
         assert handle.get().err_value.error_code == "UNHANDLED_EXCEPTION"
-        assert handle.info().status is hf.codes.TaskStatus.FAILED
+        assert handle.info().status is hf.TaskStatus.FAILED
 
 
 @pytest.mark.parametrize("make", forbidding)

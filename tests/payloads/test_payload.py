@@ -378,6 +378,19 @@ def test_an_annotation_that_cannot_be_evaluated_does_not_spoil_the_others() -> N
     assert arguments_of(ghostly, {"any": "thing"}, ORDER) == (({"any": "thing"}, ORDER), {})
 
 
+async def forgotten() -> int:
+    return 1
+
+
+def test_a_call_that_was_not_awaited_is_named() -> None:
+    call = forgotten()
+    with pytest.raises(
+        UnencodablePayload, match=r"receipt.* cannot be encoded: it was not awaited \(<coroutine"
+    ):
+        payloads.encode({"receipt": call})
+    call.close()
+
+
 # -- digests
 
 

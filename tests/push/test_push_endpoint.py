@@ -225,5 +225,5 @@ def test_many_orders_survive_an_endpoint_that_is_killed_again_and_again(
 def test_a_group_is_a_name_or_the_url_of_an_endpoint() -> None:
     assert hf.App(group="https://fn.example.org/run").settings.group == "https://fn.example.org/run"
     for wrong in ("a/b", "ftp://x/", "http://", "https://a b/"):
-        with pytest.raises(hf.errors.HoldfastError, match="push endpoint"):
+        with pytest.raises(hf.HoldfastError, match="push endpoint"):
             hf.App(group=wrong)

@@ -55,7 +55,7 @@ async def test_a_process_told_to_stop_exits_with_zero(tmp_path: Path) -> None:
         code, log = await stopping
     assert code == 0
     messages = [json.loads(line)["message"] for line in log.splitlines()]
-    assert messages == ["ready", "told to stop", "stopping", "stopped"]
+    assert messages == ["ready", "stop requested", "stopping", "stopped"]
 
 
 def _certificate(folder: Path) -> tuple[str, str]:

@@ -117,7 +117,7 @@ async def run_errand(simulation: Simulation, expectation: Expectation, name: str
     result = await sent
     assert result.ok_value == name, f"{name} is {result}"
     info = await sent.info_async()
-    assert info.status is hf.codes.TaskStatus.COMPLETED, f"{name} is {info.status}"
+    assert info.status is hf.TaskStatus.COMPLETED, f"{name} is {info.status}"
 
 
 async def send_many(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:

@@ -28,6 +28,15 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await found.close()
 
 
+async def test_every_page_ends_behind_where_it_began(store: Store) -> None:
+    kept = Documents(store)
+    for name in ("", "a", "b"):
+        await kept.put("worker", name, {}, 5)
+    assert [each.id for each in await kept.page("worker")] == ["a", "b"]
+    assert [each.id for each in await kept.page("worker", "a")] == ["b"]
+    assert [each.id for each in await kept.page("worker", "", newest=True)] == ["b", "a", ""]
+
+
 async def test_a_document_is_found_by_kind_and_id_and_replaced_by_a_newer_one(store: Store) -> None:
     kept = Documents(store)
     await kept.put("worker", "a", {"n": 1}, 5)

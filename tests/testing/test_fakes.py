@@ -102,7 +102,7 @@ def test_what_a_fake_raises_is_retried_as_the_step_says() -> None:
 
 def test_what_a_fake_returns_must_fit_the_real_one() -> None:
     fakes: dict[Any, Callable[..., Any]] = FAKES | {charge: no_receipt}
-    with World(app, replace=fakes), pytest.raises(hf.errors.HoldfastError):
+    with World(app, replace=fakes), pytest.raises(hf.HoldfastError):
         app.start(order, "visa").result()
 
 
@@ -122,7 +122,7 @@ def test_fakes_count_in_every_crash_too() -> None:
     ],
 )
 def test_what_cannot_be_replaced_is_refused_at_once(given: Any, fake: Any, why: str) -> None:
-    with pytest.raises(hf.errors.HoldfastError, match=why):
+    with pytest.raises(hf.HoldfastError, match=why):
         World(app, replace={given: fake})
 
 

@@ -335,6 +335,12 @@ def test_a_name_that_nobody_provides_is_refused(shop: Shop) -> None:
         run(shop, credit, "ada", 5, on="shop")
 
 
+@pytest.mark.parametrize("text", ["shop.db", "sqlite:///shop.db", "postgresql://db/shop"])
+def test_a_path_or_a_url_is_no_name(text: str, shop: Shop) -> None:
+    with pytest.raises(hf.errors.BadDatabase, match=r"pathlib\.Path"):
+        run(shop, credit, "ada", 5, on=text)
+
+
 def test_a_file_that_is_not_there_is_not_made(shop: Shop, tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError):
         run(shop, credit, "ada", 5, on=tmp_path / "misspelled.db")

@@ -243,7 +243,7 @@ def test_a_task_that_was_called_and_has_not_begun_is_cancelled_too() -> None:
         handle.cancel()
         with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
-        assert app.task_handle("x:1").info().status is hf.codes.TaskStatus.CANCELLED
+        assert app.task_handle("x:1").info().status is hf.TaskStatus.CANCELLED
         rides.resume()
         world.elapse("3h")
         assert ledger.entries == []
@@ -257,7 +257,7 @@ def test_a_task_that_was_called_and_runs_may_finish() -> None:
         handle.cancel()
         with pytest.raises(hf.errors.ExecutionCancelled):
             handle.result()
-        assert app.task_handle("x:1").info().status is hf.codes.TaskStatus.RUNNING
+        assert app.task_handle("x:1").info().status is hf.TaskStatus.RUNNING
         world.elapse("3h")
         assert app.task_handle("x:1").get(timeout=0).ok_value == 2
         assert ledger.entries == ["arrived"]

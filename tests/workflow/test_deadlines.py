@@ -196,7 +196,7 @@ def test_a_worker_may_die_at_every_write_and_the_code_is_told_once() -> None:
 
 @pytest.mark.parametrize("grace", ["2d", -1, "soon"])
 def test_a_grace_that_makes_no_sense_is_refused(grace: object) -> None:
-    with pytest.raises(hf.errors.HoldfastError):
+    with pytest.raises(hf.HoldfastError):
         trip.with_options(timeout="1h", grace=grace)  # type: ignore[arg-type]
 
 

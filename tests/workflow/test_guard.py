@@ -25,11 +25,10 @@ import holdfast as hf
 from holdfast.testing import World, crash_everywhere
 from holdfast.testing.crashes import CrashFailure
 from holdfast.workflow.errors import NondeterminismWarning, NondeterministicCall
-from holdfast.workflow.guard import guard, has_monitoring
+from holdfast.workflow.guard import calls_of_a_run_max, first_runs, guard, has_monitoring
 
-monitored = pytest.mark.skipif(
-    not has_monitoring, reason="on Python 3.11 the guard is there under the testing kit only"
-)
+monitored = pytest.mark.skipif(not has_monitoring, reason="Python 3.11 has no sys.monitoring")
+profiled = pytest.mark.skipif(has_monitoring, reason="only Python 3.11 has to look at every call")
 
 
 def opens_a_file() -> None:
@@ -154,7 +153,6 @@ def helper() -> float:
     return time.time()
 
 
-@monitored
 def test_outside_the_kit_it_is_a_warning_once_a_line_also_in_a_function_that_is_called() -> None:
     app = hf.App("memory:")
 
@@ -196,6 +194,52 @@ def test_it_is_gone_when_the_last_app_is_closed() -> None:
         assert tools() != before
     assert tools() == before
     assert guard.profile is None
+
+
+@profiled
+def test_where_every_call_must_be_looked_at_only_the_first_runs_are() -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def workflow(careless: bool) -> None:
+        for _ in range(calls_of_a_run_max):
+            helper.__name__.lower()
+        if careless:
+            helper()
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with app:
+            for _ in range(first_runs):
+                app.start(workflow, False).result()
+            app.start(workflow, True).result()
+            assert guard.profile is None
+    assert not [each for each in heard if each.category is NondeterminismWarning]
+
+
+@profiled
+def test_a_profiler_of_the_users_own_is_left_alone() -> None:
+    app = hf.App("memory:")
+    seen: list[str] = []
+
+    @app.workflow
+    async def workflow() -> None:
+        helper()
+
+    def record(frame: Any, event: str, argument: Any) -> None:
+        if frame.f_code is helper.__code__:
+            seen.append(event)
+
+    async def main() -> None:
+        sys.setprofile(record)
+        try:
+            async with app:
+                await app.start(workflow)
+        finally:
+            sys.setprofile(None)
+
+    asyncio.run(main())
+    assert "call" in seen
 
 
 def test_what_a_dataclass_calls_for_a_default_is_nobodys_line() -> None:

@@ -49,7 +49,7 @@ async def parent(count: int) -> list[int]:
 async def calls(child_id: str, number: int, on_existing: Any = "return") -> Any:
     try:
         return await hf.call(child.with_options(id=child_id, on_existing=on_existing), number)
-    except hf.errors.HoldfastError as error:
+    except hf.HoldfastError as error:
         return f"{type(error).__name__}: {error}"
 
 

@@ -120,9 +120,9 @@ def test_in_the_code_of_a_workflow_it_is_refused() -> None:
     async def flow() -> None:
         hf.progress(0.5)
 
-    with World(app), pytest.raises(hf.errors.HoldfastError, match="steps and background tasks"):
+    with World(app), pytest.raises(hf.HoldfastError, match="steps and background tasks"):
         flow.start().result()
-    with pytest.raises(hf.errors.HoldfastError, match="steps and background tasks"):
+    with pytest.raises(hf.HoldfastError, match="steps and background tasks"):
         hf.progress(0.5)
 
 

@@ -55,5 +55,5 @@ def test_what_is_no_tag_is_refused(tags: dict[str, str]) -> None:
 
 
 def test_outside_of_a_workflow_it_is_refused() -> None:
-    with pytest.raises(hf.errors.HoldfastError, match="outside of the code of a workflow"):
+    with pytest.raises(hf.HoldfastError, match="outside of the code of a workflow"):
         hf.tag(stage="packed")

@@ -21,7 +21,7 @@ CONFLICTS: Final = ("HF5203", "HF5204")  # the id is taken, the promise is settl
 
 
 class AskedInVain(Exception):
-    """An execution gave no answer, or refused the message."""
+    """An execution gave no answer, refused the message, or has no such stream."""
 
 
 class UsageError(ValueError):

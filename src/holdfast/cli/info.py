@@ -1,6 +1,7 @@
 """`holdfast info ID`: what an execution or a background task is doing, and what it waits for."""
 
 import argparse
+from collections.abc import Mapping
 
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import instant, print_block, print_json, print_line, print_table, shown_payload
@@ -9,9 +10,10 @@ from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import error_line
 from holdfast.protocol.executions import ExecutionView, Wait
 from holdfast.protocol.limits import instant_ms_max
-from holdfast.protocol.replies import ExecutionReply, PromiseReply, StreamReply, StreamsReply
+from holdfast.protocol.replies import ExecutionReply, PromiseReply, PromisesReply, StreamReply, StreamsReply
 from holdfast.protocol.requests import ExecutionGet, PromiseGet, StreamList, StreamRead
-from holdfast.protocol.streams import is_published
+from holdfast.protocol.set_aside import message_of, set_aside_max, set_aside_search
+from holdfast.protocol.streams import MAILBOX, is_published, number_of
 from holdfast.protocol.tags import grace_of
 
 
@@ -51,15 +53,17 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
         ]
     )
     print_progress(view.progress)
-    await _print_published(session, view.id)
+    streams = (await session.ask(StreamList(view.id), StreamsReply)).streams
+    await _print_published(session, view.id, streams)
+    if streams.get(MAILBOX):
+        await _print_set_aside(session, view.id)
     _print_waits(view)
     _print_lost(view)
     print_line()
     print_line(f"`holdfast tree {view.id}` draws what it did.")
 
 
-async def _print_published(session: CliSession, execution_id: str) -> None:
-    streams = (await session.ask(StreamList(execution_id), StreamsReply)).streams
+async def _print_published(session: CliSession, execution_id: str, streams: Mapping[str, int]) -> None:
     names = sorted(name for name, count in streams.items() if is_published(name) and count)
     for stream in names:
         page = await session.ask(StreamRead(execution_id, stream, last=True), StreamReply)
@@ -72,6 +76,24 @@ async def _print_published(session: CliSession, execution_id: str) -> None:
                     ("at", instant(each.settled_at)),
                 ]
             )
+
+
+async def _print_set_aside(session: CliSession, execution_id: str) -> None:
+    """Messages that were not of the type that the code receives, the first of them."""
+    found: list[tuple[int, str]] = []
+    cursor: str | None = ""
+    while cursor is not None and len(found) < set_aside_max:
+        page = await session.ask(set_aside_search(execution_id, cursor=cursor or None), PromisesReply)
+        found += [
+            (number_of(message), error_line(each.value) or "")
+            for each in page.promises
+            if (message := message_of(each.id))
+        ]
+        cursor = page.cursor
+    if found:
+        print_line()
+        rows = [[f"message {number}", error] for number, error in sorted(found)[:set_aside_max]]
+        print_table(["set aside", "because"], rows)
 
 
 def _what(wait: Wait) -> str:

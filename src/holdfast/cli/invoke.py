@@ -28,6 +28,7 @@ from holdfast.cli.session import CliSession, with_session
 from holdfast.jobs.send_request import fresh_end
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
+from holdfast.protocol.limits import instant_ms_max
 from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import (
@@ -51,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="the id of the execution; the same id again is the same execution")
     add_call(parser, required=True)
     parser.add_argument(
-        "--timeout", metavar="DURATION", type=duration, default=3_600_000, help="deadline (1h)"
+        "--timeout", metavar="DURATION", type=duration, default=instant_ms_max, help="deadline (none)"
     )
     parser.add_argument("--target", metavar="ADDRESS", help=f"which workers ({default_target})")
     parser.add_argument("--queue", metavar="NAME", help="wait there, by its limits and for its workers")

@@ -6,6 +6,7 @@ their codes, and a line of a traceback is indented: nobody can forge a line of t
 
 import logging
 import sys
+from copy import copy
 from typing import Any, Final
 
 from holdfast.protocol.text import printable
@@ -14,6 +15,13 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class PlainLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """On a copy: a traceback that comes as text is indented like one that is formatted here."""
+        shown = copy(record)
+        if shown.exc_text:
+            shown.exc_text = _indented(shown.exc_text)
+        return super().format(shown)
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging calls it so
         return printable(super().formatMessage(record))
 

@@ -8,7 +8,7 @@ import argparse
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn, TextIO
 
 from holdfast.protocol.text import printable
@@ -49,10 +49,17 @@ COMMANDS: Final = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors quote the command line, which a script may have taken from others."""
+    """Its errors quote the command line, which a script may have taken from others, and a nearer option."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        super().error(printable(f"{message}{self._nearest(message)}"))
+
+    def _nearest(self, message: str) -> str:
+        start, _, rest = message.partition("unrecognized arguments: ")
+        if start or not rest.startswith("--"):
+            return ""
+        given = rest.split()[0].partition("=")[0]
+        return _did_you_mean(given, self._option_string_actions)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,7 +102,8 @@ def _parse_overview(words: list[str]) -> int:
         sys.stdout.write(f"holdfast {__version__}\n")
         return 0
     if arguments.command:
-        parser.error(f"there is no command {arguments.command!r}; there are {', '.join(COMMANDS)}")
+        nearest = _did_you_mean(arguments.command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        parser.error(f"there is no command {arguments.command!r}{nearest}")
     parser.print_help()
     return 0
 
@@ -115,6 +123,13 @@ def _run(arguments: argparse.Namespace) -> int:
     except Exception as error:
         return report(error, as_json=getattr(arguments, "json", False))
     return result
+
+
+def _did_you_mean(given: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches  # only where something is wrong: it takes time to import
+
+    nearest = get_close_matches(given, names, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def _sentence(line: str) -> str:

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def _tell(session: CliSession, arguments: argparse.Namespace) -> None:
     message = payload(arguments.data, arguments.raw_data, dict(arguments.headers))
-    key = arguments.key or secrets.token_hex(12)
+    key = secrets.token_hex(12) if arguments.key is None else arguments.key
     told = await session.ask(StreamAppend(arguments.id, MAILBOX, message, key), StreamAppendReply)
     if arguments.json:
         print_json(told)

@@ -7,13 +7,14 @@ import argparse
 import asyncio
 from typing import Final
 
+from holdfast.cli.failures import AskedInVain, UsageError
 from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_json, print_line, shown_payload
 from holdfast.cli.session import CliSession, with_session
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import StreamReply, StreamsReply
 from holdfast.protocol.requests import StreamList, StreamRead
-from holdfast.protocol.streams import MAILBOX
+from holdfast.protocol.streams import MAILBOX, is_stream
 
 look_s_min: Final = 0.05
 look_s_max: Final = 1.0
@@ -30,15 +31,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def _watch(session: CliSession, arguments: argparse.Namespace) -> None:
+    wanted: str | None = arguments.name
+    if wanted is not None and not is_stream(wanted) and not is_stream(f"out.{wanted}"):
+        raise UsageError(f"{wanted!r} is no name of a stream: 1 to 100 letters, digits, _ and -")
     seen: dict[str, int] = {}
     rest_s = look_s_min
     while True:
         found = await session.ask(StreamList(arguments.id), StreamsReply)
         count = 0
         for stream, last in found.streams.items():
-            if arguments.name in (None, stream, stream.partition(".")[2] or MAILBOX):
+            if wanted in (None, stream, stream.partition(".")[2] or MAILBOX):
                 count += await _show(session, arguments, stream, seen, last)
         if found.over and not count:
+            if wanted is not None and not seen:
+                raise AskedInVain(f"{arguments.id} is over, and has no stream {wanted!r}")
             return
         rest_s = look_s_min if count else min(look_s_max, rest_s * 1.5)
         if not found.over:

@@ -105,16 +105,16 @@ async def work(app: App) -> int:
     def told(number: signal.Signals) -> None:
         if stop.is_set():
             os._exit(128 + number)
-        log.info("%s: finishing what runs", number.name)
+        log.info("%s: taking no new work, finishing what runs", number.name)
         stop.set()
 
     on_stop_signals(told)
     async with app:
-        names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "no workflows"
+        names = ", ".join(sorted({workflow.name for workflow in app.registry})) or "none"
         where = hide_password(app.settings.url)
-        log.info("working for group %s of %s: %s", app.settings.group, where, names)
+        log.info("working for group %s at %s; workflows: %s", app.settings.group, where, names)
         if app.session.queues:
-            log.info("running the tasks of %s", ", ".join(app.session.queues))
+            log.info("running the background tasks of these queues: %s", ", ".join(app.session.queues))
         await stop.wait()
     log.info("stopped")
     return 0

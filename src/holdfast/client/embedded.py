@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -10,6 +10,7 @@ from holdfast.client.errors import ClientClosed
 from holdfast.client.interface import MessageStream
 from holdfast.node import Node
 from holdfast.node.message_router import WorkerMailbox
+from holdfast.node.waiting_claims import IdleWorker
 from holdfast.protocol.messages import Message
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
@@ -27,6 +28,7 @@ class EmbeddedClient:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._mailboxes: set[WorkerMailbox] = set()
+        self._withdrawals: list[Callable[[], None]] = []  # of claims that wait at the node
         self._closed = False
 
     def request(self, requests: Sequence[Request]) -> Awaitable[list[Reply]]:
@@ -42,6 +44,12 @@ class EmbeddedClient:
         self._check_open()
         return await self._node.observed.workers.tell(report, self._node.now())
 
+    def leave_claim(self, worker: IdleWorker) -> Callable[[], None]:
+        self._check_open()
+        withdraw = self._node.leave_claim(worker)
+        self._withdrawals.append(withdraw)
+        return withdraw
+
     @asynccontextmanager
     async def messages(self, group: str, member: str) -> AsyncGenerator[MessageStream]:
         self._check_open()
@@ -56,6 +64,8 @@ class EmbeddedClient:
 
     async def close(self) -> None:
         self._closed = True
+        for withdraw in self._withdrawals:
+            withdraw()
         for mailbox in [*self._mailboxes]:
             mailbox.close()
 

@@ -1,9 +1,10 @@
 """What every client of a node offers, however far away the node is."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
+from holdfast.node.waiting_claims import IdleWorker
 from holdfast.protocol.messages import Message
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request
@@ -51,3 +52,12 @@ class TellsOfWorkers(Protocol):
     """A client whose node keeps what workers tell of themselves."""
 
     async def tell_of_worker(self, report: WorkerReport) -> WorkerOrders: ...
+
+
+@runtime_checkable
+class KeepsClaims(Protocol):
+    """A client whose node claims for idle workers in the commit that offers them a task."""
+
+    def leave_claim(self, worker: IdleWorker) -> Callable[[], None]:
+        """From now on, until the returned function is called or the client is closed."""
+        ...

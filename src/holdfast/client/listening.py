@@ -42,7 +42,7 @@ async def listen(client: Client, group: str, member: str, hear: Callable[[Messag
                 rest_s = refused_rest_s
             code = error.code if isinstance(error, HoldfastError) else None
             log.error(
-                "the messages of %s cannot be heard; trying again in %g s: %s",
+                "the messages of group %s cannot be received; trying again in %g s: %s",
                 printable(group),
                 rest_s,
                 printable(str(error)),

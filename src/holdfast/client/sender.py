@@ -168,7 +168,7 @@ class Sender:
                 self._give_up(ClientClosed("This client was closed"))
                 raise
             except Exception as error:  # a defect: let it hurt those it concerns, and nobody after them
-                log.exception("an array of requests could not be handled")
+                log.exception("sending an array of requests failed")
                 self._abort()
                 self._give_up(OutcomeUnknown(f"The client failed: {_reason(error)}"))
 

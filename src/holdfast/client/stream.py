@@ -76,7 +76,11 @@ class HttpMessageStream:
             events = await anext(self._events, None)
         except OSError as error:
             self._drop()
-            log.info("a message stream broke: %s", error, extra={"endpoint": str(self._route.current)})
+            log.info(
+                "no connection for messages; trying again: %s",
+                error,
+                extra={"endpoint": str(self._route.current)},
+            )
             await asyncio.sleep(self._route.failed())
             return
         if events is None:

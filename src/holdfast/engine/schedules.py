@@ -155,12 +155,13 @@ def backfill(request: Request, data: ScheduleBackfill, ws: WorkingSet, now: Mill
     lie ahead, and side by side: the overlap policy is about runs that follow each other.
     """
     entry = find_schedule(data.id, ws)
-    if data.until > now:
+    if data.until > now + limits.backfill_ahead_ms_max:
         raise InvalidField(f"until must not lie ahead: it is {now} now, and not yet {data.until}")
+    until = min(data.until, now)
     schedule = entry.schedule
     occurrences: list[Millis] = []
     instant = next_occurrence(schedule.cron, schedule.timezone, data.since - 1)
-    while instant <= data.until and len(occurrences) < limits.backfill_runs_max:
+    while instant <= until and len(occurrences) < limits.backfill_runs_max:
         occurrences.append(instant)
         instant = next_occurrence(schedule.cron, schedule.timezone, instant)
     runs = dict.fromkeys(occurrence_id(schedule, occurrence) for occurrence in occurrences)
@@ -170,7 +171,7 @@ def backfill(request: Request, data: ScheduleBackfill, ws: WorkingSet, now: Mill
         for promise_id in runs
         if ws.promise(promise_id) is None and _fire_one(entry, promise_id, now, ws, now)
     ]
-    return Reply(200, BackfillReply(created, instant if instant <= data.until else None))
+    return Reply(200, BackfillReply(created, instant if instant <= until else None))
 
 
 def fire_due(entry: ScheduleEntry, ws: WorkingSet, now: Millis) -> ScheduleEntry:

@@ -28,7 +28,7 @@ from typing import Any, Final
 from holdfast.ext.optional import load
 from holdfast.ext.otel_metrics import Instruments
 from holdfast.protocol.records import Promise
-from holdfast.steps.middleware import Invocation
+from holdfast.steps.middleware import Invocation, Middlewares
 from holdfast.steps.observer import EndedExecution, EndedOperation, Observer, TaskAttempt
 
 NAME: Final = "holdfast"
@@ -48,16 +48,21 @@ class OpenTelemetry(Observer):
         self._provider = tracer_provider
         self._traced_by: Any = None
         self._tracer: Any = None
-        self._is_live = False
+        self._is_live = False  # is there a tracer that can record?
+        self._records = False  # and would anybody see a span?
+        self._apps: list[Middlewares] = []
         self._chosen = _ChosenIds()
         self._executions: OrderedDict[str, tuple[Any, Any, Any, Any]] = OrderedDict()
         self._instruments = Instruments(load("opentelemetry.metrics", "otel"), meter_provider)
 
     def install(self, app: Any) -> None:
-        app.hooks.middlewares.add(self._around_asking, ("start", "send", "tell"))
-        app.hooks.middlewares.add(self._around_workflow, ("workflow",))
-        app.hooks.middlewares.add(self._around_step, ("step",))
-        app.hooks.middlewares.add(self._around_task, ("task",))
+        middlewares: Middlewares = app.hooks.middlewares
+        middlewares.add(self._around_asking, ("start", "send", "tell"))
+        middlewares.add(self._around_workflow, ("workflow",))
+        middlewares.add(self._around_step, ("step",))
+        middlewares.add(self._around_task, ("task",))
+        middlewares.set_active(self._around_step, is_active=self._records)
+        self._apps.append(middlewares)
 
     # --- who asks ----------------------------------------------------------------------------------------
 
@@ -65,9 +70,14 @@ class OpenTelemetry(Observer):
         if invocation.execution is not None:
             yield from self._around_asking_inside(invocation)
             return
+        tracer = self._our_tracer()
+        if not self._records:
+            self._inject(invocation.headers, self._context.get_current())
+            yield
+            return
         name = invocation.name if invocation.kind == "tell" else f"{invocation.kind} {invocation.name}"
         kind = self._trace.SpanKind.PRODUCER
-        span = self._our_tracer().start_span(name, kind=kind, attributes={"holdfast.id": invocation.id})
+        span = tracer.start_span(name, kind=kind, attributes={"holdfast.id": invocation.id})
         self._inject(invocation.headers, self._trace.set_span_in_context(span))
         try:
             yield
@@ -100,17 +110,13 @@ class OpenTelemetry(Observer):
         yield
 
     def _around_step(self, invocation: Invocation) -> Generator[None, Any, None]:
-        if not self._is_live:
-            yield
-            return
-        tracer = self._our_tracer()
         mine = self._trace.get_current_span().get_span_context()
         above = self._context.get_current()
         if mine.is_valid:
             step = self._trace.NonRecordingSpan(self._context_of(mine, _span_id(invocation.id)))
             above = self._trace.set_span_in_context(step, above)
         attributes = {"holdfast.operation": invocation.id, "holdfast.attempt": invocation.attempt}
-        span = tracer.start_span(f"attempt {invocation.name}", above, attributes=attributes)
+        span = self._tracer.start_span(f"attempt {invocation.name}", above, attributes=attributes)
         yield from self._inside(span, above)
 
     def _around_task(self, invocation: Invocation) -> Generator[None, Any, None]:
@@ -145,7 +151,7 @@ class OpenTelemetry(Observer):
     def execution_ended(self, ended: EndedExecution) -> None:
         self._instruments.execution_ended(ended)
         self._our_tracer()
-        if not self._is_live:
+        if not self._records:
             return
         root = ended.root
         above, caller, mine, _ = self._known(root, ended.workflow)
@@ -167,8 +173,12 @@ class OpenTelemetry(Observer):
             kind=self._trace.SpanKind.CONSUMER,
         )
 
+    def wants_operations(self) -> bool:
+        self._our_tracer()
+        return self._records
+
     def operation_ended(self, ended: EndedOperation) -> None:
-        if not self._is_live:
+        if not self._records:
             return
         root = ended.root
         _, _, mine, above = self._known(root, ended.workflow)
@@ -213,17 +223,17 @@ class OpenTelemetry(Observer):
         kind: Any = None,
     ) -> None:
         """A span that is over."""
-        began_ns, ended_ns = (round(each * 1_000_000) for each in times_ms)
-        tracer = self._our_tracer()
+        began_ms, ended_ms = times_ms
+        ended_ns = round(ended_ms * 1_000_000)
         self._chosen.ids.chosen = ids
         try:
-            span = tracer.start_span(
+            span = self._tracer.start_span(
                 name,
                 above,
                 kind=kind or self._trace.SpanKind.INTERNAL,
                 attributes=attributes,
                 links=links,
-                start_time=began_ns,
+                start_time=round(began_ms * 1_000_000),
             )
         finally:
             self._chosen.ids.chosen = None
@@ -280,17 +290,29 @@ class OpenTelemetry(Observer):
             propagator.inject(headers, context)
 
     def _our_tracer(self) -> Any:
-        """Whoever sets the global provider may do so after `app.use`. Before that, and without an SDK,
-        nothing is recorded (`_is_live`); the context travels all the same. Starts and workflows look for it,
-        steps do not: while there is none, the API reads the environment each time."""
+        """Whoever sets the global provider, or adds an exporter to it, may do so after `app.use`. Until then
+        nobody would see a span, so none is made (`_records`); the context travels all the same. Starts and
+        claims look for it, steps do not: while there is none, the API reads the environment each time."""
         provider = self._provider or self._trace.get_tracer_provider()
         if provider is not self._traced_by:
             self._traced_by = provider
-            self._is_live = not isinstance(provider, self._trace.ProxyTracerProvider)
             self._tracer = provider.get_tracer(NAME)
+            silent = self._trace.ProxyTracerProvider, self._trace.NoOpTracerProvider
+            self._is_live = not isinstance(provider, silent)
             if self._is_live and hasattr(self._tracer, "id_generator"):
                 self._tracer.id_generator = self._chosen.instead_of(self._tracer.id_generator)
+        records = self._is_live and _has_processors(provider)
+        if records is not self._records:
+            self._records = records
+            for middlewares in self._apps:
+                middlewares.set_active(self._around_step, is_active=records)
         return self._tracer
+
+
+def _has_processors(provider: Any) -> bool:
+    """The SDK's provider hands its spans to processors. Of other providers nothing is known."""
+    processor = getattr(provider, "_active_span_processor", None)
+    return bool(getattr(processor, "_span_processors", True))
 
 
 class _ChosenIds:

@@ -219,7 +219,9 @@ class AppBridge:
         if is_in_workflow():
             if work is not None:
                 work.close()
-            raise NoAsyncioHere("In a workflow an app can do nothing: there it is hf.start, hf.call")
+            raise NoAsyncioHere(
+                "In a workflow an app can do nothing: there it is hf.start, hf.call, hf.tell, hf.ask"
+            )
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Hand work to the session's loop, from another thread; open first if need be."""

@@ -61,7 +61,7 @@ class BulkProgress(Struct, frozen=True):
 
 
 class BulkHandle:
-    """A bulk operation that is under way, or over. It goes on without this process, and after a crash."""
+    """A bulk operation that is under way, or over. It continues without this process, and after a crash."""
 
     def __init__(self, app: "AppBridge", bulk_id: str) -> None:
         self.id = bulk_id

@@ -27,23 +27,25 @@ class CallersTransactions:
         """Is that, for certain, where the node keeps everything?"""
         return self._place.is_known(place)
 
-    def request(self, connection: Any, asked: Sequence[RequestData], *, is_here: bool = False) -> list[Reply]:
-        """Raises BadOption if it cannot be done on this connection. `is_here`: it was told so just now."""
+    def request(
+        self, connection: Any, asked: Sequence[RequestData], *, begun: str | None = None
+    ) -> list[Reply]:
+        """Raises BadOption if it cannot be done on this connection. `begun`: see node/callers_transaction."""
         requests = [*map(ask, asked)]
         check = self._place.check if self._place.is_certain else None
         try:
-            return self._told(request_inside(connection, requests, self._now(), check, is_here=is_here))
+            return self._told(request_inside(connection, requests, self._now(), check, begun=begun))
         except CannotJoin as error:
             raise BadOption(str(error)) from None
 
     async def request_async(
-        self, connection: Any, asked: Sequence[RequestData], *, is_here: bool = False
+        self, connection: Any, asked: Sequence[RequestData], *, begun: str | None = None
     ) -> list[Reply]:
         requests = [*map(ask, asked)]
         checks = (self._place.check, self._place.check_async) if self._place.is_certain else (None, None)
         try:
             return self._told(
-                await request_inside_async(connection, requests, self._now(), *checks, is_here=is_here)
+                await request_inside_async(connection, requests, self._now(), *checks, begun=begun)
             )
         except CannotJoin as error:
             raise BadOption(str(error)) from None

@@ -4,7 +4,7 @@
    lost can be repeated: a message is appended once.
 2. The promise of an answer is named after the key, so one array asks and begins to listen: one round trip.
 3. A promise with a name may be settled before the code has come to it. It counts only if the execution is not
-   over in the same commit.
+   over in the same commit. When it is over, what was settled before still stands: the same value is fine.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Conversations(Struct, frozen=True):
         return encode_message(self.executions.payloads, message)
 
     async def tell(self, execution_id: str, message: Value, key: str | None) -> None:
-        asked = StreamAppend(execution_id, MAILBOX, message, key or fresh_key())
+        asked = StreamAppend(execution_id, MAILBOX, message, fresh_key() if key is None else key)
         [reply] = await self.executions.caller.replies([asked])
         _appended(reply, execution_id)
 
@@ -103,8 +103,13 @@ class Conversations(Struct, frozen=True):
     async def settle_named(self, execution_id: str, name: str, outcome: Any, *, is_error: bool) -> None:
         executions = self.executions
         promise_id = named_id(execution_id, name)
-        root = await self._running(execution_id)
         state, value = executions.settlement(outcome, is_error=is_error)
+        root, named = await self._root_and(execution_id, promise_id)
+        if root.state != "pending":
+            if named is None or named.state not in ("resolved", "rejected"):
+                raise ExecutionOver(execution_id)
+            executions.check_settled(named, state, value)
+            return
         creation = PromiseCreate(
             promise_id, root.timeout_at, tags=_lineage(root), settle=Settle(state, value)
         )
@@ -114,16 +119,15 @@ class Conversations(Struct, frozen=True):
         if expect(replies[1], PromiseReply).promise.state != "pending":
             raise ExecutionOver(execution_id)
 
-    async def _running(self, execution_id: str) -> Promise:
-        [reply] = await self._ask_all([PromiseGet(execution_id)])
-        if reply.status == 404:
+    async def _root_and(self, execution_id: str, promise_id: str) -> tuple[Promise, Promise | None]:
+        """An execution, and a promise of it, if there is one."""
+        found, named = await self._ask_all([PromiseGet(execution_id), PromiseGet(promise_id)])
+        if found.status == 404:
             raise NoSuchExecution(execution_id)
-        root = expect(reply, PromiseReply).promise
+        root = expect(found, PromiseReply).promise
         if tags.TARGET not in root.tags:
             raise NoSuchExecution(execution_id)
-        if root.state != "pending":
-            raise ExecutionOver(execution_id)
-        return root
+        return root, None if named.status == 404 else expect(named, PromiseReply).promise
 
     async def _ask_all(self, asked: Sequence[RequestData]) -> list[Reply]:
         return await self.executions.caller.replies(asked)

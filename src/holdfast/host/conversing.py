@@ -7,7 +7,7 @@ from holdfast.host.bridge import AppBridge
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.user_tags import check_id
+from holdfast.payloads.user_tags import check_id, check_key
 from holdfast.protocol.records import Value
 from holdfast.steps.middleware import Entered, await_asked, telling
 from holdfast.workflow.messages import named_id
@@ -31,10 +31,11 @@ class Conversing:
 
         >>> app.tell("order-17", Item("tea", 5), key="evt-9")
         """
+        sent_once = None if key is None else check_key(key)
         value, entered = self._leaving("tell", id, message)
 
         async def tell() -> None:
-            await self._bridge.session.conversations.tell(id, value, key)
+            await self._bridge.session.conversations.tell(id, value, sent_once)
 
         work = tell() if entered is None else await_asked(entered, tell())
         return self._bridge.do(f"the message to {check_id(id)}", work)

@@ -43,12 +43,12 @@ class ExecutionDetails(Struct, frozen=True):
     """An execution or a background task at an instant.
 
     `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
-    `resumes_at`: when one that is `waiting` may go on. `attempts`: how often a worker has taken it up.
+    `resumes_at`: when one that is `waiting` may continue. `attempts`: how often a worker has taken it up.
     `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
-    steps that are under way told with `hf.progress`. `published`: its last value under each name, as plain
-    data. `set_aside`: messages that were not of the type that the code receives, the first 100 of them.
-    Both come only from `handle.info()`.
+    running steps reported with `hf.progress`. `published`: its last value under each name, as plain data.
+    `set_aside`: messages that were not of the type that the code receives, the first 100 of them. Both come
+    only from `handle.info()`.
     """
 
     id: str
@@ -83,7 +83,7 @@ class MessageAside(Struct, frozen=True):
 
 
 class OperationDetails(Struct, frozen=True):
-    """One operation of an execution: a step, a sleep, a call, a promise, a note.
+    """One operation of an execution: a step, a sleep, a call, a promise, a note, a message to it.
 
     `took_s` is None while it runs. `error` is what it failed with, as text. Of a step that was tried again,
     `failures` are the latest attempts before the last, each with a shortened traceback; `resumes_at` is when

@@ -96,6 +96,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
     now: Callable[[], int]
     learn_clock: Callable[[str], Awaitable[None]]
     listen_again_s: float
+    note_queue: Callable[[str], None]
     waiting: dict[asyncio.Future[Promise], str] = {}  # who waits for a result, and for which
 
     def stop_waiting(self) -> None:
@@ -130,6 +131,8 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         if asked.name is not None:
             entries[tags.WORKFLOW] = asked.name
         timeout_at = limits.instant_ms_max
+        if asked.placement.queue is not None:
+            self.note_queue(asked.placement.queue)
         if asked.placement.is_later:
             entries |= asked.placement.delay(self.now())
         if asked.timeout_s is not None:

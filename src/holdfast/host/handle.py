@@ -44,11 +44,12 @@ class Handle(Generic[T]):
         limit = None if timeout is None else duration_s(timeout)
         return self._app.block(self._outcome(), limit)
 
-    async def started(self) -> Self:
-        """Wait until the start is durable; raise what it was refused with. In a script it is so already.
+    async def started(self) -> "Handle[T]":
+        """Wait until the start is durable. Raises the error if it was refused. In a script it is durable
+        already.
 
-        Crash: after this returns the execution goes on wherever a worker is. Who stops waiting, also for the
-        result, does not call the start off; an app that is closed finishes it first.
+        Crash: after this returns, any worker continues the execution. If you stop waiting, for the start or
+        for the result, the start is not cancelled. An app that is closed finishes it first.
 
         >>> handle = await app.start(checkout, order, id=order.id).started()
         """
@@ -75,12 +76,13 @@ class Handle(Generic[T]):
         """Let an execution that failed, timed out or was cancelled go on from where it failed.
 
         No recorded step is performed again. What failed is: the step, the call (which is retried itself), the
-        timeout, the promise that somebody was to settle. After a bug fix it goes on behind its last record.
-        `timeout`: how long it may take from now on; by default as long as before. One that is under way stays
-        as it is. Callers that waited were told of the failure; call `result()` again.
+        timeout, the promise that somebody was to settle. If a bug in the workflow's own code was fixed, it
+        continues after its last record. `timeout`: how long it may take from now on; by default as long as
+        before. One that is under way stays as it is. Callers that waited have got the failure; they call
+        `result()` again.
 
         Raises `Refused` for one that has completed, or whose code did more after it had failed (it cleaned
-        up): fork that, or start it again. Crash: it goes on, or it has not been retried.
+        up): fork that, or start it again. Crash: it is either retried or left as it was.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     app.handle(failed.id).retry()
@@ -97,7 +99,8 @@ class Handle(Generic[T]):
         kwargs: Mapping[str, Any] | None = None,
         timeout: Duration | None = None,
     ) -> "Handle[T]":
-        """A new execution that has the records of this one before a step, and goes on from there by itself.
+        """Start a new execution with the records that this one made before a step. It continues from there by
+        itself.
 
         `before`: the name of a step (the first one of that name), or the id of any operation. `args` and
         `kwargs`: other arguments; they must not change what the code does before that step. This execution
@@ -121,7 +124,7 @@ class Handle(Generic[T]):
         return self._app.do(f"the halting of {self.id}", self._halt(reason))
 
     def resume(self) -> Awaitable[None]:
-        """Let one that was halted go on."""
+        """Continue an execution that was halted."""
         return self._app.do(f"the resuming of {self.id}", self._resume())
 
     async def _retry(self, timeout_s: float | None) -> None:
@@ -211,6 +214,9 @@ class Handle(Generic[T]):
         """
         return stream_of(self._app, self.id, name, after, returns, self._creation)
 
+    def _as_told(self) -> "ToldHandle[T]":
+        return ToldHandle(self._app, self.id, self._returns, self._created)
+
     async def _creation(self) -> None:
         created = self._created
         if created is not None and not created.is_inherited and created.is_here:
@@ -234,6 +240,18 @@ class Handle(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<handle of {self.id}>"
+
+
+class ToldHandle(Handle[T]):
+    """What `start_and_tell` gives: a handle that is awaited for the message, as `tell` is, and not for the
+    result, which comes when nobody tells the execution anything any more."""
+
+    def __await__(self) -> Generator[Any, None, Handle[T]]:  # type: ignore[override]
+        return self.started().__await__()
+
+    async def started(self) -> Handle[T]:
+        await super().started()
+        return Handle(self._app, self.id, self._returns, self._created)
 
 
 Begin = Callable[..., Handle[Any]]
@@ -266,8 +284,8 @@ class Workflow(WorkflowDefinition[P, T_co]):
         """Start an execution from outside, or find the one that has this id; in a workflow it is `hf.start`
         or `hf.call`. In a script it is durable when this returns, in asyncio after `await handle.started()`.
 
-        Crash: once started it goes on wherever a worker is. Starting it again under its id changes nothing.
-        With `with_options(connection=...)` it exists exactly if you commit; on a connection that is awaited,
+        Crash: once started, any worker continues it. Starting it again under its id changes nothing. With
+        `with_options(connection=...)` it exists exactly if you commit; on a connection that is awaited,
         `await handle.started()` before you do.
 
         >>> handle = checkout.with_options(id="order-17", tags={"customer": "4"}).start(card, cents)
@@ -276,13 +294,13 @@ class Workflow(WorkflowDefinition[P, T_co]):
 
     def start_and_tell(
         self: "Workflow[P, Body[T]]", message: Any, /, *args: P.args, **kwargs: P.kwargs
-    ) -> Handle[T]:
+    ) -> ToldHandle[T]:
         """Send a message to the execution with this id, and start it in the same commit if it is not there.
 
         `args` are those of the workflow, and count only for the start. In a script both are durable when this
-        returns, in asyncio after `await handle.started()`. Raises `ExecutionOver` when it has ended, and
-        `IdTaken` when something else runs under the id.
+        returns. In asyncio await it: both are durable then, and you have the handle; await that for the
+        result. Raises `ExecutionOver` when it has ended, and `IdTaken` when something else runs under the id.
 
         >>> basket.with_options(id="order-17").start_and_tell(Item("tea", 5))
         """
-        return self._begin(self, args, kwargs, (message,))
+        return self._begin(self, args, kwargs, (message,))._as_told()

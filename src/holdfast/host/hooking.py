@@ -60,8 +60,8 @@ class Hooking:
         return add
 
     def carry(self, variable: ContextVar[Any], /, *, name: str | None = None, type: Any = Any) -> None:  # noqa: A002
-        """Take a context variable along: to what is started or sent where it is set, to its steps (also in
-        threads and child processes), to what these start, and beside messages.
+        """Pass a context variable on: to what is started or sent where it is set, to its steps (also in
+        threads and child processes), to what these start, and with messages.
 
         Its value is recorded with the start, as JSON through the app's codec; `type` is what it is decoded
         to. All values together have at most 4,096 bytes as they are stored.

@@ -15,6 +15,7 @@ means is its runner's affair: see runners.py.
    somebody else, or what is held past its lease by our own clock, is stopped at once.
 4. A final request is sent until the node has answered.
 5. A claim whose reply was lost may have granted tasks that nobody runs: they are looked up and given back.
+   A claim that waits at the node (waiting_slots.py) is one that was sent, from when the node takes it up.
 6. `stop` claims nothing more, gives back what has not begun, waits for what runs as long as its runner
    allows, ends the rest and gives it back. For a node that does not answer it waits a few seconds in all.
 """
@@ -28,12 +29,13 @@ from math import inf
 from typing import Any, Final, Literal
 
 from holdfast.client.caller import ask, expect
-from holdfast.client.interface import Client
+from holdfast.client.interface import Client, KeepsClaims
 from holdfast.client.listening import Find, Settlements, listen, looked_at_max
 from holdfast.host.heartbeat import Heartbeat
 from holdfast.host.outbox import Outbox
 from holdfast.host.runners import Runner
 from holdfast.host.slots import ClaimIntent, Held, SlotGroup
+from holdfast.host.waiting_slots import WaitingHost
 from holdfast.node.end_tasks import end_tasks
 from holdfast.protocol.address import poll_group
 from holdfast.protocol.messages import Execute, Message
@@ -79,6 +81,9 @@ class Host:
             lambda: {key: held.run for key, held in self._held.items() if not held.run.is_lost},
             lambda run: self._lose(self._held[run.id], "its lease is over"),
             lambda run: self._held[run.id].runner.doubt(run),
+        )
+        self._waiting = WaitingHost(
+            pid, self._compose_waiting, self._claimed, self.heartbeat.lease_end_s, self._outbox.nudge
         )
         self._timers: dict[SlotGroup, asyncio.TimerHandle] = {}
         self._streams: dict[str, asyncio.Task[None]] = {}  # by group
@@ -126,6 +131,8 @@ class Host:
             self._beating = asyncio.create_task(self.heartbeat.run())
         self._served[slots] = runner
         slots.may_have_work = True
+        if isinstance(self._client, KeepsClaims):
+            self._waiting.leave(self._client, slots)
         self._poll(slots)
         self._outbox.nudge()
 
@@ -175,9 +182,12 @@ class Host:
             await self._end(runner)
         try:
             async with asyncio.timeout(final_requests_s_max):
+                await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning("the node could not be told everything; leases will lapse")
+            log.warning(
+                "the node was not reached before the stop; what this worker holds waits for its lease"
+            )
         await self._close()
 
     async def abandon(self) -> None:
@@ -192,6 +202,7 @@ class Host:
 
     def _claim_no_more(self) -> None:
         self._stopping = True
+        self._waiting.withdraw()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -237,6 +248,12 @@ class Host:
             for intent in intents:
                 lease_ends_s = self.heartbeat.lease_end_s()
                 self._outbox.put(intent.claim, partial(self._claimed, slots, intent, lease_ends_s), once=True)
+
+    def _compose_waiting(self, slots: SlotGroup) -> ClaimIntent | None:
+        """A commit is about to begin at the node, and may offer us something."""
+        if self._stopping or self._looking is not None or self.is_draining:
+            return None
+        return slots.waiting_intent(self._pid, self._lease_ms, self._served[slots].known_now)
 
     def _claimed(
         self, slots: SlotGroup, intent: ClaimIntent, lease_ends_s: float, reply: Reply | None
@@ -401,13 +418,14 @@ class Host:
         """What a claim with a lost reply may have left us: held in our name, and nobody here knows it."""
         try:
             while not self._stopping:
+                await self._waiting.until_answered()
                 await self._outbox.drain()  # nothing that is on its way is a stray
                 try:
                     for task in await self._find_strays():
                         self._outbox.put(TaskRelease(task.id, task.version), _ignore)
                     return
                 except Exception:
-                    log.warning("the node could not be asked what we hold", exc_info=True)
+                    log.warning("the node could not be asked which tasks this worker holds", exc_info=True)
                     await asyncio.sleep(rest_s)
         finally:
             self._looking = None

@@ -49,14 +49,14 @@ from holdfast.protocol.requests import (
     StreamList,
     StreamRead,
 )
-from holdfast.protocol.streams import ASIDE, MAILBOX, is_published, number_of
+from holdfast.protocol.set_aside import message_of, set_aside_max, set_aside_search
+from holdfast.protocol.streams import MAILBOX, is_published, number_of
 
 if TYPE_CHECKING:
     from holdfast.host.bridge import AppBridge
 
 HISTORY_FORMAT: Final = "holdfast-history-1"
 history_records_max: Final = 100_000
-set_aside_max: Final = 100  # of the messages of one execution that are shown
 
 
 class LookClient:
@@ -92,16 +92,16 @@ class LookClient:
 
     async def _set_aside(self, execution_id: str) -> tuple[MessageAside, ...]:
         """A page may have few of them, or none: the messages themselves lie between."""
-        own = {tags.PARENT: execution_id, tags.SCOPE: "local"}
-        search = PromiseSearch(None, own, f"{below(execution_id)}{MAILBOX}.", limits.page_size_max)
         found: list[MessageAside] = []
         cursor: str | None = ""
         while cursor is not None and len(found) < set_aside_max:
-            page = await self._caller.ask(replace(search, cursor=cursor or None), PromisesReply)
-            for record in page.promises:
-                message = record.id.removesuffix(ASIDE)
-                if message != record.id:
-                    found.append(MessageAside(message, number_of(message), self._error_text(record)))
+            search = set_aside_search(execution_id, cursor=cursor or None)
+            page = await self._caller.ask(search, PromisesReply)
+            found += [
+                MessageAside(message, number_of(message), self._error_text(record))
+                for record in page.promises
+                if (message := message_of(record.id))
+            ]
             cursor = page.cursor
         return tuple(sorted(found, key=lambda each: each.number)[:set_aside_max])
 

@@ -73,7 +73,7 @@ class LoopWatch:
         while not self._stopped.wait(self._look_s):
             if self._answered.is_set():
                 if is_told:
-                    log.info("the event loop goes on after about %.1f s", missed * self._look_s)
+                    log.info("the event loop runs again after about %.1f s", missed * self._look_s)
                 missed, is_told = 0, False
                 self._ask()
                 continue
@@ -94,7 +94,7 @@ class LoopWatch:
     def _tell(self, stood_s: float) -> None:
         function, place = find_blocker(sys._current_frames().get(self._watched))  # pyright: ignore[reportPrivateUsage]
         log.warning(
-            "the event loop has stood still for %.1f s in %s (%s): nothing else on it goes on. "
+            "the event loop has been blocked for %.1f s in %s (%s): nothing else on it can run. "
             "Write it as a plain def, which runs in a thread, or await what it waits for.",
             stood_s,
             function,
@@ -111,7 +111,7 @@ class LoopWatch:
             try:
                 heartbeat.beat_apart(self._send)
             except Exception:  # a node that cannot be reached is no reason to stop looking
-                log.warning("a heartbeat could not be sent while the loop stands still", exc_info=True)
+                log.warning("a heartbeat could not be sent while the event loop is blocked", exc_info=True)
 
 
 def find_blocker(frame: FrameType | None) -> tuple[str, str]:

@@ -119,7 +119,7 @@ class Outbox:
         if isinstance(error, ClientClosed):
             return
         if error is not None:
-            log.warning("the node could not be asked", exc_info=error, extra={"requests": len(waiting)})
+            log.warning("the node could not be reached", exc_info=error, extra={"requests": len(waiting)})
             self._again(waiting)
             return
         refused: list[PendingRequest] = []

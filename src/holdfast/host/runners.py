@@ -4,7 +4,7 @@ A host has one runner for workflows (`workflow/runner.py`) and one for backgroun
 knows of a claim's work only what is written here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from holdfast.protocol.replies import AcquireReply, Reply
@@ -30,6 +30,7 @@ Ended = Callable[[RequestData | None], None]
 
 class Runner(Protocol[R]):
     grace_s: float  # what runs may take so long to end, when the host stops
+    known_now: Sequence[str]  # some of all tasks that it could go on with without the preload of a claim
     writes_results: bool  # its runs write their results themselves, and see for themselves who else did
 
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> R | TaskRelease:

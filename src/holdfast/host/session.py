@@ -134,6 +134,7 @@ class Session:
             now=self.now,
             learn_clock=self.learn_clock,
             listen_again_s=self._listen_again_s,
+            note_queue=self._tasks.note_use,
         )
         self.looking = LookClient(Caller(self._client), self._payloads, self._errors)
         self.conversations = Conversations(self.executions)

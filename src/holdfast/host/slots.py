@@ -14,6 +14,7 @@ task that waits for a free process is not shown as RUNNING.
    ahead. Where there was nothing below, that is remembered for a hundred claims.
 4. Workflows have no priorities and no start of their own: they are claimed one claim at a time, whose answer
    carries what they recorded.
+5. While it has nothing to ask for, and free slots, its claim may wait at the node (`waiting_intent`).
 """
 
 import os
@@ -113,6 +114,7 @@ class SlotGroup:
         self._claims = 0
         self._priorities: set[int] = set()
         self._nothing_below: int | None = None
+        self._waiting_intent: ClaimIntent | None = None  # the last one
         self._chance = chance or random.Random()  # noqa: S311 (spreads load, guards nothing)
 
     @property
@@ -145,6 +147,29 @@ class SlotGroup:
         self.asked_to_start = count
         claim = TaskClaim(self.groups, count, pid, lease_ms, known=[*known])
         return [ClaimIntent(claim, is_ahead=False, is_complete=True)]
+
+    def waiting_intent(self, pid: str, lease_ms: int, known: Sequence[str]) -> ClaimIntent | None:
+        """A claim for all slots that are free, to be made if something is offered. Whoever takes it makes it,
+        or hands it back."""
+        if self.may_have_work or self.claimed or not self.groups:
+            return None
+        if self.kind == "workflows" and self.asked_to_start:
+            return None
+        most = workflow_claim_count_max if self.kind == "workflows" else claim_count_max
+        count = min(self.free, most)
+        if count <= 0:
+            return None
+        self.asked_to_start += count
+        last = self._waiting_intent
+        if last is None or last.claim.count != count or last.claim.groups is not self.groups or known:
+            starts = self.kind != "workflows"
+            claim = TaskClaim(self.groups, count, pid, lease_ms, starts, known=[*known])
+            last = self._waiting_intent = ClaimIntent(claim, is_ahead=False, is_complete=True)
+        return last
+
+    def hand_back(self, intent: ClaimIntent) -> None:
+        """The claim was not made."""
+        self.asked_to_start -= intent.claim.count
 
     def _divide(self, count: int, pid: str, lease_ms: int, *, is_ahead: bool) -> list[ClaimIntent]:
         """A claim for the best tasks; now and then half of it is for some below a priority."""

@@ -107,7 +107,7 @@ class TrackedCall:
             self._was_heard |= waiter.cancel()
         if error is not None and not self._was_heard:
             said = printable(text_of(error) or type(error).__name__)
-            log.error("%s failed while nobody awaited it: %s", printable(self._what), said)
+            log.error("%s failed, and its result was never awaited: %s", printable(self._what), said)
 
 
 class TrackedCalls:

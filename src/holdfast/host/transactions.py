@@ -15,13 +15,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakSet
 
 from holdfast.host.callers_transactions import CallersTransactions
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Value
 from holdfast.runtime.step import step_signal
+from holdfast.steps.errors import NotProvided
 from holdfast.steps.providers import Provided
 from holdfast.store.callers_database import Ended, UserTransaction, can_open, kind_of, must_be_awaited, opened
 from holdfast.store.interface import CannotJoin
@@ -33,6 +35,32 @@ from holdfast.workflow.transacting import Recorded, TransactionalStep
 T = TypeVar("T")
 
 delete_old_after_ms: Final = 60 * 60 * 1000
+_file_endings: Final = (".db", ".sqlite", ".sqlite3")
+
+
+class _Looked(NamedTuple):
+    found: tuple[Any] | None  # the outcome, if it has happened
+
+
+class _Seen:
+    """What was seen, as long as somebody else keeps it. What cannot be watched is not remembered."""
+
+    def __init__(self) -> None:
+        self._seen: WeakSet[Any] = WeakSet()
+
+    def add(self, it: Any) -> None:
+        with suppress(TypeError):
+            self._seen.add(it)
+
+    def discard(self, it: Any) -> None:
+        with suppress(TypeError):
+            self._seen.discard(it)
+
+    def __contains__(self, it: Any) -> bool:
+        try:
+            return it in self._seen
+        except TypeError:
+            return False
 
 
 class StepTransactions:
@@ -50,6 +78,7 @@ class StepTransactions:
         self._now = now
         self._inside = inside
         self._delete_old_at = 0
+        self._elsewhere = _Seen()
 
     def check(self, database: Any) -> None:
         """Raises BadDatabase for what cannot be used as `on=`."""
@@ -70,7 +99,7 @@ class StepTransactions:
     async def _perform(self, step: TransactionalStep, *, is_async: bool) -> Any:
         source: Any = step.database
         if isinstance(source, str):
-            source = self._provided.value(source, step.function)
+            source = self._named(source, step)
             _check(source)
         try:
             return await self._attempt(step, source, is_async=is_async)
@@ -79,23 +108,52 @@ class StepTransactions:
         except Ended as error:
             raise TransactionEnded(f"{step.name}: {error}") from None
 
+    def _named(self, name: str, step: TransactionalStep) -> Any:
+        try:
+            return self._provided.value(name, step.function)
+        except NotProvided:
+            if "/" not in name and not name.endswith(_file_endings):
+                raise
+            raise BadDatabase(
+                f"on={name!r} is the name of something that the app provides, not a path or a URL"
+            ) from None
+
     async def _attempt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
         async with opened(source, waits=is_async) as given:
             transaction = UserTransaction(given)
-            if await self._is_own(transaction):
+            place, looked = await self._begin(transaction, step, source)
+            if place is not None and self._inside is not None and self._inside.is_here(place):
                 return await self._in_own(transaction, step)
-            found = await self._beside(transaction, step)
+            found = await self._beside(transaction, step, looked)
+            if transaction.sqlite is None:
+                self._elsewhere.add(source)
         if found is None:
             return await self._resolve_doubt(step, source, is_async=is_async)
         return found[0]
 
-    async def _is_own(self, transaction: UserTransaction) -> bool:
-        """Begin it. Does it lead to the node's own tables?"""
-        if self._inside is None:
-            await transaction.begin()
-            return False
-        place = await transaction.begin_and_locate()
-        return place is not None and self._inside.is_here(place)
+    async def _begin(
+        self, transaction: UserTransaction, step: TransactionalStep, source: Any
+    ) -> tuple[str | None, "_Looked | None"]:
+        """Where it leads, if that is known; and what `holdfast_steps` has of the step, if that was asked
+        along: of a database that had the table when it was last used."""
+        locate = self._inside is not None
+        if source in self._elsewhere:
+            try:
+                begun = await StepTable(transaction).begin_and_find(step.key, locate=locate)
+            except Exception:  # it may lead somewhere else today
+                self._elsewhere.discard(source)
+                await _undo(transaction)
+            else:
+                if begun is not None:
+                    place, row = begun
+                    return place, _Looked(None if row is None else (self._value_of(row),))
+                if not locate:
+                    return None, None
+                await _undo(transaction)
+        if locate:
+            return await transaction.begin_and_locate(), None
+        await transaction.begin()
+        return None, None
 
     # --- in the node's own database --------------------------------------------------------------------
 
@@ -105,11 +163,13 @@ class StepTransactions:
         try:
             value = await _call(step, transaction)
             asked = step.requests(value)
-            await transaction.check_same()
+            begun = transaction.number
+            if begun is None:
+                await transaction.check_same()
             if must_be_awaited(transaction.given):
-                replies = await inside.request_async(transaction.given, asked, is_here=True)
+                replies = await inside.request_async(transaction.given, asked, begun=begun)
             else:
-                replies = inside.request(transaction.given, asked, is_here=True)
+                replies = inside.request(transaction.given, asked, begun=begun)
             record, was_there = step.read(replies)
         except BaseException:
             await _undo(transaction)
@@ -124,11 +184,13 @@ class StepTransactions:
 
     # --- in any other database -------------------------------------------------------------------------
 
-    async def _beside(self, transaction: UserTransaction, step: TransactionalStep) -> tuple[Any] | None:
+    async def _beside(
+        self, transaction: UserTransaction, step: TransactionalStep, looked: "_Looked | None"
+    ) -> tuple[Any] | None:
         """The outcome; None when the commit failed, and nobody knows whether it happened."""
         table = StepTable(transaction)
         try:
-            found = await self._find(table, transaction, step)
+            found = await self._find(table, transaction, step) if looked is None else looked.found
             if found is not None:
                 await transaction.rollback()
                 return found
@@ -167,7 +229,10 @@ class StepTransactions:
             await transaction.commit()
             await transaction.begin()
             return None
-        return None if found is None else (self._payloads.decode(Value(None, found[0])),)
+        return None if found is None else (self._value_of(found),)
+
+    def _value_of(self, row: tuple[str | None]) -> Any:
+        return self._payloads.decode(Value(None, row[0]))
 
     async def _delete_old(self, table: StepTable) -> None:
         now = self._now()

@@ -105,7 +105,7 @@ class WorkerReporter:
                 self._is_failing = False
             except Exception as error:
                 if not self._is_failing:
-                    log.info("the node cannot be told what this worker is: %s", error)
+                    log.warning("this worker cannot be registered at the node; it keeps trying: %s", error)
                 self._is_failing = True
             self._is_due.clear()
             with suppress(TimeoutError):
@@ -119,7 +119,7 @@ class WorkerReporter:
             assert self._known is not None
             orders = await self._client.tell_of_worker(replace(report, declarations=self._known[1]))
         if orders.drain != self._host.is_draining:
-            log.info("told to drain" if orders.drain else "told to work again")
+            log.info("drain requested" if orders.drain else "drain ended: taking tasks again")
             self._host.drain(on=orders.drain)
             await self._client.tell_of_worker(self._report())
 

@@ -62,7 +62,9 @@ def _call(
     middlewares, info = task.middlewares, info_here()
     if middlewares is None or info is None or not middlewares.around["task"]:
         return task.function(*args, **kwargs)
-    invocation = Invocation("task", task.name, info.id, args, kwargs, attempt=info.attempt, headers=headers)
+    invocation = Invocation(
+        "task", task.name, info.id, args, kwargs, attempt=info.attempt, headers=dict(headers or {})
+    )
     return call_inside(middlewares.enter(invocation), task.function)
 
 

@@ -97,14 +97,14 @@ class Declaring:
         default_error_code: str | None = None,
     ) -> TaskDecorator: ...
     def task(self, function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
-        """Make a function a task: what workers run in the background, once for each send.
+        """Make a function a background task. A worker runs it once for each send.
 
         `queue`: where it waits. `retry`: when a failure is tried again. `priority`: higher ones first; the
         queue's own if not given. `time_limit`: of one attempt, past which it fails as TIME_LIMIT_EXCEEDED.
-        `keep`: delete it so long after its end, with its result; without it, when everything else is deleted
-        (`retention` of the app or the server). `mode`: "thread", "async" or "process" (its own process, which
-        can be killed); chosen by the function otherwise. `exception_codes`: under which codes exceptions fail
-        it.
+        `keep`: delete the task and its result this long after it has ended; without it, they are deleted with
+        everything else (`retention` of the app or the server). `mode`: "thread", "async" or "process" (its
+        own process, which can be killed); chosen by the function otherwise. `exception_codes`: under which
+        codes exceptions fail it.
 
         >>> @app.task(queue="email", retry=Retry(delay=1, attempts=5))
         ... def send_email(to: str) -> TaskResult[str, TaskError]: ...
@@ -198,7 +198,7 @@ class Declaring:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Callable[[W], W]:
-        """Above `@app.task` or `@app.workflow`: run it again and again, by `cron` or `every` so often.
+        """Put it above `@app.task` or `@app.workflow`: runs it by `cron`, or `every` interval.
 
         `overlap`: when the last run is not over, "allow" the next, "skip" it, or "replace" the last.
         `catch_up`: after downtime, run at most this many missed occurrences; 0: none. `good_for`: a run

@@ -51,5 +51,5 @@ def named_options(of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 def _unknown(of: str, name: str, known: Iterable[str]) -> BadOption:
     options = [each for each in known if each != "self"]
     nearest = get_close_matches(name, options, 1)
-    rest = f"; the nearest is {nearest[0]}" if nearest else f"; there are {', '.join(options)}"
-    return BadOption(f"{name} is no option of {of}{rest}")
+    rest = f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(options)}"
+    return BadOption(f"{of[0].upper()}{of[1:]} has no option {name} ({rest})")

@@ -149,7 +149,7 @@ def raise_unsent(results: "Sequence[Ok[TaskHandle[T, E]] | Err[SendError]]") -> 
 def gather_results(
     handles: "Iterable[TaskHandle[T, E]]", timeout: Duration | None = None
 ) -> list[TaskResult[T, E]]:
-    """The results of many tasks, in the order of their handles. In asyncio: `gather_results_async`.
+    """The results of many tasks, in the order of their handles. In asyncio: `await asyncio.gather(*handles)`.
 
     As `handle.get`, it raises nothing because of a task. `timeout` is for all of them together: what is not
     over by then is a WAIT_TIMEOUT. Crash: nothing is lost, ask again.
@@ -160,17 +160,6 @@ def gather_results(
     if not known:
         return []
     return known[0]._task_app.block(_gather(known, _seconds(timeout)))  # pyright: ignore[reportPrivateUsage]
-
-
-async def gather_results_async(
-    handles: "Iterable[TaskHandle[T, E]]",
-    timeout: Duration | None = None,  # noqa: ASYNC109
-) -> list[TaskResult[T, E]]:
-    """See `gather_results`."""
-    known = [*handles]
-    if not known:
-        return []
-    return await known[0]._task_app.bridge(_gather(known, _seconds(timeout)))  # pyright: ignore[reportPrivateUsage]
 
 
 async def _gather(handles: "Sequence[TaskHandle[T, E]]", timeout_s: float | None) -> list[TaskResult[T, E]]:

@@ -4,6 +4,7 @@ A queue has a default priority, and limits that hold across all workers. They ar
 app starts, and replace those that were there. A queue that nobody declared has none.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -23,6 +24,8 @@ from holdfast.protocol import limits
 from holdfast.protocol.jobs import Rate, check_weights
 from holdfast.protocol.requests import QueueSet
 from holdfast.steps.hooks import Hooks
+
+log = logging.getLogger("holdfast.tasks")
 
 _rate: Final = re.compile(r"\s*([0-9]+)\s*/\s*(.+)", re.ASCII)
 
@@ -123,6 +126,7 @@ class TaskRegistry:
         self._tasks: dict[str, AnyTask] = {}
         self.limits: dict[str, QueueLimits] = {}
         self.recurrences: dict[str, Recurrence] = {}
+        self._not_served: set[str] = set()
         self.watchers: list[Callable[[], None]] = []  # told of every declaration, on the thread that makes it
 
     def add(self, task: AnyTask) -> None:
@@ -147,6 +151,18 @@ class TaskRegistry:
     def queues(self) -> list[str]:
         """The queues that the tasks of this process are sent to, and those that are declared here."""
         return sorted({task.queue for task in [*self._tasks.values()]} | {*self.limits})
+
+    def note_use(self, queue: str) -> None:
+        """Something waits in this queue. Say so once if the worker of this app does not serve it."""
+        if not self.watchers or queue in self._not_served or queue in self.queues:
+            return
+        self._not_served.add(queue)
+        log.warning(
+            "the queue %r is not declared in this app, so its worker does not serve it: "
+            "app.queue(%r) declares it. What waits there is left to workers that do",
+            queue,
+            queue,
+        )
 
     def add_queue(self, limits: QueueLimits) -> None:
         known = self.limits.get(limits.name)

@@ -13,7 +13,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
@@ -129,6 +129,7 @@ class JobRunner:
     ) -> None:
         """`client`: by which tasks emit to the streams of their execution."""
         self.grace_s = grace_s
+        self.known_now: Sequence[str] = ()
         self._payloads = payloads
         self._registry = registry
         self._steps = steps
@@ -185,10 +186,11 @@ class JobRunner:
         step.claim = StepClaim(run.info, self._loop, self._client, self._payloads, run.execution, self._pid)
         return step
 
-    def _around(self, run: JobRun, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
-        invocation = Invocation(
-            "task", run.task.name, run.id, args, kwargs, attempt=run.attempt, headers=run.param.headers
-        )
+    def _around(
+        self, run: JobRun, step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int
+    ) -> Entered:
+        headers = dict(run.param.headers or {})
+        invocation = Invocation("task", step.name, run.id, args, kwargs, attempt=run.attempt, headers=headers)
         return self._hooks.middlewares.enter(invocation)
 
     def _performed(self, run: JobRun, step: Step, ended: Ended, outcome: StepOutcome) -> None:
@@ -271,7 +273,7 @@ class JobRunner:
             except ValueError as refusal:  # it is larger than the protocol allows
                 return self._request(run, self._unstorable(run, str(refusal)))
         except Exception:  # the user's codec, say
-            log.exception("what became of a task could not be stored", extra=self._fields(run))
+            log.exception("the outcome of a task could not be stored", extra=self._fields(run))
             code = OperationalCode.UNHANDLED_EXCEPTION
             run.attempt_result = AttemptResult(code=code)
             return TaskFail(run.id, run.version, code, Value({CODE: code}))

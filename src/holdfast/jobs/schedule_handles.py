@@ -70,7 +70,7 @@ class ScheduleInfo(Struct, frozen=True):
 
 
 class SchedulePage(Struct, frozen=True):
-    """Some schedules, by id. `cursor`: there may be more, `list(cursor=...)` goes on there."""
+    """Some schedules, by id. `cursor`: there may be more; `list(cursor=...)` gives the next page."""
 
     schedules: list[ScheduleInfo]
     cursor: str | None = None
@@ -254,7 +254,7 @@ class ScheduleHandle:
         await self._task_app.bridge(self._ask(self._changes(given), ScheduleReply))
 
     def delete(self) -> None:
-        """Runs that exist go on."""
+        """Delete it. Runs that it has started continue."""
         self._task_app.block(self._ask(ScheduleDelete(self.id), Empty))
 
     async def delete_async(self) -> None:

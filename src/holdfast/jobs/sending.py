@@ -9,7 +9,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -186,6 +186,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
 
     def _prepare_all(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Prepared]:
         task, options = self._task, self._options
+        if options.queue is not None:
+            self._task_app.tasks.note_use(options.queue)
         reading = self._task_app.read_clock()
         orders = make_orders(
             task,
@@ -205,12 +207,27 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         return [Prepared(order, options.connection) for order in orders]
 
 
+_elsewhere: Final = {
+    "delay": "send(...)",
+    "apply_async": "with_options(...).send(...)",
+    "s": "hf.call(task, ...) in a workflow",
+}
+
+
 class BackgroundTask(TaskDefinition[P, R, T, E], Sending[P, T, E]):
     """What `@app.task` makes of a function: called, it runs right here; sent, a worker runs it."""
 
     def __init__(self, task_app: TaskApp, function: Any, name: str, options: TaskOptions) -> None:
         TaskDefinition.__init__(self, function, name, options)  # pyright: ignore[reportUnknownMemberType]
         Sending.__init__(self, task_app, self, PLAIN)  # pyright: ignore[reportUnknownMemberType]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """A name of another library is answered with ours."""
+            instead = _elsewhere.get(name)
+            hint = f". Use {instead}" if instead else ""
+            raise AttributeError(f"A background task has no {name!r}{hint}", name=name, obj=self)
 
 
 def send_all(task_app: TaskApp, prepared: Sequence[Prepared]) -> list[Any]:

@@ -8,20 +8,23 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 
 from holdfast.client.caller import Caller
 from holdfast.client.errors import ClientError, OutcomeUnknown, Refused, RequestTimedOut, Unreachable
 from holdfast.client.refusals import known_refusal
+from holdfast.payloads.errors import BadArguments
 from holdfast.payloads.payloads import Payloads
-from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol import limits
+from holdfast.protocol.errors import ExecutionOver, InvalidField
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import StreamReply
 from holdfast.protocol.requests import StreamNext, StreamRead
 from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER
 from holdfast.protocol.text import printable
+from holdfast.workflow.messages import named_stream
 
 log = logging.getLogger("holdfast.app")
 
@@ -95,11 +98,19 @@ class StreamClient(Struct, frozen=True):
         except Refused as refused:
             if refused.reply_code == ExecutionOver.code:
                 return ()
+            if refused.reply_code == InvalidField.code and number > 1:
+                return await self._grown(execution_id, stream, number)
             raise known_refusal(refused, execution_id) from None
         if reply.promises[0].state != "pending":
             return reply.promises
         element = await self.settled(reply.promises[0].id)
         return [element] if element.state == "resolved" else None  # else ask again: it may be over
+
+    async def _grown(self, execution_id: str, stream: str, number: int) -> Sequence[Promise] | None:
+        """The stream is shorter than what the reader says it has: wait for one element more, or the end."""
+        count = (await self.last(execution_id, stream)).count
+        found = await self._next(execution_id, stream, count + 1) if count + 1 < number else None
+        return None if found is None or found else ()
 
     def item(self, number: int, element: Promise, returns: Any) -> StreamItem:
         headers = element.value.headers or {}
@@ -109,7 +120,7 @@ class StreamClient(Struct, frozen=True):
 
 def _tell_lost(execution_id: str, stream: str, number: int, error: ClientError) -> None:
     log.warning(
-        "reading %s of %s from %d on was cut off, and goes on there: %s",
+        "reading %s of %s was interrupted at %d and continues there: %s",
         stream,
         printable(execution_id),
         number,
@@ -179,9 +190,10 @@ class StreamReader(Generic[T]):
 async def read_published(
     app: StreamApp, execution_id: str, name: str, returns: Any, ready: Callable[[], Awaitable[None]] | None
 ) -> Any:
+    stream = named_stream("value", name)
     if ready is not None:
         await ready()
-    found = (await app.streams.last(execution_id, f"value.{name}")).promises
+    found = (await app.streams.last(execution_id, stream)).promises
     return app.streams.payloads.decode(found[0].value, returns) if found else None
 
 
@@ -196,7 +208,9 @@ def stream_of(
     def read(streams: StreamClient, number: int, element: Promise) -> StreamItem:
         return streams.item(number, element, returns)
 
-    return StreamReader(app, execution_id, f"out.{name}", after, read, ready)
+    if not isinstance(cast(Any, after), int) or not 0 <= after < limits.stream_number_max:
+        raise BadArguments(f"after={after!r} is not the number of an element: it is 0 or more")
+    return StreamReader(app, execution_id, named_stream("out", name), after, read, ready)
 
 
 def watch_of(
@@ -209,4 +223,4 @@ def watch_of(
     def read(streams: StreamClient, number: int, element: Promise) -> Any:
         return streams.payloads.decode(element.value, returns)
 
-    return StreamReader(app, execution_id, f"value.{name}", None, read, ready)
+    return StreamReader(app, execution_id, named_stream("value", name), None, read, ready)

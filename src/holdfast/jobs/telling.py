@@ -84,23 +84,20 @@ def tell_failed(task_id: str, name: str, attempt: int, worker: str, end: Attempt
     job = reply.data.task.job if isinstance(reply.data, TaskReply) else None
     again_at = None if job is None or job.outcome is not None else job.next_retry_at
     follows = "will not be tried again" if again_at is None else "will be tried again"
-    lines = end.trace.rstrip().split("\n") if end.trace else []
-    trace = "".join(f"\n{printable(line)}" for line in lines)
-    log.log(
-        logging.ERROR if again_at is None else logging.WARNING,
-        "task %s %s failed in attempt %d and %s: %s%s%s",
-        printable(name),
-        printable(task_id),
-        attempt,
-        follows,
-        end.code,
-        printable(f": {end.message[:message_chars_max]}") if end.message else "",
-        trace,
-        extra={
-            "execution": printable(task_id),
-            "task": printable(name),
-            "attempt": attempt,
-            "code": str(end.code),
-            "worker": worker,
-        },
-    )
+    why = f": {end.message[:message_chars_max]}" if end.message else ""
+    level = logging.ERROR if again_at is None else logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    message = f"task {name} {task_id} failed in attempt {attempt} and {follows}: {end.code}{why}"
+    fields = {
+        "execution": printable(task_id),
+        "task": printable(name),
+        "attempt": attempt,
+        "code": str(end.code),
+        "worker": worker,
+    }
+    file, line, function, _ = log.findCaller(stacklevel=2)
+    record = log.makeRecord(log.name, level, file, line, printable(message), (), None, function, fields)
+    if end.trace:
+        record.exc_text = "\n".join(map(printable, end.trace.rstrip().split("\n")))
+    log.handle(record)

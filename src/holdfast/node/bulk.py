@@ -125,7 +125,7 @@ class BulkRunner:
                 if await self._node.offers(GROUP, 1):
                     await self._claim()
             except Exception:
-                log.warning("a bulk operation was interrupted; it goes on", exc_info=True)
+                log.warning("a bulk operation was interrupted; it will continue", exc_info=True)
                 await self._rest(failed_rest_s)
                 self._is_wanted = True
 
@@ -145,7 +145,7 @@ class BulkRunner:
             await self._end(ref, "rejected", Value({"holdfast:why": str(error)[:1_000]}))
             return
         operation = _Operation(ref, spec, await self._progress(ref.id))
-        log.info("bulk %s %s goes on", spec.action, ref.id, extra={"execution": ref.id})
+        log.info("bulk %s %s continues", spec.action, ref.id, extra={"execution": ref.id})
         while not operation.is_over:
             began, committed = time.monotonic(), self._node.stats.committed_requests
             if not await self._page(operation):
@@ -189,7 +189,7 @@ class BulkRunner:
         actions = operation.actions(views, {each.id: each for each in promises}, self._node.now())
         told, *replies = await self._ask(operation.page(actions), operation)
         if told.status != 200:
-            log.info("bulk operation %s is not held here any more", ref.id, extra={"execution": ref.id})
+            log.info("bulk operation %s is now held by another node", ref.id, extra={"execution": ref.id})
             return False
         operation.count(actions, replies)
         return True

@@ -27,12 +27,13 @@ def request_inside(
     reading: Millis,
     check_place: CheckPlace | None = None,
     *,
-    is_here: bool = False,
+    begun: str | None = None,
 ) -> CommitOutcome:
     """On a connection that answers at once: sqlite3's, psycopg's, or SQLAlchemy's on one of these.
 
     `check_place` is told where the connection leads, and raises CannotJoin if that is not where it should.
-    `is_here`: whoever asks knows that it leads to tables of ours.
+    `begun`: whoever asks began the transaction of this number, knows that it leads to tables of ours, and
+    commits it next.
     """
     connection = unwrap(connection)
     if isinstance(connection, sqlite3.Connection):
@@ -60,7 +61,7 @@ def request_inside(
         lambda floor: _work(requests, max(floor, reading)),
         _calls,
         None if check_place is None else check_now,
-        is_here=is_here,
+        begun=begun,
     )
     return postgres_drivers.run_now(work)
 
@@ -72,7 +73,7 @@ async def request_inside_async(
     check_place: CheckPlace | None = None,
     check_place_async: Callable[[str], Awaitable[None]] | None = None,
     *,
-    is_here: bool = False,
+    begun: str | None = None,
 ) -> CommitOutcome:
     """On a connection that must be awaited: asyncpg's or psycopg's; or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers
@@ -80,13 +81,13 @@ async def request_inside_async(
     connection = await unwrap_async(connection)
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
-        return request_inside(connection, requests, reading, check_place, is_here=is_here)
+        return request_inside(connection, requests, reading, check_place, begun=begun)
     return await postgres_caller.run_as_guest(
         adapted,
         lambda floor: _work(requests, max(floor, reading)),
         _calls,
         check_place_async,
-        is_here=is_here,
+        begun=begun,
     )
 
 

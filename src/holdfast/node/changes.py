@@ -6,13 +6,16 @@
 
 1. Nothing is collected while nobody reads, here or at another node; and for a while after the last has left,
    so that whoever comes back goes on where he was.
-2. A frame names at most `named_max` ids. Past that it says that there is more, and a reader reads again what
-   he shows. Commits stop collecting then, and the next frame is later (`busy_rest_s`). While changes never
-   pause, frames come ever more rarely, down to that. So their work is bounded, however many commits there
-   are.
-3. Readers keep nothing here but the number of the last frame they saw. Frames are kept for a while; whoever
+2. A change after a silence is told at once (`first_s`), and so are the next few (`quick_max`): what one
+   person starts, settles or cancels makes several commits, and he waits for the last of them.
+3. A frame names at most `named_max` ids. Past that it says only that there is more, and a reader reads again
+   what he shows. Commits stop collecting then, and the next frame is later (`busy_rest_s`). While changes
+   never pause, frames come ever more rarely, down to that. The more readers there are, the longer is that
+   rest (`reader_rest_s`): each of them reads something because of it. So their work is bounded, however many
+   commits and readers there are.
+4. Readers keep nothing here but the number of the last frame they saw. Frames are kept for a while; whoever
    is further behind than that is told to read everything again.
-4. It may say too much, never too little: what may have changed without a name (a commit whose outcome is not
+5. It may say too much, never too little: what may have changed without a name (a commit whose outcome is not
    known, another process on the same file) is `more`.
 """
 
@@ -34,8 +37,11 @@ from holdfast.protocol.jobs import queue_of
 
 named_max: Final = 500
 first_s: Final = 0.03  # after a change that follows a silence
+quick_max: Final = 4  # so many frames more come as soon as that
 rest_s: Final = 0.2  # between two frames
 busy_rest_s: Final = 1.0  # after one that could not name everything, or while changes never pause
+reader_rest_s: Final = 0.02  # added to that for each reader
+busy_rest_s_max: Final = 5.0
 rest_growth: Final = 1.5
 linger_s: Final = 30.0
 frames_max: Final = 300
@@ -193,7 +199,9 @@ class ChangeFeed:
         self._elsewhere = Changes()
         self._timer: asyncio.TimerHandle | None = None
         self._next_s = 0.0  # the next frame comes no earlier
+        self._is_busy = False  # the last could not name everything
         self._rest_s = rest_s
+        self._quick = quick_max  # frames that need not wait until then
         self._read_until_s = 0.0  # readers here; and those at other nodes
         self._heard_until_s = 0.0
         self._began_s = 0.0
@@ -253,18 +261,25 @@ class ChangeFeed:
         if self._timer is None:
             loop = asyncio.get_running_loop()
             wait_s = self._next_s - loop.time()
-            is_pressed = wait_s > 0  # there was no pause since the last frame
-            self._rest_s = min(busy_rest_s, self._rest_s * rest_growth) if is_pressed else rest_s
-            after_s = max(first_s, wait_s)
-            self._timer = loop.call_later(after_s, self._flush)
+            if wait_s <= 0:  # there was a pause since the last frame
+                self._rest_s, self._quick = rest_s, quick_max
+            elif self._quick > 0 and not self._is_busy:
+                self._quick, wait_s = self._quick - 1, 0.0
+            else:
+                self._rest_s = min(self._busy_rest_s, self._rest_s * rest_growth)
+            self._timer = loop.call_later(max(first_s, wait_s), self._flush)
+
+    @property
+    def _busy_rest_s(self) -> float:
+        return max(busy_rest_s, min(busy_rest_s_max, busy_rest_s + self.readers * reader_rest_s))
 
     def _flush(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         here, self._here = self._here, Changes()
         elsewhere, self._elsewhere = self._elsewhere, Changes()
-        is_busy = here.more or elsewhere.more
-        self._next_s = loop.time() + (busy_rest_s if is_busy else self._rest_s)
+        self._is_busy = here.more or elsewhere.more
+        self._next_s = loop.time() + (self._busy_rest_s if self._is_busy else self._rest_s)
         if self.say is not None and self._heard_until_s > loop.time() and not here.is_empty:
             self.say(here)
         if not self.is_read_here:
@@ -352,12 +367,12 @@ _json: Final = msgspec.json.Encoder().encode
 def _encode(changes: Changes) -> bytes:
     if changes.is_empty:
         return b""
+    if changes.more:  # whoever hears that reads everything again: names would be of no use
+        return b'{"more":true}'
     found: dict[str, object] = {}
     if changes.executions:
         found["executions"] = [(key, *state) for key, state in changes.executions.items()]
     for name in NAMED[1:]:
         if known := getattr(changes, name):
             found[name] = [*known]
-    if changes.more:
-        found["more"] = True
     return _json(found)

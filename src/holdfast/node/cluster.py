@@ -118,7 +118,7 @@ class Cluster:
             try:
                 await work
             except Exception:
-                log.exception("a call from another node could not be carried out")
+                log.exception("a notification from another node could not be handled")
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks[task] = None
@@ -168,7 +168,9 @@ class Cluster:
             for address in [each.address for each in call.executes] + [each.address for each in call.settled]:
                 parse_address(address)
         except (msgspec.MsgspecError, ValueError):
-            log.warning("a call that cannot be read; is a node of another version running?")
+            log.warning(
+                "a notification from another node could not be read; is a node of another version running?"
+            )
             return
         if call.sender == self.name:
             self._echo.set()
@@ -249,7 +251,7 @@ class Cluster:
             try:
                 await self._look_for_offers()
             except Exception:
-                log.warning("pending tasks could not be looked for", exc_info=True)
+                log.warning("the poll for pending tasks failed", exc_info=True)
 
     async def _happens(self, event: asyncio.Event, seconds: float) -> bool:
         with suppress(TimeoutError):
@@ -300,7 +302,9 @@ def _texts(sender: str, items: "Sequence[_Item]", due: Millis | None, text_bytes
     if len(items) < 2:
         if items and isinstance(items[0], Changes) and items[0].count:
             return _texts(sender, [Changes(more=True)], due, text_bytes_max)
-        log.warning("a call to the other nodes is too long and left out", extra={"bytes": len(text)})
+        log.warning(
+            "a notification to the other nodes is too long and was not sent", extra={"bytes": len(text)}
+        )
         return []
     middle = len(items) // 2
     return [

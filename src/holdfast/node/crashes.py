@@ -92,6 +92,6 @@ def tell_crashes(crashes: Sequence[Crash]) -> None:
         )
     if len(crashes) > told_max:
         log.warning(
-            "%d tasks whose workers fell silent; %d of them are named", len(crashes), told_max,
+            "%d tasks lost their worker (no heartbeat); %d of them are named", len(crashes), told_max,
             extra={"tasks": len(crashes), "code": WORKER_CRASHED},
         )  # fmt: skip

@@ -79,7 +79,7 @@ class ForeignWriteWatcher:
                     await self._look()
                     known = version
             except Exception:
-                log.warning("the file could not be looked at", exc_info=True)
+                log.warning("polling the SQLite file for writes of other processes failed", exc_info=True)
 
     async def _look(self) -> None:
         began_s = self._loop.time()

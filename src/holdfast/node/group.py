@@ -43,9 +43,9 @@ from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
+from holdfast.node.waiting_claims import carry_out_waiting, load_gates
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Message, newest_by_key
 from holdfast.protocol.records import Millis
 from holdfast.protocol.repeatable import may_be_repeated
@@ -130,6 +130,7 @@ class CommitOutcome(Struct, frozen=True):
     changes: Changes | None = None  # None: something, and nobody knows what
     tally: Tally | None = None  # of what began and ended
     shortest_keep_ms: int | None = None  # of what ended and says how long it is kept
+    granted: Sequence[Reply | None] = ()  # to the claims that went along; None: not carried out
 
 
 class CommitContext(Struct, frozen=True):
@@ -142,13 +143,14 @@ class CommitContext(Struct, frozen=True):
     left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
     stopwatch: Stopwatch = _stands_still
     tells_changes: bool = False
+    claims: Sequence[Request] = ()  # that wait for what this commit offers: see waiting_claims.py
 
 
 def run_group(
     requests: Sequence[Request], context: CommitContext, group: Sequence[Submission] = ()
 ) -> Work[CommitOutcome]:
     """`group` says what came together; otherwise all of them did. What there is no time for is put off."""
-    commit = _Commit(context)
+    commit = Commit(context)
     try:
         needed = group[0].footprint if len(group) == 1 else footprint(requests)
         yield Load(commit.ws, needed, limits.commit_bytes_max)
@@ -172,19 +174,23 @@ def run_group(
             replies += yield from commit.answer_array(part.requests)
         else:
             put_off.add(number)
+    if context.claims:
+        yield from carry_out_waiting(commit, context.claims)
     yield from commit.save()
     return commit.outcome(replies, frozenset(put_off))
 
 
 def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     """Carry out what is due, up to a limit of number, work and time; `next_due` says when to come back."""
-    commit = _Commit(context)
+    commit = Commit(context)
     yield from commit.look_at_the_clock()
     due: Due = yield FindDue(commit.now, sweep_limit)
     left = yield from commit.sweep_some(due)
     replies = commit.swept
     crashes = find_crashes(commit.ws, due.tasks, commit.now)
     stuck = find_stuck(commit.ws, due.tasks, commit.now)
+    if context.claims:
+        yield from carry_out_waiting(commit, context.claims)
     yield from commit.save()
     written_due = commit.next_due
     commit.note_due(commit.now if left else due.next_at)
@@ -206,7 +212,7 @@ def _shown(reply: Reply) -> int:
     return len(reply.data.promises) if isinstance(reply.data, StreamReply) else 0
 
 
-class _Commit:
+class Commit:
     """One transaction's working set, and when the node must look again because of it."""
 
     def __init__(self, context: CommitContext) -> None:
@@ -222,6 +228,7 @@ class _Commit:
         self.changes: Changes | None = Changes() if context.tells_changes else NO_CHANGES
         self.tally: Tally | None = None
         self.shortest_keep_ms: int | None = None
+        self.granted: list[Reply | None] = [None] * len(context.claims)
         self._counts = QueueCounts()
 
     @property
@@ -252,6 +259,7 @@ class _Commit:
             changes=self.changes,
             tally=self.tally,
             shortest_keep_ms=self.shortest_keep_ms,
+            granted=self.granted,
         )
 
     def note_due(self, instant: Millis | None) -> None:
@@ -344,18 +352,16 @@ class _Commit:
                 yield Load(ws, missing.footprint)
                 self.is_crowded = self.is_crowded or ws.read_bytes > limits.commit_bytes_max
             except Exception:
-                log.exception("a request failed and was undone", extra={"kind": request.kind})
+                log.exception("a request failed and was rolled back", extra={"kind": request.kind})
                 return refuse(InternalFault(f"{request.kind} failed"))
-        log.error("a request asked for more and more records", extra={"kind": request.kind})
+        log.error("a request kept asking for more records and was refused", extra={"kind": request.kind})
         return refuse(InternalFault(f"{request.kind} could not be loaded"))
 
     def _plan_claim(self, data: TaskClaim, scope: str | None, now: Millis) -> Work[None]:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        named = [name for group in data.groups if (name := queue_of(group)) is not None]
-        if unknown := {name for name in named if not ws.holds_queue(name)}:
-            yield Load(ws, Footprint(gates=unknown))
+        yield from load_gates(data, ws)
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
         held: list[HeldRow] = [] if plan.held_scan is None else (yield Find(plan.held_scan))
         self.looked += sum(counted for _, _, counted, _ in held)

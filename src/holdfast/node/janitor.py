@@ -68,7 +68,7 @@ class Janitor:
             try:
                 await self._pass()
             except Exception:
-                log.warning("a pass over what may be forgotten failed; the next will do it", exc_info=True)
+                log.warning("a retention pass failed; the next pass repeats it", exc_info=True)
             await self._rest(self._rest_s * random.uniform(0.75, 1.25))  # noqa: S311
 
     async def _pass(self) -> None:
@@ -79,7 +79,7 @@ class Janitor:
             await self._rest(max(page_rest_s_min, page_rest_share * (time.monotonic() - began)))
         if progress.forgotten or progress.too_large:
             log.info(
-                "forgot %d promises of %d trees that ended long ago (%d trees are too large)",
+                "deleted %d promises of %d executions past their retention (%d executions are too large)",
                 progress.forgotten,
                 progress.trees,
                 progress.too_large,

@@ -174,7 +174,7 @@ class MessageRouter:
                 if not self._hand_over_one(message):
                     left.append(message)
             except Exception:
-                log.exception("a message is dropped", extra={"address": message.address})
+                log.exception("a message was dropped", extra={"address": message.address})
         return left
 
     def hold(self, message: Message) -> None:
@@ -255,7 +255,10 @@ class MessageRouter:
         if address.unicast:
             return named[0] if named else None
         if self.drained:
-            named, ready = ([each for each in some if not self._is_drained(each)] for some in (named, ready))
+            named, ready = (
+                [each for each in some if not self.is_drained(each.member, each.group)]
+                for some in (named, ready)
+            )
         if named:
             return named[0]
         chosen = min(ready, key=len, default=None)
@@ -264,12 +267,12 @@ class MessageRouter:
             members.append(chosen)
         return chosen
 
-    def _is_drained(self, mailbox: WorkerMailbox) -> bool:
+    def is_drained(self, member: str, group: str) -> bool:
         """Whoever may drain the workers of a prefix drains nobody who listens elsewhere under the same id."""
-        scope = self.drained.get(mailbox.member)
+        scope = self.drained.get(member)
         if not scope:
             return scope is not None
-        return is_covered(queue_of(mailbox.group) or mailbox.group, scope)
+        return is_covered(queue_of(group) or group, scope)
 
     def _hold(self, recipient: Recipient, message: Message) -> None:
         held = self._waiting.setdefault(recipient, OrderedDict())

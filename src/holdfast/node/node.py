@@ -44,6 +44,7 @@ from holdfast.node.reads import (
 )
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
+from holdfast.node.waiting_claims import Granted, IdleWorker, TakenClaim, WaitingClaims
 from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute, Message
@@ -80,6 +81,7 @@ class Node:
         timer_sleep_s_max: float = timer_sleep_s_max,
     ) -> None:
         self.router = MessageRouter()
+        self._claims = WaitingClaims(self.router)
         self.stats = NodeStats()
         self._store = store
         self._rules = rules or Rules()
@@ -153,6 +155,10 @@ class Node:
         if self._cluster is not None:
             self._cluster.announce_worker(group)
         return self.router.connect(group, member, capacity)
+
+    def leave_claim(self, worker: IdleWorker) -> Callable[[], None]:
+        """Claim for a worker in the commit that offers it a task. Returns a way to withdraw."""
+        return (lambda: None) if self._debug else self._claims.leave(worker)
 
     def expect_foreign_write(self, due: Millis | None) -> None:
         """Somebody else is about to commit to our store what will be due at an instant."""
@@ -288,8 +294,10 @@ class Node:
             elif self._queue.request_count and self._may_begin() and (group := self._take_group()):
                 self._swept_last = False
                 requests = [request for submission in group for request in submission.requests]
-                finish = partial(self._finish_group, group, requests)
-                self._start(partial(run_group, requests, group=group), requests, finish)
+                is_work = self._claims.workers and True in [each.makes_work for each in group]
+                taken = self._claims.take() if is_work else ()
+                finish = partial(self._finish_group, group, requests, taken)
+                self._start(partial(run_group, requests, group=group), requests, taken, finish)
             elif may_sweep:
                 self._start_sweep()
             else:
@@ -298,9 +306,9 @@ class Node:
             self._idle.set()
 
     def _start_sweep(self) -> None:
-        self._sweep_wanted = False
-        self._sweeping = self._swept_last = True
-        self._start(run_sweep, (), self._finish_sweep)
+        self._sweep_wanted, self._sweeping, self._swept_last = False, True, True
+        taken = self._claims.take() if self._claims.workers else ()
+        self._start(run_sweep, (), taken, partial(self._finish_sweep, taken))
 
     def _may_begin(self) -> bool:
         return self._under_way == self._sweeping or self._patience.is_over(self._queue.request_count)
@@ -318,11 +326,12 @@ class Node:
         self,
         work: Callable[[CommitContext], Work[CommitOutcome]],
         requests: Sequence[Request],
+        taken: Sequence[TakenClaim],
         finish: "Callable[[asyncio.Future[CommitOutcome]], None]",
     ) -> None:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
         self._under_way += 1
-        context = self._context(requests)
+        context = self._context(requests, [claim.request for claim in taken] if taken else ())
         asked_at, began = self._clock.read(), self._stopwatch()
 
         def done(result: "asyncio.Future[CommitOutcome]") -> None:
@@ -340,7 +349,11 @@ class Node:
             asyncio.ensure_future(under_way).add_done_callback(done)
 
     def _finish_group(
-        self, group: list[Submission], requests: list[Request], done: "asyncio.Future[CommitOutcome]"
+        self,
+        group: list[Submission],
+        requests: list[Request],
+        taken: Sequence[TakenClaim],
+        done: "asyncio.Future[CommitOutcome]",
     ) -> None:
         put_off: list[Submission] = []
         error = done.exception()
@@ -358,7 +371,7 @@ class Node:
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
         self._queue.let_go(group)
-        self._deliver(outcome.messages)
+        self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         start = 0
         for number, submission in enumerate(group):
             if self._lanes > 1:
@@ -376,7 +389,7 @@ class Node:
             self._follow_debug(requests)
         self._after_commit(outcome)
 
-    def _finish_sweep(self, done: "asyncio.Future[CommitOutcome]") -> None:
+    def _finish_sweep(self, taken: Sequence[TakenClaim], done: "asyncio.Future[CommitOutcome]") -> None:
         self._sweeping = False
         error = done.exception()
         if error is None:
@@ -386,24 +399,26 @@ class Node:
             tell_crashes(outcome.crashes)
             tell_stuck(outcome.stuck)
         else:
-            log.error("a sweep failed; it will be tried again", exc_info=error)
+            log.error("handling what was due failed; it will be tried again", exc_info=error)
             now = self._clock.now()
             outcome = CommitOutcome([], [], now + store_rest_ms, now)
-        self._deliver(outcome.messages)
+        self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         self._after_commit(outcome)
 
-    def _context(self, requests: Sequence[Request]) -> CommitContext:
+    def _context(self, requests: Sequence[Request], claims: Sequence[Request]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
         now = self._clock.now()
         waiting = self.router.waiting if looks else ()
         left_out = self._unreadable.left_out(now)
         feed = self.observed.feed
         tells = feed.is_wanted and feed.is_read and not feed.is_full
-        return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells)
+        return CommitContext(now, self._rules, self._debug, waiting, left_out, self._stopwatch, tells, claims)
 
-    def _deliver(self, messages: Sequence[Message]) -> None:
-        """Before the replies. Whoever is woken so asks for work in one commit with what is asked next by who
-        is answered."""
+    def _deliver(self, messages: Sequence[Message], taken: Sequence[TakenClaim], granted: Granted) -> None:
+        """Before the replies. Whoever is woken so asks in one commit with what is asked next by who is
+        answered."""
+        if taken:
+            self._claims.answer(taken, granted)
         if messages:
             try:
                 self.router.deliver(messages)
@@ -439,8 +454,6 @@ class Node:
                     self.want_sweep()
                 case DebugReset():
                     self.router.clear()
-                case _:
-                    pass
 
     # --- timers --------------------------------------------------------------------------------------
 

@@ -15,12 +15,15 @@ T = TypeVar("T")
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`."""
+    """As `asyncio.run`. Not called in the `except`: every traceback would begin with the missing uvloop."""
+    run: Callable[[Coroutine[Any, Any, T]], T] = asyncio.run
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(main)
-    return uvloop.run(main)
+        pass
+    else:
+        run = uvloop.run
+    return run(main)
 
 
 def on_stop_signals(told: Callable[[signal.Signals], None]) -> None:

@@ -15,11 +15,26 @@ from typing import Final
 
 from holdfast.engine import Footprint, footprint
 from holdfast.engine.scans import LimitedClass, class_of, share_of
-from holdfast.protocol import limits
+from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import Overloaded, Refusal
 from holdfast.protocol.ids import root_of
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request
+from holdfast.protocol.requests import (
+    CreateAction,
+    NextAction,
+    PromiseCreate,
+    PromiseGet,
+    PromiseRegisterListener,
+    Request,
+    StreamRead,
+    TaskAcquire,
+    TaskClaim,
+    TaskFence,
+    TaskGet,
+    TaskHeartbeat,
+    TaskStart,
+    TaskSuspend,
+)
 from holdfast.protocol.sizes import frame_bytes, payload_bytes
 
 group_requests_max: Final = 512
@@ -31,6 +46,11 @@ group_weight_max: Final = 2_097_152
 group_limited_max: Final = 384
 flow_requests_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256}
 look_ahead_max: Final = 20_000
+# They offer nothing to any worker, or hardly ever. Two more do so if they create something for a worker.
+silent_kinds: Final = frozenset(
+    {PromiseGet, PromiseRegisterListener, StreamRead, TaskAcquire, TaskClaim, TaskGet, TaskHeartbeat}
+    | {TaskStart, TaskSuspend}
+)
 
 # Who waits for whom among those: the same caller's, of the same class.
 Flow = tuple[str | None, LimitedClass]
@@ -39,17 +59,28 @@ Flow = tuple[str | None, LimitedClass]
 class Submission:
     """Requests that came together, answered together."""
 
-    __slots__ = ("_footprint", "_roots", "bytes", "flow", "future", "limited", "requests", "weight")
+    __slots__ = (
+        "_footprint", "_roots", "bytes", "flow", "future", "limited", "makes_work", "requests", "weight",
+    )  # fmt: skip
 
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
         self.weight = self.limited = frames = 0
         self.flow: Flow | None = None
+        self.makes_work = False  # may it offer a task to a worker?
         for request in requests:
             data = request.data
             self.weight += payload_bytes(data)
             frames += frame_bytes(data)
+            if not self.makes_work and type(data) not in silent_kinds:
+                creation = data.action if type(data) is TaskFence else data
+                if type(creation) is CreateAction:
+                    creation = creation.data
+                if type(creation) is PromiseCreate:
+                    self.makes_work = tags.TARGET in creation.tags
+                else:
+                    self.makes_work = type(creation) is not NextAction
             kind = class_of(data)
             if kind is not None:
                 self.limited += share_of(data)

@@ -112,7 +112,7 @@ class Rates:
         try:
             await self._documents.put(RATES, f"{minute:011d}-{self._node}", counted, minute * minute_ms)
         except Exception:
-            log.warning("the counts of a minute could not be written", exc_info=True)
+            log.warning("the counts of the last minute could not be stored", exc_info=True)
 
     async def stop(self) -> None:
         self._write()

@@ -25,7 +25,7 @@ class UnencodablePayload(WorkerError):
     code = "HF5001"
     hint = (
         "Pass data: builtins, dataclasses, attrs, msgspec or pydantic models, datetimes, enums, UUIDs, "
-        "Decimals, bytes; open files, connections and the like inside the step."
+        "Decimals, bytes. Open files and connections inside the step."
     )
 
 
@@ -126,10 +126,10 @@ class BadStepOption(WorkerError, ValueError):
 
 
 class BadId(WorkerError, ValueError):
-    """An id that cannot be given to an execution or a promise."""
+    """An id that cannot be given to an execution or a promise, or a key that a message cannot have."""
 
     code = "HF5015"
-    hint = "Use a text of 1 to 1024 bytes without NUL, or leave it out for a fresh one."
+    hint = "Use a text without NUL: an id of 1 to 1024 bytes, a key of 1 to 256; or none, for a fresh one."
 
 
 class RemoteError(HoldfastError):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from inspect import iscoroutine
 from math import isfinite
 from typing import Any, Final, cast
 
 import msgspec
 import msgspec.inspect
+
+from holdfast.runtime.future import Future
+from holdfast.runtime.operation import Operation
 
 DEPTH_MAX: Final = 200
 
@@ -115,7 +119,7 @@ def _offenders(value: Any, place: str, depth: int) -> Iterator[tuple[str, str]]:
         try:
             _plain.encode(value)
         except Exception as error:
-            yield place, f"it is a {_type_name(value)} ({error})"
+            yield place, _not_awaited(value) or f"its type is {_type_name(value)} ({error})"
         return
     for key, part in parts:
         if isinstance(value, Mapping):
@@ -124,6 +128,12 @@ def _offenders(value: Any, place: str, depth: int) -> Iterator[tuple[str, str]]:
             except Exception as error:
                 yield place, f"its key {key!r} is a {_type_name(key)} ({error})"
         yield from _offenders(part, place + _step(value, key), depth + 1)
+
+
+def _not_awaited(value: Any) -> str | None:
+    """The usual cause: a call of a step, or of a coroutine function, without `await`."""
+    is_call = isinstance(value, Future | Operation) or iscoroutine(value)
+    return f"it was not awaited ({value!r}). Write `await` before the call" if is_call else None
 
 
 def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:

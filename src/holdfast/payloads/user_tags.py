@@ -1,9 +1,10 @@
-"""Ids and tags that people give to executions and promises. Tags: `holdfast promises search --tag`."""
+"""Ids, keys and tags that people give to executions, promises and messages."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from holdfast.payloads.errors import BadId, BadTags
+from holdfast.protocol import limits
 from holdfast.protocol.tags import RESERVED_TAGS
 from holdfast.protocol.text import check_entries, check_text
 
@@ -37,4 +38,15 @@ def check_id(given: Any) -> str:
         check_text("it", given)
     except ValueError as error:
         raise BadId(f"The id {given[:40]!r} cannot be used: {error}") from None
+    return given
+
+
+def check_key(given: Any) -> str:
+    """The same for the key under which a message is sent once."""
+    if not isinstance(given, str):
+        raise BadId(f"The key {given!r} is not a text")
+    try:
+        check_text("it", given, limits.stream_key_bytes_max)
+    except ValueError as error:
+        raise BadId(f"The key {given[:40]!r} cannot be used: {error}") from None
     return given

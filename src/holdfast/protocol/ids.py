@@ -25,6 +25,14 @@ def lies_within(record_id: str, root: str) -> bool:
     return record_id.startswith(root) and record_id[len(root) : len(root) + 1] in ("", ":", ".")
 
 
+def lies_directly_below(record_id: str, parent: str) -> bool:
+    """Is it a record of the parent itself, `parent:3`, and not of what that has called: `parent:3.1`?"""
+    size = len(parent)
+    if record_id[size : size + 1] != ("." if ":" in parent else ":") or not record_id.startswith(parent):
+        return False
+    return record_id.find(":", size + 1) < 0 and record_id.find(".", size + 1) < 0
+
+
 def is_covered(name: str, prefix: str) -> bool:
     """Is it the prefix, or does it go on after a delimiter? `a` covers `a` and `a:1`, not `admin`."""
     edge = edge_of(prefix)

@@ -51,6 +51,9 @@ catch_up_max: Final = 1_000
 catch_up: Final = 100
 late_run_ms_max: Final = 60_000  # with catchUp 0, what is due for longer has been missed
 backfill_runs_max: Final = 100  # occurrences that one schedule.backfill looks at
+backfill_ahead_ms_max: Final = (
+    60_000  # clocks differ: an end of a backfill that lies ahead by that much is now
+)
 every_ms_min: Final = 1_000
 
 queue_name_bytes_max: Final = 256

@@ -5,6 +5,7 @@ the headers of its value say at which place the execution saw it, and how a step
 protocol may have written such a record, so nothing here trusts one.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Final, Literal, NamedTuple, Self
@@ -17,6 +18,7 @@ from holdfast.protocol.generations import base_of, generation_of_record
 from holdfast.protocol.ids import below, lies_within
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Millis, Promise, PromiseState
+from holdfast.protocol.streams import MAILBOX
 
 PLACE: Final = "holdfast:place"
 LABEL: Final = "holdfast:op"
@@ -26,6 +28,8 @@ AFTER: Final = "holdfast:canceled-after"
 RAN: Final = "holdfast:ran"  # for people: when a step began, how long it took, its attempts, its worker
 
 TIMED_OUT: Final = "HF5103"  # the code of what ended by its deadline: of `TimedOut`
+
+_of_a_stream: Final = re.compile(r"(in|out\.[\w-]+|value\.[\w-]+)(?:\.(\d+)|[.~].*)", re.DOTALL)
 
 OperationState = Literal["running", "completed", "failed", "cancelled", "timed_out"]
 _STATES: Final[dict[PromiseState, OperationState]] = {
@@ -72,7 +76,7 @@ class OperationView(Struct, frozen=True, rename="camel", omit_defaults=True):
     """One operation of an execution, without its result. `took_ms` is there once it is over."""
 
     id: str
-    kind: str  # step, sleep, promise, call, start, note, cancel
+    kind: str  # step, sleep, promise, call, start, note, cancel, message
     name: str
     state: OperationState
     began_at: Millis
@@ -98,15 +102,15 @@ def ended_by_deadline(promise: Promise) -> bool:
 
 def operations_of(root: str, records: Iterable[Promise], generation: int = 0) -> list[OperationView]:
     """The operations of one generation of an execution, in the order in which its code asked for them; then
-    the others."""
+    the others. Of streams, messages are among them; what it emits and publishes is not."""
     own = {record.id: record for record in records if _is_own(record, root)}
     own = {key: it for key, it in own.items() if generation_of_record(key, root) in (None, generation)}
     places = _places(own)
     tries = tries_of(own.values())
     found = [
-        _view(record, places, tries.get(record.id, ()))
+        _view(record, places, tries.get(record.id, ()), number)
         for record in own.values()
-        if not _is_note_to_itself(record, own)
+        if not _is_note_to_itself(record, own) and (number := _message_number(record.id, root)) != ""
     ]
     return sorted(found, key=lambda view: _order(view, below(base_of(root, generation))))
 
@@ -159,9 +163,20 @@ def _is_note_to_itself(record: Promise, own: Mapping[str, Promise]) -> bool:
     )
 
 
-def _view(record: Promise, places: Mapping[str, int], tries: Sequence[Promise]) -> OperationView:
+def _message_number(record_id: str, root: str) -> str | None:
+    """Of a message to it; "" of another record of a stream, None of anything else."""
+    found = _of_a_stream.fullmatch(record_id.removeprefix(below(root)))
+    if found is None:
+        return None
+    stream, number = found.groups()
+    return number if stream == MAILBOX and number is not None else ""
+
+
+def _view(
+    record: Promise, places: Mapping[str, int], tries: Sequence[Promise], message: str | None
+) -> OperationView:
     label = (record.param.headers or {}).get(LABEL, "")
-    kind, _, name = label.partition(" ")
+    kind, _, name = label.partition(" ") if message is None else ("message", "", f"message {message}")
     ran = Ran.of(record)
     began_at = record.created_at if ran is None else ran.began_at
     took_ms: float | None = None if ran is None else ran.took_ms

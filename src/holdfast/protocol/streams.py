@@ -58,8 +58,12 @@ class Streams(Struct, frozen=True, rename="camel", gc=False):
         return self.counts.get(stream, 0)
 
 
+def is_stream(name: str) -> bool:
+    return _name.fullmatch(name) is not None
+
+
 def check_stream(name: str) -> None:
-    if not _name.fullmatch(name):
+    if not is_stream(name):
         raise ValueError(
             "stream must be in, out.NAME or value.NAME, with a NAME of 1 to 100 letters, digits, _ and -"
         )

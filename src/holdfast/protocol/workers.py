@@ -64,6 +64,8 @@ class WorkerReport(Struct, frozen=True, rename="camel", omit_defaults=True):
             raise ValueError(f"a worker may tell of {queues_max} queues")
         for queue in self.queues:
             check_text("a queue", queue)
+        if self.declarations is not None and not self.declared:
+            raise ValueError("declarations come with `declared`, a digest of them")
 
 
 class WorkerOrders(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -62,8 +62,10 @@ def gather(*inputs: Waitable[T]) -> Future[tuple[T, ...]]: ...
 def gather(*inputs: Any) -> Future[Any]:
     """Every value in input order: a list for one iterable, a tuple for inputs given one by one.
 
-    Fails with the first failure there is, whatever kind the inputs are; the others run on. Nothing in,
-    nothing out.
+    Raises the first failure, whatever kind the inputs are; the other inputs continue. Without inputs the
+    result is empty. Crash: a replay sees the same values in the same order.
+
+    >>> stock, price = await hf.gather(count(item), quote(item))
     """
     members, shape = _members(inputs)
     return All(members, current(), shape)
@@ -88,8 +90,11 @@ def race(*inputs: Waitable[T], cancel_losers: bool = False) -> Future[T]: ...
 def race(*inputs: Any, cancel_losers: bool = False) -> Future[Any]:
     """The value or the error of the first input to settle.
 
-    The others run on. With `cancel_losers`, losing fibers are interrupted and the signals of losing steps
-    are set. Without inputs it raises ValueError, since nothing could ever win.
+    The others continue. With `cancel_losers`, losing fibers are interrupted and the signals of losing
+    steps are set. Without inputs it raises ValueError, since nothing could ever win. Crash: the winner
+    is recorded, so a replay has the same one.
+
+    >>> first = await hf.race(ask_shop(1), ask_shop(2))
     """
     return Race(_some(inputs, "race"), current(), cancel_losers)
 
@@ -107,7 +112,10 @@ def any_of(a: Waitable[A], b: Waitable[B], c: Waitable[C], d: Waitable[D], /) ->
 @overload
 def any_of(*inputs: Waitable[T]) -> Future[T]: ...
 def any_of(*inputs: Any) -> Future[Any]:
-    """The value of the first input to succeed; if all fail, an ExceptionGroup in input order."""
+    """The value of the first input to succeed. If all fail, an ExceptionGroup in input order.
+
+    >>> quote = await hf.any_of(ask_shop(1), ask_shop(2))
+    """
     return AnyOf(_some(inputs, "any_of"), current())
 
 
@@ -118,9 +126,11 @@ def all_settled(inputs: Iterable[Waitable[T]], /) -> Future[list[Ok[T] | Err[Exc
 @overload
 def all_settled(*inputs: Waitable[T]) -> Future[list[Ok[T] | Err[Exception]]]: ...
 def all_settled(*inputs: Any) -> Future[Any]:
-    """What became of each input, in input order: `Ok(value)` or `Err(error)`.
+    """The outcome of each input, in input order: `Ok(value)` or `Err(error)`.
 
-    A failed input never makes it raise. A cancellation does: that is thrown at the fiber that waits here.
+    A failed input never makes it raise. A cancellation does: it is raised in the fiber that waits here.
+
+    >>> outcomes = await hf.all_settled(charge(card) for card in cards)
     """
     return AllSettled(_members(inputs)[0], current())
 

@@ -43,7 +43,10 @@ class _Writers:
 
 
 class Queue(Owned, Generic[T]):
-    """A deterministic, in-memory queue inside one execution. `size_max=None` is unbounded."""
+    """A deterministic, in-memory queue inside one execution. `size_max=None` is unbounded.
+
+    Crash: a replay fills it again by running the same code. See `Channel` for a rendezvous.
+    """
 
     __slots__ = ("_entered", "_items", "_readers", "_writers", "name", "size_max")
 

@@ -34,8 +34,8 @@ def current() -> Scheduler:
     scheduler = slot.scheduler
     if scheduler is None:
         raise NotInFiber(
-            "This function only works inside a running fiber. It was called from outside one: module "
-            "code, a callback, a thread, or a step function. Call it from the workflow body instead."
+            "This function works only in the code of a workflow. It was called elsewhere: in a module, a "
+            "callback, a thread or a step. Call it from the workflow itself."
         )
     return scheduler
 

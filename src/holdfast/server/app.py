@@ -38,7 +38,7 @@ from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
 from holdfast.server.management.handler import Management
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
-from holdfast.server.rpc import Rpc
+from holdfast.server.rpc import PendingAnswer, Rpc
 from holdfast.server.settings import Settings
 from holdfast.server.streams import EventStreams
 
@@ -94,10 +94,22 @@ class ServerApp:
             self.metrics.count_refused(refusal.code)
             return refusal.status, refusal_body(refusal), refusal_headers(refusal)
         except Exception:
-            log.exception("an answer could not be made")
-            fault = AnswerLost("The answer could not be made")
-            return fault.status, refusal_body(fault), []
+            return _lost()
         return status, answer, extra + more if extra else more
+
+    def ask(self, headers: Headers, body: bytes) -> PendingAnswer | None:
+        """The short way to answer `POST /`; `finish` follows when the reply is there. None: `answer` it."""
+        try:
+            return None if self._visitors.admit(headers) else self._rpc.ask(headers, body)
+        except Exception:  # `answer` says what is wrong
+            return None
+
+    def finish(self, asked: PendingAnswer) -> Answer:
+        """Never raises."""
+        try:
+            return self._rpc.finish(asked)
+        except Exception:
+            return _lost()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,7 +126,7 @@ class ServerApp:
         except Disconnected:
             pass
         except Exception:
-            log.exception("an answer could not be made")
+            log.exception("a reply could not be built")
             await respond_refusal(send, AnswerLost("The answer could not be made"))
 
     def stop(self) -> None:
@@ -194,10 +206,20 @@ class ManagementApp(ServerApp):
             served |= {"console": self._routes["console"], "": {"GET": self._root}}
         self._routes = served
 
+    def ask(self, headers: Headers, body: bytes) -> PendingAnswer | None:
+        return None
+
     async def answer(self, headers: Headers, body: bytes, peer: str = "") -> Answer:
         refusal = NoSuchPath("This is the management API of an application, and nothing is answered here")
         self.metrics.count_refused(refusal.code)
         return refusal.status, refusal_body(refusal), refusal_headers(refusal)
+
+
+def _lost() -> Answer:
+    """What an error has left of an answer."""
+    log.exception("a reply could not be built")
+    fault = AnswerLost("The answer could not be made")
+    return fault.status, refusal_body(fault), []
 
 
 async def _of_the_store(result: Awaitable[T]) -> T:

@@ -62,7 +62,7 @@ class AuditLog:
             try:
                 await self._documents.put(AUDIT, entry_id, entry, entry.at)
             except Exception:
-                log.warning("the outcome of a change could not be written down", exc_info=True)
+                log.warning("the outcome of a change could not be written to the audit log", exc_info=True)
 
         task = asyncio.get_running_loop().create_task(write())
         self._writing.add(task)

@@ -15,13 +15,14 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.protocol.errors import Refusal
 from holdfast.server.asgi import Answer, Headers, extension, refusal_body, refusal_headers
+from holdfast.server.budgets import small_bytes
 from holdfast.server.errors import BadHttp, HeadTooLarge, TooMany, TooSlow
 from holdfast.server.exchange import (
     Exchange,
@@ -36,6 +37,7 @@ from holdfast.server.exchange import (
     notice_dead_peers,
     pipelined_max,
 )
+from holdfast.server.rpc import PendingAnswer
 
 read_bytes_min: Final = 65_536  # in write_timeout_s, while more than that waits for a client
 header_lines_max: Final = 100
@@ -337,18 +339,46 @@ class ServerConnection(HttpToolsProtocol):
 
     def _answer(self, exchange: Exchange) -> None:
         exchange.asked = True
-        task = self.loop.create_task(self._write_answer(exchange))
+        count = len(exchange.body)
+        if count <= small_bytes:
+            asked = self.limits.ask(exchange.headers, bytes(exchange.body))
+            if asked is not None:
+                exchange.body = b""
+                self.limits.requests.begin(count)  # small ones always may
+                asked.replies.add_done_callback(lambda _: self._replied(exchange, asked, count))
+                return
+        self._spawn(self._write_answer(exchange))
+
+    def _replied(self, exchange: Exchange, asked: PendingAnswer, count: int) -> None:
+        """What took the short way: the node has replied."""
+        self.limits.requests.end(count)
+        status, answer, headers = self.limits.finish(asked)
+        if self.transport.is_closing():
+            return
+        self._write(status, answer, headers)
+        if self.flow.write_paused:
+            self._spawn(self._complete_when_read(exchange, status))
+        else:
+            self._complete(exchange, status)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def _write_answer(self, exchange: Exchange) -> None:
         status, answer, headers = await self._ask(exchange)
-        if self.transport.is_closing():
-            return
-        self._write(status, answer, headers)
-        del answer
+        if not self.transport.is_closing():
+            self._write(status, answer, headers)
+            del answer
+            await self._complete_when_read(exchange, status)
+
+    async def _complete_when_read(self, exchange: Exchange, status: int) -> None:
         if self.flow.write_paused:
             await self.flow.drain()  # until it has read most of it, or `check_pace` has lost patience
+        self._complete(exchange, status)
+
+    def _complete(self, exchange: Exchange, status: int) -> None:
         exchange.response_complete = True
         if not exchange.keep_alive or status == 413:
             self.transport.close()

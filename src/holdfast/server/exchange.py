@@ -11,6 +11,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from holdfast.protocol.errors import Refusal
 from holdfast.server.asgi import Answer, Headers, json_type
 from holdfast.server.budgets import AnswerBudget, RequestBudget
+from holdfast.server.rpc import PendingAnswer
 
 pipelined_max: Final = 8  # requests that wait for the answer before theirs
 chunks_max: Final = 1_000  # of one body, and one more for each `chunk_bytes_min` of it
@@ -40,6 +41,9 @@ class ServerLimits:
         self.on_refusal: Callable[[Refusal], None]
         self.on_slow_reader: Callable[[], None]
         self.answer: Callable[[Headers, bytes, str], Awaitable[Answer]]
+        # The short way: what was asked of the node, and its answer when the reply is there.
+        self.ask: Callable[[Headers, bytes], PendingAnswer | None]
+        self.finish: Callable[[PendingAnswer], Answer]
 
 
 class Exchange:

@@ -103,5 +103,5 @@ class PassedConnections:
                 self._connect, connection, ssl=self._tls, ssl_handshake_timeout=self._handshake_timeout_s
             )
         except (OSError, TimeoutError) as error:  # of TLS too: whoever came has gone, or is no client of ours
-            log.debug("a connection was not made", extra={"reason": type(error).__name__})
+            log.debug("a connection could not be passed on", extra={"reason": type(error).__name__})
             connection.close()

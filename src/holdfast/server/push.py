@@ -101,7 +101,7 @@ class Pusher:
         self._posting: set[asyncio.Task[None]] = set()
         self._context: ssl.SSLContext | None = None
         if settings.push_token and not settings.push_token_hosts:
-            log.warning("push_token is set and push_token_hosts is empty: nobody is sent the token")
+            log.warning("push_token is set but push_token_hosts is empty: the token is sent to no host")
 
     def push(self, message: Message) -> None:
         """Take a message. Returns at once and never raises."""

@@ -5,16 +5,20 @@
 2. Data is decoded and checked last: after the rate, the room and the caller's token were found good.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.node.node import Node
 from holdfast.node.rpc import answer_all
 from holdfast.protocol.dialect import CURRENT_VERSION
 from holdfast.protocol.errors import Overloaded, Refusal
-from holdfast.protocol.replies import Envelope
+from holdfast.protocol.replies import Envelope, Reply
+from holdfast.protocol.requests import Request
 from holdfast.protocol.wire import (
     RawEnvelope,
     RefusedRequest,
@@ -33,11 +37,35 @@ from holdfast.server.grants import Grant
 from holdfast.server.metrics import Metrics
 from holdfast.server.rate import RateLimit
 from holdfast.server.settings import Settings
-from holdfast.server.turns import Turns
+from holdfast.server.turns import Turns, small_bytes
 
 Item = RawEnvelope | RefusedRequest
 
 searches: Final = ("promise.search", "schedule.search")
+# What is asked most, one at a time, and has a short answer.
+plain_kinds: Final = frozenset(
+    {
+        "promise.get",
+        "promise.create",
+        "promise.settle",
+        "task.create",
+        "task.acquire",
+        "task.fence",
+        "task.fulfill",
+        "task.heartbeat",
+        "stream.append",
+    }
+)
+
+
+class PendingAnswer(Struct, frozen=True):
+    """One request that is with the node; `Rpc.finish` makes an answer of its reply."""
+
+    kind: str
+    corr_id: str
+    version: str
+    started: float
+    replies: "asyncio.Future[list[Reply]]"
 
 
 class Rpc:
@@ -48,6 +76,7 @@ class Rpc:
         self._metrics = metrics
         self._authenticator = authenticator
         self._body_bytes_max = settings.body_bytes_max
+        self._short_bytes_max = min(small_bytes, settings.body_bytes_max)
         self._requests_max = settings.requests_max
         self._always_200 = settings.always_200
         self.turns = Turns()
@@ -71,14 +100,47 @@ class Rpc:
                 envelopes, wait_s = await self._answer([items], headers, grant), 0
             else:
                 envelopes, wait_s = await self._answer_in_turn([items], headers, peer, grant)
+            if not wait_s:
+                return self._single(envelopes[0], started)
             status, answer = envelopes[0].head.status, encode_reply(envelopes[0])
             more = []
-        took = time.perf_counter() - started
-        self._count(envelopes, took)
+        self._count(envelopes, time.perf_counter() - started)
         if wait_s:
             more.append((b"retry-after", b"%d" % wait_s))
         elif envelopes[0].head.status in retryable_statuses and not self._always_200:
             more.append(retry_after)
+        return 200 if self._always_200 else status, answer, more
+
+    def ask(self, headers: Headers, body: bytes) -> PendingAnswer | None:
+        """The short way of what is asked most: no coroutine, no task. None: it takes the long one."""
+        if self._rate is not None or len(body) > self._short_bytes_max or body[:1] != b"{":
+            return None
+        started = time.perf_counter()
+        item = read_envelopes(body)
+        if not isinstance(item, RawEnvelope) or item.kind not in plain_kinds:
+            return None
+        in_flight = self._metrics.in_flight
+        if in_flight and in_flight >= self._requests_max:
+            return None
+        (opened,) = self._open([item], headers, None)
+        if isinstance(opened, RefusedRequest):
+            replies: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+            replies.set_result([refuse(opened.refusal)])
+        else:
+            replies = self._node.submit([opened])
+        self._metrics.in_flight += 1
+        return PendingAnswer(opened.kind, opened.corr_id, opened.version, started, replies)
+
+    def finish(self, asked: PendingAnswer) -> Answer:
+        """Its reply is there."""
+        self._metrics.in_flight -= 1
+        (reply,) = asked.replies.result()
+        return self._single(to_reply(asked.kind, asked.corr_id, asked.version, reply), asked.started)
+
+    def _single(self, envelope: Envelope, started: float) -> Answer:
+        status, answer = envelope.head.status, encode_reply(envelope)
+        self._metrics.count_requests(envelope.kind, status, time.perf_counter() - started, 1)
+        more: Headers = [retry_after] if status in retryable_statuses and not self._always_200 else []
         return 200 if self._always_200 else status, answer, more
 
     async def _answer_in_turn(
@@ -129,19 +191,19 @@ class Rpc:
             return [to_reply(item.kind, item.corr_id, item.version, refuse(refusal)) for item in items]
         self._metrics.in_flight += len(items)
         try:
-            if self._authenticator.is_open:
-                envelopes = await answer_all(self._node, open_envelopes(items))
-            else:
-                envelopes = await self._answer_guarded(items, headers, grant)
+            envelopes = await answer_all(self._node, self._open(items, headers, grant))
         finally:
             self._metrics.in_flight -= len(items)
         if [envelope for envelope in envelopes if envelope.kind in searches]:
             return [*map(shorten_page, envelopes)]
         return envelopes
 
-    async def _answer_guarded(
+    def _open(
         self, items: list[Item], headers: Headers, known_grant: Grant | None
-    ) -> list[Envelope]:
+    ) -> list[Request | RefusedRequest]:
+        """Read their data, if their caller may ask for it."""
+        if self._authenticator.is_open:
+            return open_envelopes(items)
         grants: Sequence[Grant | Refusal] = (
             [known_grant] * len(items)
             if known_grant is not None
@@ -154,8 +216,7 @@ class Rpc:
             for item, grant in zip(items, grants, strict=True)
         ]
         opened = open_envelopes(known)
-        allowed = [restrict(item, grant) for item, grant in zip(opened, grants, strict=True)]
-        return await answer_all(self._node, allowed)
+        return [restrict(item, grant) for item, grant in zip(opened, grants, strict=True)]
 
     def _too_large(self) -> Answer:
         refusal = BodyTooLarge(f"The body has more than {self._body_bytes_max} bytes")

@@ -48,7 +48,7 @@ collect_after_allocations: Final = 20_000
 
 
 class Running(uvicorn.Server):
-    """A server that answers at `url` until it is told to stop."""
+    """A server that answers at `url` until it is stop requested."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ async def _stop_node(node: Node, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await node.stop()
     except TimeoutError:
-        log.error("the store did not come to rest in time; what it was doing is done whole or not at all")
+        log.error("the store did not stop in time; its last transaction is either committed or rolled back")
 
 
 def serve(settings: Settings) -> None:
@@ -246,7 +246,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def _told_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:
-    log.info("told to stop", extra={"signal": number.name})
+    log.info("stop requested", extra={"signal": number.name})
     stop.set()
 
 
@@ -262,6 +262,7 @@ def _config(settings: Settings, app: ServerApp, tls: ssl.SSLContext | None) -> u
     server_limits.on_slow_reader = app.metrics.count_slow_reader
     server_limits.on_refusal = lambda refusal: app.metrics.count_refused(refusal.code)
     server_limits.answer = app.answer
+    server_limits.ask, server_limits.finish = app.ask, app.finish
     config = uvicorn.Config(
         app,
         http=type("LimitedConnection", (ServerConnection,), {"limits": server_limits}),

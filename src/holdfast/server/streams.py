@@ -129,7 +129,7 @@ class EventStreams:
         try:
             return frame(encode_message(message, self._url))
         except Exception:  # the others must not suffer for one that nobody could ever be told
-            log.exception("a message could not be put into words")
+            log.exception("a message could not be encoded")
             return b""
 
     def _count(self, messages: list[Message], outcome: str) -> None:

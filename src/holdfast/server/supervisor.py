@@ -133,7 +133,7 @@ class Supervisor:
         self._replacing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Until told to stop, and all have ended."""
+        """Until stop requested, and all have ended."""
         on_stop_signals(self._told_to_stop)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._told_to_replace)
         numbers = range(1, self._settings.processes + 1)
@@ -269,7 +269,7 @@ class Supervisor:
     # --- the end -------------------------------------------------------------------------------------
 
     def _told_to_stop(self, number: signal.Signals) -> None:
-        log.info("told to stop", extra={"signal": number.name})
+        log.info("stop requested", extra={"signal": number.name})
         if self._stopping.is_set():
             for node in self._processes.values():
                 node.finish()

@@ -17,11 +17,13 @@ coroutine on the loop and the fibers of a workflow.
    execution that is put aside. It has neither a result nor an error.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from inspect import isgeneratorfunction
 from types import CoroutineType
 from typing import Any, Final, Literal, cast, get_args
+
+from msgspec import Struct, field
 
 from holdfast.steps.errors import BadMiddleware
 
@@ -30,7 +32,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 middleware_max: Final = 64  # of one app
 
 
-class Invocation:
+class Invocation(Struct, eq=False):
     """What a middleware is put around.
 
     `kind`: "start" (of an execution), "send" (of a background task), "tell" (a message or a question), all on
@@ -41,47 +43,18 @@ class Invocation:
     workflow's code, that it has run before.
     """
 
-    __slots__ = (
-        "args",
-        "attempt",
-        "error",
-        "execution",
-        "headers",
-        "id",
-        "is_replay",
-        "kind",
-        "kwargs",
-        "name",
-        "result",
-        "workflow",
-    )
-
-    def __init__(
-        self,
-        kind: Kind,
-        name: str,
-        id: str,  # noqa: A002
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        *,
-        attempt: int = 1,
-        execution: str | None = None,
-        workflow: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        is_replay: bool = False,
-    ) -> None:
-        self.kind: Kind = kind
-        self.name = name
-        self.id = id
-        self.args = args
-        self.kwargs = kwargs
-        self.attempt = attempt
-        self.execution = execution
-        self.workflow = workflow
-        self.headers: dict[str, str] = dict(headers or {})
-        self.is_replay = is_replay
-        self.result: Any = None
-        self.error: BaseException | None = None
+    kind: Kind
+    name: str
+    id: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    attempt: int = 1
+    execution: str | None = None
+    workflow: str | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    is_replay: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name} {self.id} attempt {self.attempt}>"
@@ -90,51 +63,58 @@ class Invocation:
 Middleware = Callable[[Invocation], Generator[None, Any, None]]
 
 
-class Entered:
-    """The middlewares that stand at their `yield`."""
+class Entered(Struct, eq=False):
+    """The middlewares that stand at their `yield`, the outermost first."""
 
-    __slots__ = ("_bodies", "invocation")
-
-    def __init__(self, invocation: Invocation, bodies: list[Generator[None, Any, None]]) -> None:
-        self.invocation = invocation
-        self._bodies = bodies
+    invocation: Invocation
+    bodies: list[Generator[None, Any, None]]
 
     def returned(self, value: Any) -> Any:
         """It gave a value: what the middlewares make of that."""
-        return self._leave(value, None)
+        invocation, bodies = self.invocation, self.bodies
+        invocation.result = value
+        while bodies:
+            body = bodies.pop()
+            try:
+                body.send(invocation.result)
+            except StopIteration:
+                continue
+            except BaseException as raised:
+                return self._throw(raised)
+            return self._throw(_yielded_again(body))
+        return invocation.result
 
     def raised(self, error: BaseException) -> Any:
         """It raised: what they make of that, most often the same error."""
-        return self._leave(None, error)
+        self.invocation.result = None
+        return self._throw(error)
 
     def close(self) -> None:
         """It goes on elsewhere, or never happens."""
-        while self._bodies:
-            self._bodies.pop().close()
+        while self.bodies:
+            self.bodies.pop().close()
 
-    def _leave(self, value: Any, error: BaseException | None) -> Any:
-        invocation, bodies = self.invocation, self._bodies
-        invocation.result, invocation.error = value, error
+    def _throw(self, error: BaseException) -> Any:
+        invocation, bodies = self.invocation, self.bodies
         while bodies:
+            invocation.error = error
             body = bodies.pop()
-            thrown = invocation.error
             try:
-                if thrown is None:
-                    body.send(invocation.result)
-                else:
-                    body.throw(thrown)
-            except StopIteration:
+                body.throw(error)
+            except StopIteration:  # swallowed
                 invocation.error = None
-                continue
+                return self.returned(invocation.result)
             except BaseException as raised:
-                invocation.error = raised
-                continue
-            body.close()
-            name = getattr(body, "__name__", repr(body))
-            invocation.error = BadMiddleware(f"The middleware {name} yielded more than once")
-        if invocation.error is None:
-            return invocation.result
-        raise invocation.error
+                error = raised
+            else:
+                error = _yielded_again(body)
+        invocation.error = error
+        raise error
+
+
+def _yielded_again(body: Generator[None, Any, None]) -> BadMiddleware:
+    body.close()
+    return BadMiddleware(f"The middleware {getattr(body, '__name__', repr(body))} yielded more than once")
 
 
 @contextmanager
@@ -185,10 +165,12 @@ async def await_asked(entered: Entered, work: Awaitable[Any], result: Any = None
 
 
 class Middlewares:
-    """Those of one app, by kind."""
+    """Those of one app, by kind. `around` has the active ones, in the order of declaration."""
 
     def __init__(self) -> None:
         self.around: dict[Kind, tuple[Middleware, ...]] = dict.fromkeys(KINDS, ())
+        self._declared: dict[Kind, tuple[Middleware, ...]] = dict.fromkeys(KINDS, ())
+        self._inactive: list[Middleware] = []
 
     def add(self, middleware: Middleware, kinds: tuple[Kind, ...] = ()) -> None:
         if not isgeneratorfunction(middleware):
@@ -196,26 +178,36 @@ class Middlewares:
         for kind in kinds or KINDS:
             if kind not in KINDS:
                 raise BadMiddleware(f"{kind!r} is not one of {', '.join(KINDS)}")
-            if len(self.around[kind]) >= middleware_max:
+            if len(self._declared[kind]) >= middleware_max:
                 raise BadMiddleware(f"There are {middleware_max} middlewares around a {kind} already")
-            self.around[kind] += (middleware,)
+            self._declared[kind] += (middleware,)
+        self._choose()
+
+    def set_active(self, middleware: Middleware, *, is_active: bool) -> None:
+        """One that has nothing to do for now is left out, and costs nothing."""
+        if is_active is (middleware in self._inactive):
+            (self._inactive.remove if is_active else self._inactive.append)(middleware)
+            self._choose()
+
+    def _choose(self) -> None:
+        for kind, declared in self._declared.items():
+            self.around[kind] = tuple(each for each in declared if each not in self._inactive)
 
     def enter(self, invocation: Invocation) -> Entered:
         """Run them up to their `yield`. Raises what one of them refuses it with."""
         bodies: list[Generator[None, Any, None]] = []
-        entered = Entered(invocation, bodies)
         for middleware in self.around[invocation.kind]:
             body = middleware(invocation)
             try:
                 next(body)
             except StopIteration:
                 name = getattr(middleware, "__qualname__", repr(middleware))
-                entered.close()
+                Entered(invocation, bodies).close()
                 raise BadMiddleware(f"The middleware {name} returned before its `yield`") from None
             except BaseException as refusal:
-                return _refused(entered, refusal)
+                return _refused(Entered(invocation, bodies), refusal)
             bodies.append(body)
-        return entered
+        return Entered(invocation, bodies)
 
 
 def _refused(entered: Entered, refusal: BaseException) -> Entered:

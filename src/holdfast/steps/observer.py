@@ -83,6 +83,10 @@ class Observer:
 
     def operation_ended(self, ended: EndedOperation) -> None: ...
 
+    def wants_operations(self) -> bool:
+        """Asked whenever an execution is claimed. What nobody wants is not described: there is much of it."""
+        return type(self).operation_ended is not Observer.operation_ended
+
     def attempt_failed(self, failed: FailedAttempt) -> None: ...
 
     def task_began(self, attempt: TaskAttempt) -> None: ...
@@ -99,20 +103,22 @@ class Observers:
     def add(self, observer: Observer) -> None:
         self._observers.append(observer)
 
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
     def __iter__(self) -> Iterator[Observer]:
         return iter(self._observers)
 
-    @property
-    def see_operations(self) -> bool:
-        """Does any of them look at operations? Otherwise they need not be described: there are many."""
-        return any(type(each).operation_ended is not Observer.operation_ended for each in self._observers)
+    def wanting_operations(self) -> "Observers":
+        """Those of them that are to be told of the operations of an execution that is about to run."""
+        return Observers(*(each for each in self._observers if each.wants_operations()))
 
     def tell(self, event: str, *told: Any) -> None:
         for observer in self._observers:
             try:
                 getattr(observer, event)(*told)
             except Exception:
-                log.exception("an observer of this app has failed: %s.%s", type(observer).__name__, event)
+                log.exception("an observer raised an exception: %s.%s", type(observer).__name__, event)
 
 
 SILENT: Final = Observers()

@@ -102,7 +102,7 @@ class ProgressReporter:
         try:
             await self._client.request([ask(heartbeat)])
         except Exception:  # the next one may get through
-            log.debug("the progress of %s could not be told", self._step or self._ref.id, exc_info=True)
+            log.debug("the progress of %s could not be reported", self._step or self._ref.id, exc_info=True)
 
     def finish(self, outcome: StepOutcome, done: Callable[[StepOutcome], None]) -> None:
         """Call `done`; after an attempt that failed, once its last report is told."""

@@ -34,7 +34,10 @@ class GiveUp(Exception):
 
 
 class RetryAfter(Exception):
-    """Raise this in a step to have it tried again after a delay of the step's choosing."""
+    """Raise this in a step or a task to have it tried again after a delay that you choose.
+
+    It counts as an attempt. `raise RetryAfter("2m")`
+    """
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         super().__init__(delay if isinstance(delay, int | float | str) else delay.total_seconds(), message)
@@ -71,8 +74,8 @@ class Retry(Struct, frozen=True, kw_only=True):
     after its worker died. What the other one has is refused where it is given.
 
     A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
-    instant are stored, and the execution is suspended. After a crash the count goes on from there. The waits
-    and the attempts of a task are always stored.
+    instant are stored, and the execution is suspended. After a crash the count continues from there. The
+    waits and the attempts of a task are always stored.
     """
 
     attempts: int | None = ATTEMPTS_DEFAULT
@@ -156,7 +159,7 @@ def next_delay(
 
 def _attempts(attempts: int | None) -> int | None:
     if attempts is not None and (type(attempts) is not int or attempts < 1):
-        raise BadRetry(f"attempts counts the first try too, so it cannot be {attempts!r}")
+        raise BadRetry(f"attempts must be a whole number from 1 (the first try counts), not {attempts!r}")
     return attempts
 
 

@@ -187,7 +187,7 @@ class StepRun:
         perform = self._runner.processes.perform
         if step.around is None:
             return await perform(step, attempt, self._left_queue)
-        entered: Entered = step.around(step.args, step.kwargs, attempt)
+        entered: Entered = step.around(step, step.args, step.kwargs, attempt)
         given = entered.invocation.args, entered.invocation.kwargs
         return await await_inside(entered, perform(step, attempt, self._left_queue, given))
 
@@ -386,13 +386,28 @@ def _perform(step: Step, attempt: int, signal: Signal | None) -> Any:
     if step.around is None:
         return step.perform(attempt, signal)
     attempt_here.set((step, attempt, signal))
-    entered: Entered = step.around(*(step.placed or (step.args, step.kwargs)), attempt)
-    return call_inside(entered, step.function)
+    args, kwargs = step.placed or (step.args, step.kwargs)
+    return call_inside(step.around(step, args, kwargs, attempt), step.function)
 
 
 async def _perform_async(step: Step, attempt: int, signal: Signal | None) -> Any:
-    value = step.perform(attempt, signal) if step.around is None else _perform(step, attempt, signal)
-    return await value if isawaitable(value) else value
+    if step.around is None:
+        value = step.perform(attempt, signal)
+        return await value if isawaitable(value) else value
+    attempt_here.set((step, attempt, signal))
+    args, kwargs = step.placed or (step.args, step.kwargs)
+    entered: Entered = step.around(step, args, kwargs, attempt)
+    invocation = entered.invocation
+    try:
+        value = step.function(*invocation.args, **invocation.kwargs)
+        if isawaitable(value):
+            value = await value
+    except GeneratorExit:  # it never ends: whoever awaits it is gone
+        entered.close()
+        raise
+    except BaseException as error:
+        return entered.raised(error)
+    return entered.returned(value)
 
 
 def called_off(step: Step) -> StepCalledOff:

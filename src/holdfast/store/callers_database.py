@@ -36,6 +36,9 @@ _BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
 _BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
 
 
+OF_ITSELF: Final = "The function ended the transaction by itself"
+
+
 class Ended(Exception):
     """The function committed or rolled back by itself, so its writes and the record of them are apart."""
 
@@ -171,20 +174,36 @@ class UserTransaction:
         None: the server does not tell which one it is.
         """
         try:
-            place = await self._begin(_BEGUN_AT)
+            found = await self._begin(_BEGUN_AT)
         except Exception:
             if self._postgres is None:
                 raise
             await self.rollback()
             await self.begin()
             return None
-        return place_of(file_of_connection(self.sqlite)) if self.sqlite else place_text(place)
+        if self.sqlite is not None:
+            return place_of(file_of_connection(self.sqlite))
+        assert found is not None
+        return place_text(found[0])
 
     async def begin(self) -> None:
         await self._begin(_BEGUN)
 
-    async def _begin(self, begun: str) -> object:
-        """`begun` is asked of PostgreSQL when it has begun. The place, if it was asked for."""
+    async def begin_and_ask(
+        self, columns: str, tables: str, *parameters: Any, locate: bool
+    ) -> tuple[str | None, tuple[Any, ...]] | None:
+        """Begin, and ask for these columns in the same trip: the place, if wanted, and one row. None where
+        there is nothing to be gained, because the database answers at once: it has begun.
+        """
+        begun = _BEGUN_AT if locate else _BEGUN
+        found = await self._begin(f"{begun}, {columns} FROM (SELECT 1) one LEFT JOIN {tables}", *parameters)
+        if found is None:
+            return None
+        place, *row = found
+        return place_text(place) if locate else None, tuple(row)
+
+    async def _begin(self, begun: str, *parameters: Any) -> tuple[Any, ...] | None:
+        """`begun` is asked of PostgreSQL when it has begun. What follows its number; None of SQLite."""
         if kind_of(self.given) == "asyncpg":
             self._asyncpg = self.given.transaction()
             await self._asyncpg.start()
@@ -194,8 +213,8 @@ class UserTransaction:
             return None
         if getattr(driver, "autocommit", False):
             await self.postgres.execute("BEGIN")
-        self.number, place, _ = await self.postgres.fetchrow(begun)
-        return place
+        self.number, place, _, *rest = await self.postgres.fetchrow(begun, *parameters)
+        return place, *rest
 
     async def _look_below(self) -> Any:
         driver = await unwrap_async(self.given)
@@ -229,9 +248,9 @@ class UserTransaction:
             try:
                 self.sqlite.execute(f"RELEASE {_SAVEPOINT}")
             except sqlite3.OperationalError:
-                raise Ended("The function ended the transaction by itself") from None
+                raise Ended(OF_ITSELF) from None
         elif self.number != await self.postgres.fetchval(f"SELECT {TRANSACTION_NUMBER}"):
-            raise Ended("The function ended the transaction by itself")
+            raise Ended(OF_ITSELF)
 
     async def commit(self) -> None:
         if self._asyncpg is not None:

@@ -132,7 +132,7 @@ def perform_in_memory(known: dict[tuple[str, str], Document], step: DocumentStep
         found = known.get((step.kind, step.id))
         return [] if found is None else [found]
     ids = sorted((key for kind, key in known if kind == step.kind), reverse=step.newest)
-    if step.after:
+    if step.after or not step.newest:
         ids = [key for key in ids if (key < step.after if step.newest else key > step.after)]
     return [known[step.kind, key] for key in ids[: step.limit]]
 

@@ -56,10 +56,12 @@ class GrantedRecords:
             self._coming.clear()
         for key in ws.forgotten:
             self._drop(key)
+        tasks = ws.tasks
         for changed in (ws.changed_promises, ws.changed_tasks):
             for key in changed:
-                self._drop(key)
-                self._note(ws, key)
+                if tasks.get(key) is not None or key in self._kept:  # most have no task: records of steps
+                    self._drop(key)
+                    self._note(ws, key)
 
     def committed(self) -> None:
         if self._coming:

@@ -24,11 +24,12 @@ from holdfast.store import rows
 
 
 class Fetch(Struct, frozen=True):
-    """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch and id,
-    the first of each branch), of `obligations` (promise, awaiter or None, address, dialect), of `schedules`,
-    of `uniques` (unique key, id of the open task that holds it), of `queues`, of those `gates` among queues
-    that are not open, of `streams`, of `turns` (a `LineKey` as JSON, its last turn), of `placed` (name
-    of a line, id), or of `families` (id of an execution, id of an open task below it, or that it awaits)."""
+    """Rows of `records` (a promise beside its task, by id), of `tasks` (alone), of `branches` (branch, id,
+    whether it may be of the branch: the first ids of each), of `obligations` (promise, awaiter or None,
+    address, dialect), of `schedules`, of `uniques` (unique key, id of the open task that holds it), of
+    `queues`, of those `gates` among queues that are not open, of `streams`, of `turns` (a `LineKey` as JSON,
+    its last turn), of `placed` (name of a line, id), or of `families` (id of an execution, id of an open task
+    below it, or that it awaits)."""
 
     what: Literal[
         "records", "tasks", "branches", "obligations", "schedules", "uniques", "queues", "gates", "streams",
@@ -241,17 +242,22 @@ def _load_branches(ws: WorkingSet, branches: set[str]) -> Loading:
     Of each branch the first are read, as far as there may be room for them in an answer.
     """
     by_key = {rows.key_of(branch): branch for branch in branches}
-    members: dict[str, list[str]] = {branch: [] for branch in branches}
+    seen: dict[str, dict[str, bool]] = {branch: {} for branch in branches}
     found = yield Fetch("branches", set(by_key))
-    for key, promise_id in found:
-        members[by_key[key]].append(promise_id)
-    for branch in sorted(members):
-        yield from _load_branch(ws, branch, sorted(members[branch]))
+    for key, promise_id, is_member in found:
+        ids = seen[by_key[key]]
+        ids[promise_id] = is_member or ids.get(promise_id, False)
+    for branch in sorted(seen):
+        yield from _load_branch(ws, branch, seen[branch])
 
 
-def _load_branch(ws: WorkingSet, branch: str, ids: list[str]) -> Loading:
-    is_cut = len(ids) > limits.preload_records_max
-    ids = ids[: limits.preload_records_max]
+def _load_branch(ws: WorkingSet, branch: str, seen: dict[str, bool]) -> Loading:
+    """`seen` are the first ids that a store has passed, and whether each may be of the branch. Behind the
+    last of them may be more, if they are more than are read."""
+    walked = sorted(seen)[: limits.preload_records_max]
+    is_cut = len(seen) > len(walked)
+    ids = [key for key in walked if seen[key]]
+    end = walked[-1] if walked else ""
     size = read = 0
     while read < len(ids) and size <= limits.preload_bytes_max and ws.has_room_for_branches:
         piece = ids[read : read + branch_read_at_once]
@@ -260,9 +266,11 @@ def _load_branch(ws: WorkingSet, branch: str, ids: list[str]) -> Loading:
         ws.branch_bytes += piece_size
         size += piece_size
         read += len(piece)
-    is_cut = is_cut or read < len(ids)
-    # An id that looks like the hash of a long branch shares its place in the index.
+    if read < len(ids):
+        is_cut, end = True, ids[read - 1] if read else ""
+    # Not all that lies below a branch is of it. And an id that looks like the hash of a long branch shares
+    # its place in the index.
     own = [
         key for key in ids[:read] if (it := ws.promises[key]) is None or it.tags.get(tags.BRANCH) == branch
     ]
-    ws.fill_branch(branch, own, (ids[read - 1] if read else "") if is_cut else None)
+    ws.fill_branch(branch, own, end if is_cut else None)

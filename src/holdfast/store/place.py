@@ -43,7 +43,7 @@ class StorePlace:
             self._known = await self._store.place()
         except Exception as error:  # a server that does not tell: then nothing can be compared
             self._known = None
-            log.warning("the database does not tell which one it is: %r", error)
+            log.warning("the identity of the database could not be read: %r", error)
 
     @property
     def is_certain(self) -> bool:

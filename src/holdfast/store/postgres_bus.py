@@ -54,7 +54,7 @@ class PostgresBus:
         try:
             await self._saying.fetch(self._channel, list(texts))
         except Exception:
-            log.warning("the nodes' bus is broken; it will be connected again", exc_info=True)
+            log.warning("the LISTEN connection broke; reconnecting", exc_info=True)
             self.reconnect()
 
     def reconnect(self) -> None:
@@ -78,7 +78,7 @@ class PostgresBus:
                 await self._connect(received)
                 missed()
             except Exception as error:
-                log.warning("the nodes' bus cannot be connected: %s", error)
+                log.warning("the LISTEN connection cannot be opened: %s", error)
                 await asyncio.sleep(reconnect_s)
 
     async def _connect(self, received: Callable[..., None]) -> None:

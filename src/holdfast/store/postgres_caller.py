@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from holdfast.protocol import limits
 from holdfast.protocol.records import Millis
+from holdfast.store.callers_database import OF_ITSELF, TRANSACTION_NUMBER, Ended
 from holdfast.store.interface import CannotJoin, Result, Work
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import drive_awaiting
@@ -34,8 +35,7 @@ _SAY: Final = f"SELECT pg_notify(({CHANNEL}), said) FROM unnest($1::text[]) said
 _KNOWN: Final = (
     "version, (SELECT now FROM clock), quote_literal(current_setting('lock_timeout')), " + INSISTED_ON_SYNC
 )
-_FACTS: Final = f"SELECT {_KNOWN}, NULL FROM schema_version"
-_FACTS_AND_PLACE: Final = f"SELECT {_KNOWN}, ({PLACE}) FROM schema_version"
+_BEGUN: Final = f"{TRANSACTION_NUMBER}, set_config('lock_timeout', '{lock_wait_ms}', true)"
 _BEGIN: Final = "SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {lock_wait_ms}"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT holdfast", "RELEASE SAVEPOINT holdfast"  # his lock_timeout comes back
 
@@ -51,18 +51,19 @@ async def run_as_guest(
     calls: Callable[[Result], Sequence[str]],
     check_place: Callable[[str], Awaitable[None]] | None = None,
     *,
-    is_here: bool = False,
+    begun: str | None = None,
 ) -> Result:
     """Do the work, which is told the latest instant that was stored, and tell the nodes what `calls` says.
 
-    `check_place` is told which database and schema would be written to, and may raise. `is_here`: whoever
-    asks knows that there are tables of ours.
+    `check_place` is told which database and schema would be written to, and may raise. `begun`: whoever asks
+    began the transaction of this number, knows that there are tables of ours, and commits it next, so nothing
+    need be put back. Raises Ended if another transaction is open meanwhile.
     """
-    facts = await _check(connection, check_place, is_here=is_here)
+    facts = await _check(connection, check_place, begun)
     first: set[str] = set()
     for attempt in range(attempts_max):
         try:
-            result = await _attempt(connection, work, facts, first)
+            result = await _attempt(connection, work, facts, first, is_last=begun is not None)
         except RunAgain as again:
             first |= again.ids
             await connection.rest(random.uniform(0, 0.002 * attempt))  # noqa: S311
@@ -75,9 +76,14 @@ async def run_as_guest(
 
 
 async def _attempt(
-    connection: CallersConnection, work: Callable[[Millis], Work[Result]], facts: _Facts, first: set[str]
+    connection: CallersConnection,
+    work: Callable[[Millis], Work[Result]],
+    facts: _Facts,
+    first: set[str],
+    *,
+    is_last: bool,
 ) -> Result:
-    await connection.run(*_BEGIN)
+    await connection.run(*(_BEGIN[:1] if is_last else _BEGIN))
     transaction = Transaction(connection, facts.floor, _never)
     try:
         await transaction.lock_first(first)
@@ -87,22 +93,28 @@ async def _attempt(
         if is_conflict(error):
             raise RunAgain(transaction.asked) from error
         raise
-    await connection.run("RELEASE SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {facts.lock_timeout}")
+    if not is_last:
+        await connection.run("RELEASE SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {facts.lock_timeout}")
     return result
 
 
 async def _check(
     connection: CallersConnection,
     check_place: Callable[[str], Awaitable[None]] | None,
-    *,
-    is_here: bool,
+    begun: str | None,
 ) -> _Facts:
+    if begun is not None and not connection.in_transaction:
+        raise Ended(OF_ITSELF)
     if not connection.in_transaction:
         raise CannotJoin("No transaction is open on the connection: begin one first")
-    if not is_here and await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+    if begun is None and await connection.fetchval("SELECT to_regclass('schema_version')") is None:
         raise CannotJoin("The connection's search path leads to no tables of Holdfast")
-    asked = _FACTS if check_place is None else _FACTS_AND_PLACE
-    version, floor, waits, _, place = await connection.fetchrow(asked)
+    number = "NULL, NULL" if begun is None else _BEGUN
+    place_asked = "NULL" if check_place is None else f"({PLACE})"
+    asked = f"SELECT {_KNOWN}, {place_asked}, {number} FROM schema_version"
+    version, floor, waits, _, place, open_number, _ = await connection.fetchrow(asked)
+    if open_number != begun:
+        raise Ended(OF_ITSELF)
     if version != _latest:
         raise CannotJoin(f"The database has schema version {version}, and this Holdfast works with {_latest}")
     if check_place is not None:

@@ -184,8 +184,8 @@ FETCH: Final = {
     "tasks": f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id = ANY($1::text[])",
     # Of each branch the first, one more than are read.
     "branches": (
-        "SELECT named.branch, p.id FROM unnest($1::text[]) AS named (branch) CROSS JOIN LATERAL (SELECT id "
-        "FROM promises WHERE branch = named.branch AND branch IS NOT NULL "
+        "SELECT named.branch, p.id, true FROM unnest($1::text[]) AS named (branch) "
+        "CROSS JOIN LATERAL (SELECT id FROM promises WHERE branch = named.branch AND branch IS NOT NULL "
         f"ORDER BY id LIMIT {limits.preload_records_max + 1}) p"
     ),
     "obligations": (

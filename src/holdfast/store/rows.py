@@ -18,7 +18,7 @@ from holdfast.protocol.address import claim_group, parse_address, poll_group
 from holdfast.protocol.cron import check_cron
 from holdfast.protocol.dialect import Dialect
 from holdfast.protocol.executions import read_lost_claims, read_waits
-from holdfast.protocol.ids import lies_within
+from holdfast.protocol.ids import lies_directly_below, lies_within
 from holdfast.protocol.jobs import Job, QueuePlace, QueueRecord
 from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.protocol.records import (
@@ -81,19 +81,41 @@ def key_of(value: str | None) -> str | None:
 
 def promise_row(promise: Promise, watched: bool) -> Row:
     entries = promise.tags
+    if not entries:
+        return _promise_row(promise, watched, None, None)
+    origin = _origin_key(promise.id, entries.get(tags.ORIGIN))
+    return _promise_row(promise, watched, key_of(entries.get(tags.BRANCH)), origin)
+
+
+def sqlite_promise_row(promise: Promise, watched: bool) -> Row:
+    """The same for SQLite, which has no truth values. It has a branch only where the id does not say it: the
+    others are found by a walk along the ids."""
+    entries = promise.tags
+    branch = entries.get(tags.BRANCH) if entries else None
+    if branch is None or not lies_directly_below(promise.id, branch):
+        origin = _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None
+        return _promise_row(promise, 1 if watched else 0, key_of(branch), origin)
+    origin = entries.get(tags.ORIGIN)
+    if origin == branch:  # as in most records: then the id says that, too
+        return _promise_row(promise, 1 if watched else 0, None, None)
+    return _promise_row(promise, 1 if watched else 0, None, _origin_key(promise.id, origin))
+
+
+def _promise_row(promise: Promise, watched: int, branch: str | None, origin: str | None) -> Row:
+    param, value, entries = promise.param, promise.value, promise.tags
     return (
         promise.id,
         promise.state,
-        _value_text(promise.param),
-        _value_text(promise.value),
+        "{}" if param is NOTHING else _encode(param).decode(),
+        "{}" if value is NOTHING else _encode(value).decode(),
         _encode(entries).decode() if entries else "{}",
         promise.timeout_at,
         promise.created_at,
         promise.settled_at,
         promise.ikc,
         promise.iku,
-        key_of(entries.get(tags.BRANCH)) if entries else None,
-        _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None,
+        branch,
+        origin,
         watched,
     )
 
@@ -108,7 +130,7 @@ PROMISE_CHANGES: Final = ("id", "state", "value", "settled_at", "iku", "watched"
 
 def promise_changes(promise: Promise, watched: bool) -> Row:
     """All that can change of a promise, without the rest of its row."""
-    value = _value_text(promise.value)
+    value = "{}" if promise.value is NOTHING else _encode(promise.value).decode()
     return (promise.id, promise.state, value, promise.settled_at, promise.iku, watched)
 
 
@@ -261,10 +283,6 @@ def read_listener(row: Row) -> Listener:
         return Listener(address, _read_dialect(dialect))
     except (TypeError, ValueError) as error:
         raise CorruptRecord("promise", promise_id, f"it has a listener that cannot be: {error}") from error
-
-
-def _value_text(value: Value) -> str:
-    return "{}" if value is NOTHING else _encode(value).decode()
 
 
 def _read_dialect(text: Any) -> Dialect:

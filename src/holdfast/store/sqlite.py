@@ -274,7 +274,9 @@ class SqliteTransaction:
 
     def _fetch(self, fetch: Fetch) -> list[Any]:
         if fetch.what == "records" and len(fetch.ids) == 1:
-            return self._query(sql.RECORDS_ONE, tuple(fetch.ids))
+            # As a rule it is about to be created. Each column of a statement takes Python time, found or not.
+            parameters = tuple(fetch.ids)
+            return self._query(sql.RECORDS_ONE, parameters) if self._query(sql.EXISTS, parameters) else []
         if fetch.bytes_max is not None:
             return self._fetch_weighing(fetch, fetch.bytes_max)
         return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
@@ -314,7 +316,7 @@ class SqliteTransaction:
             for statement in sql.FORGET:
                 self._by_ids(statement, ws.forgotten)
         promises = {
-            key: rows.promise_row(promise, ws.is_watched(key))
+            key: rows.sqlite_promise_row(promise, ws.is_watched(key))
             for key in ws.changed_promises
             if (promise := ws.promises[key]) is not None
         }
@@ -358,7 +360,12 @@ class SqliteTransaction:
         """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
         if not records:
             return
-        varying = sql.varying_columns(statement, records) if len(records) > 1 else None
+        if len(records) == 1:
+            (row,) = records
+            text = sql.for_row(statement, tuple([field is None for field in row]))
+            self.connection.execute(text, [field for field in row if field is not None])
+            return
+        varying = sql.varying_columns(statement, records)
         if varying is None:
             most = parameters_per_statement_max // statement.width
             for chunk in sql.chunks(records, most):

@@ -1,7 +1,7 @@
 """The statements of the SQLite store, in named blocks. One statement serves any number of rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from holdfast.protocol import limits
@@ -17,6 +17,8 @@ from holdfast.store.scan_sql import (
     WITHIN,
     count_query,
 )
+
+texts_max: Final = 256  # of statements for one row, by which columns are null
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -72,6 +74,13 @@ def for_rows(statement: Writing, count: int) -> str:
     return f"{statement.into} VALUES {', '.join([row] * count)}{statement.tail}"
 
 
+@lru_cache(maxsize=texts_max)
+def for_row(statement: Writing, nulls: tuple[bool, ...]) -> str:
+    """One row. Python's driver takes long for a parameter that is None."""
+    row = ", ".join("NULL" if is_null else "?" for is_null in nulls)
+    return f"{statement.into} VALUES ({row}){statement.tail}"
+
+
 @cache
 def for_rows_alike(statement: Writing, varying: tuple[int, ...], count: int) -> str:
     """The parameters are what is alike, and then row by row what varies."""
@@ -121,17 +130,29 @@ SELECT_RECORDS: Final = (
     f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
     "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
 )
+EXISTS: Final = "SELECT 1 FROM promises WHERE id = ?"
 RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
 RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
 TASKS_BY_ID: Final = (
     f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
 )
-# Of each branch the first, one more than are read.
-BRANCHES: Final = (
-    "SELECT named.value, p.id FROM json_each(?) named CROSS JOIN promises p ON p.id IN (SELECT id "
-    "FROM promises WHERE branch = named.value AND branch IS NOT NULL "
-    f"ORDER BY id LIMIT {limits.preload_records_max + 1})"
+# Of each branch the first, one more than are read: by the index of branches what has another id; and along
+# the ids what lies below the branch, of which that without a branch may be its own. What a colon begins
+# ends before a semicolon, what a full stop begins before a slash.
+_FIRST: Final = f"ORDER BY id LIMIT {limits.preload_records_max + 1}"
+_INDEXED: Final = (
+    "SELECT named.value, p.id, 1 FROM json_each(?1) named CROSS JOIN promises p ON p.id IN (SELECT id "
+    f"FROM promises WHERE branch = named.value AND branch IS NOT NULL {_FIRST})"
 )
+_WALKED: Final = (
+    "SELECT named.value, p.id, p.branch IS NULL "
+    "AND instr(substr(p.id, length(named.value) + 2), '.') = 0 "
+    "AND instr(substr(p.id, length(named.value) + 2), ':') = 0 "
+    "FROM json_each(?1) named CROSS JOIN promises p ON p.id IN (SELECT id FROM promises "
+    "WHERE id > named.value || iif(instr(named.value, ':'), '.', ':') "
+    f"AND id < named.value || iif(instr(named.value, ':'), '/', ';') {_FIRST})"
+)
+BRANCHES: Final = f"{_INDEXED} UNION ALL {_WALKED}"
 RECORDS_ALL: Final = SELECT_RECORDS + "true"
 OBLIGATIONS: Final = (
     "SELECT awaited, awaiter, NULL, NULL FROM callbacks "

@@ -14,7 +14,7 @@ import re
 import sqlite3
 from typing import Any, Final
 
-from holdfast.store.callers_database import TRANSACTION_NUMBER, Ended, UserTransaction
+from holdfast.store.callers_database import OF_ITSELF, TRANSACTION_NUMBER, Ended, UserTransaction
 
 kept_ms: Final = 90 * 24 * 60 * 60 * 1000
 deleted_per_look_max: Final = 1_000
@@ -29,6 +29,10 @@ CREATE_TABLE: Final = """
 """
 CREATE_INDEX: Final = "CREATE INDEX IF NOT EXISTS holdfast_steps_by_time ON holdfast_steps (recorded_at)"
 _FIND: Final = "SELECT outcome FROM holdfast_steps WHERE step = $1 AND execution_created_at = $2"
+_FOUND: Final = (
+    "found.step IS NOT NULL, found.outcome",
+    "holdfast_steps found ON found.step = $1 AND found.execution_created_at = $2",
+)
 _INSERT: Final = (
     "INSERT INTO holdfast_steps (step, execution_created_at, outcome, recorded_at) VALUES ($1, $2, $3, $4)"
 )
@@ -59,6 +63,19 @@ class StepTable:
         rows = await self._ask(_FIND, *key)
         return (rows[0][0],) if rows else None
 
+    async def begin_and_find(
+        self, key: Key, *, locate: bool
+    ) -> tuple[str | None, tuple[str | None] | None] | None:
+        """Begin the transaction and find, in one trip: the place, if wanted, and what `find` gives.
+
+        None where a trip costs nothing: it has begun. Raises what the driver does where there is no table.
+        """
+        asked = await self._transaction.begin_and_ask(*_FOUND, *key, locate=locate)
+        if asked is None:
+            return None
+        place, (is_there, outcome) = asked
+        return place, (outcome,) if is_there else None
+
     async def insert(self, key: Key, outcome: str | None, now: int) -> None:
         """Raises `Ended` if this is not the transaction that was begun."""
         transaction = self._transaction
@@ -68,7 +85,7 @@ class StepTable:
             return
         await transaction.look_again()
         if not await self._ask(_INSERT_IF_SAME, *key, outcome, now, transaction.number):
-            raise Ended("The function ended the transaction by itself")
+            raise Ended(OF_ITSELF)
 
     async def create(self) -> None:
         if self._transaction.sqlite is None:

@@ -54,7 +54,7 @@ from holdfast.testing.loop import JumpingLoop, Process, Stuck
 from holdfast.testing.network import Network, SimulatedServer
 from holdfast.testing.places import HostPlace
 from holdfast.testing.replay import check_replay
-from holdfast.testing.witness import Witness, WitnessedClient
+from holdfast.testing.witness import Witness, WitnessedClient, WitnessedEmbeddedClient
 from holdfast.testing.world import EPOCH, choose
 from holdfast.workflow.context import WorkerContext
 
@@ -354,7 +354,11 @@ class Simulation:
         )
         chance, ids = self._chance(process), Random(f"ids {process.name} {plan.seed}")  # noqa: S311
         seams = Seams(
-            client=WitnessedClient(client, self.witness, process),
+            client=(
+                WitnessedEmbeddedClient(client, self.witness, process)
+                if isinstance(client, EmbeddedClient)
+                else WitnessedClient(client, self.witness, process)
+            ),
             now=client.now,
             runner=lambda: WatchedRunner(
                 self.begun.performed, chance.random, partial(self.begun.note, process)

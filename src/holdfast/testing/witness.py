@@ -13,11 +13,13 @@ below it: whoever asks for that says so before (`expect_retries`). And what a ge
 recorded may be deleted with it: the restart names it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from holdfast.client.embedded import EmbeddedClient
 from holdfast.client.interface import Client, MessageStream
+from holdfast.node.waiting_claims import IdleWorker
 from holdfast.protocol.ids import lies_within
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import (
@@ -192,3 +194,46 @@ class WitnessedClient:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+class WitnessedEmbeddedClient(WitnessedClient):
+    """The same of a node in this process, at which claims may wait."""
+
+    def __init__(self, client: EmbeddedClient, witness: Witness, process: Process) -> None:
+        super().__init__(client, witness, process)
+        self._near = client
+
+    def leave_claim(self, worker: IdleWorker) -> Callable[[], None]:
+        return self._near.leave_claim(_WitnessedWorker(worker, self._witness, self._process.name))
+
+
+class _WitnessedWorker:
+    def __init__(self, worker: IdleWorker, witness: Witness, name: str) -> None:
+        self._worker = worker
+        self._witness = witness
+        self._name = name
+        self._asked: Request | None = None
+        self._asked_at = 0
+
+    @property
+    def pid(self) -> str:
+        return self._worker.pid
+
+    @property
+    def groups(self) -> Sequence[str]:
+        return self._worker.groups
+
+    def claim(self) -> Request | None:
+        self._asked, self._asked_at = self._worker.claim(), self._witness.clock
+        return self._asked
+
+    def answered(self, reply: Reply | None) -> None:
+        assert self._asked is not None
+        if reply is not None:
+            self._witness.log.note(self._name, f"hears {reply.status} to its claim that waited")
+            self._witness.answered += 1
+            self._witness.hear([self._asked], [reply], self._asked_at, self._name)
+        self._worker.answered(reply)
+
+    def returned(self) -> None:
+        self._worker.returned()

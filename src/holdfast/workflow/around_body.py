@@ -35,7 +35,7 @@ def around_body(
                 attempt=info.attempt,
                 execution=execution.id,
                 workflow=execution.name,
-                headers=execution.promise.param.headers,
+                headers=dict(execution.promise.param.headers or {}),
                 is_replay=execution.is_replaying,
             )
         )

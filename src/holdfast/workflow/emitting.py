@@ -8,18 +8,17 @@
 """
 
 from collections.abc import Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from holdfast.payloads.messages import encode_message
 from holdfast.protocol.requests import AppendAction, StreamAppend
-from holdfast.protocol.streams import check_stream
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps import child
 from holdfast.steps.emitter import Emitted
 from holdfast.steps.here import emitter_of, info_here, step_here
 from holdfast.workflow.conversation import key_of
-from holdfast.workflow.errors import BadName, NotRunning
-from holdfast.workflow.messages import execution
+from holdfast.workflow.errors import NotRunning
+from holdfast.workflow.messages import execution, named_stream
 from holdfast.workflow.operations import Action, Note
 
 
@@ -50,12 +49,8 @@ def publish(name: str, value: Any) -> Emission:
     return _append("publish", "value", name, value)
 
 
-def _append(verb: str, kind: str, name: str, value: Any) -> Emission:
-    stream = f"{kind}.{name}"
-    try:
-        check_stream(stream)
-    except ValueError as error:
-        raise BadName(f"{name!r} is not a name for a stream: {error}") from None
+def _append(verb: str, kind: Literal["out", "value"], name: str, value: Any) -> Emission:
+    stream = named_stream(kind, name)
     if slot.scheduler is not None:
         return _append_in_workflow(verb, stream, value)
     step, info = step_here(), info_here()

@@ -22,11 +22,11 @@ untold: Final = frozenset({"note"})
 
 class EndedOperations:
     def __init__(self, root: Promise, workflow: str, observers: Observers, now: Callable[[], int]) -> None:
-        self.is_wanted = observers.see_operations
+        self._observers = observers.wanting_operations()
+        self.is_wanted = bool(self._observers)
         self.noted: list[EndedOperation] = []
         self._root = root
         self._workflow = workflow
-        self._observers = observers
         self._now = now
 
     def step(self, promise_id: str, step: DurableOperation, outcome: StepOutcome) -> None:
@@ -54,9 +54,10 @@ class EndedOperations:
     def may_be_told(self, unwritten: Sequence[Action], asked: Sequence[RequestData]) -> bool:
         """Will a replay know by this write that the code went on from what is noted? It knows records, and
         the end of the execution; not that somebody has waited or asked for the next message."""
-        return any(isinstance(action, CreateAction) for action in unwritten) or any(
-            isinstance(request, TaskFulfill) for request in asked
-        )
+        for action in unwritten:
+            if isinstance(action, CreateAction):
+                return True
+        return any(isinstance(request, TaskFulfill) for request in asked)
 
     async def tell_after(self, writing: Awaitable[list[Reply]]) -> list[Reply]:
         """What has ended for good is told after the commit."""

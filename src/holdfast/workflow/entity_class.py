@@ -1,7 +1,7 @@
 """What a class says of an entity: its state, its calls, and how an older state is read.
 
 State is the annotated fields of the class, each with a default; in the store it is a JSON object. Calls are
-its `async def` methods. This file knows the class; what runs a call is entities.py.
+its `async def` methods; a read may be a plain `def`. What runs a call is entities.py.
 
 1. A state is stored only if it can be read back as the fields are annotated, so no call can leave a state
    behind that the next one cannot read.
@@ -11,6 +11,8 @@ its `async def` methods. This file knows the class; what runs a call is entities
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
 from types import MethodType
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, get_origin, get_type_hints
 from urllib.parse import quote, unquote
@@ -64,21 +66,23 @@ class EntityClass(Generic[E]):
             raise BadEntity(
                 f"The entity {self.name!r} version {version!r}: a name has no '/', a version is >= 1"
             )
-        if cls.__init__ not in (object.__init__, Entity.__init__):
+        if cls.__init__ not in (object.__init__, Entity.__init__) and not _is_plain_dataclass(cls):
             raise BadEntity(f"{cls.__name__} has an __init__ of its own, which nobody would call")
         self.types = _fields(cls)
         self.defaults: State = {field: self._default(field) for field in self.types}
         self.methods: dict[str, Callable[..., Any]] = {}
         self.reads: set[str] = set()
-        for method_name, method in inspect.getmembers(cls, inspect.iscoroutinefunction):
-            if not method_name.startswith("_"):
-                self.methods[method_name] = method
-                if getattr(method, _read_mark, False):
+        # Their parameters without `self`; kept, because signatures are remembered as long as these live.
+        self.calls: dict[str, MethodType] = {}
+        for method_name, method in inspect.getmembers(cls, inspect.isfunction):
+            is_read = getattr(method, _read_mark, False)
+            if not method_name.startswith("_") and (is_read or inspect.iscoroutinefunction(method)):
+                self.methods[method_name] = _awaited(method)
+                self.calls[method_name] = MethodType(method, cls)
+                if is_read:
                     self.reads.add(method_name)
         if not self.methods:
             raise BadEntity(f"{cls.__name__} has no `async def` method, so it cannot be called")
-        # Their parameters without `self`; kept, because signatures are remembered as long as these live.
-        self.calls = {name: MethodType(method, cls) for name, method in self.methods.items()}
 
     def id_of(self, key: str) -> str:
         """Of the execution that is this instance. What would divide an id is written otherwise."""
@@ -132,9 +136,10 @@ class EntityClass(Generic[E]):
         }
 
     def _default(self, field: str) -> Raw:
-        if not hasattr(self.cls, field):
+        made = _factories(self.cls).get(field)
+        if made is None and not hasattr(self.cls, field):
             raise BadEntity(f"The field {field!r} of {self.cls.__name__} has no default")
-        raw = dump(getattr(self.cls, field))
+        raw = dump(getattr(self.cls, field) if made is None else made())
         load(raw, self.types[field])
         return Raw(raw)
 
@@ -147,19 +152,42 @@ class EntityClass(Generic[E]):
         return signature_of(self.calls[method]).returns
 
 
+def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(method):
+        return method
+
+    @wraps(method)
+    async def at_once(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return at_once
+
+
+def _is_plain_dataclass(cls: type[Any]) -> bool:
+    """Then its `__init__` is not somebody's own: it sets the fields."""
+    made = vars(cls).get("__dataclass_params__")
+    return made is not None and made.init and not made.frozen and "__slots__" not in vars(cls)
+
+
+def _factories(cls: type[Any]) -> dict[str, Callable[[], Any]]:
+    """What makes the defaults of fields that have no value in the class."""
+    found = fields(cls) if is_dataclass(cls) else ()
+    return {each.name: each.default_factory for each in found if each.default_factory is not MISSING}
+
+
 def _fields(cls: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    fields = {
+    found = {
         name: hint
         for name, hint in hints.items()
         if get_origin(hint) is not ClassVar and hint is not ClassVar
     }
-    if fields.get("key") is str and issubclass(cls, Entity):
-        del fields["key"]
+    if found.get("key") is str and issubclass(cls, Entity):
+        del found["key"]
     for name in _reserved:
-        if name in fields:
+        if name in found:
             raise BadEntity(f"The field {name!r} of {cls.__name__} has a name that every entity uses itself")
-    return fields
+    return found
 
 
 def declare(cls: type[E], entity: EntityClass[E], stub: type[Any]) -> None:

@@ -56,7 +56,7 @@ from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.operations import Asked, StepOperation
 from holdfast.workflow.progress_end import EndingProgress
 from holdfast.workflow.reading import find_records, read_rest
-from holdfast.workflow.running_steps import RunningSteps, around_step
+from holdfast.workflow.running_steps import RunningSteps
 from holdfast.workflow.transacting import TransactionalStep
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
@@ -317,7 +317,7 @@ class Execution(FiberWorld):
         assert context.transactions is not None
         known = TransactionalStep(promise_id, step, self.promise, self.version, recorder, context.provided)
         if context.hooks.middlewares.around["step"]:
-            known.around = around_step(step, promise_id, self.info, context)
+            known.around = self._steps.around
         step.function, step.placed = context.transactions.wrap(known), ((), {})
 
     @property

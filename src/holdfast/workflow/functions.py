@@ -40,20 +40,27 @@ T = TypeVar("T")
 def timeout(duration: Duration) -> Timeout:
     """`async with hf.timeout("30s"):` raises `TimedOut` if the block still waits after that time.
 
-    The timer is durable: after a crash the block has the time that is left.
+    The timer is durable. Crash: after a replay the block has the time that is left.
+
+    >>> async with hf.timeout("30s"):
+    ...     receipt = await charge(card, cents)
     """
     return runtime.timeout(duration_s(duration))
 
 
 def within(duration: Duration, work: Waitable[T]) -> Operation[T]:
-    """`await hf.within("5s", work)`: its result, or `TimedOut`."""
+    """`await hf.within("5s", work)`: its result, or `TimedOut`. Otherwise as `timeout`."""
     return runtime.within(duration_s(duration), work)
 
 
 def sleep(duration: Duration) -> Future[None]:
     """A durable timer. Waiting holds no thread and no lease, for a second or for a month.
 
-    A negative duration (`deadline - await hf.now()`, when that has passed) returns at once.
+    A negative duration (`deadline - await hf.now()`, when that has passed) returns at once. Crash: the
+    timer keeps running, and the execution is woken at the same instant. Cancellation: the wait raises
+    `Cancelled`.
+
+    >>> await hf.sleep("30d")
     """
     return current_scheduler().issue(Sleep(pause_s(duration)))
 
@@ -67,9 +74,13 @@ def promise(
 ) -> Durable[T]:
     """A promise that somebody outside settles, by its id: a person, a webhook, another program.
 
-    The future's `id` is what to hand out; `tags` are yours, to search for it. With a `name` the id is known
-    beforehand (`order-17:approval`), and the promise may be settled before the code comes here. Past the
-    timeout, awaiting it raises `TimedOut`.
+    The future's `id` is what to hand out; `tags` are yours, to search for it. With a `name` the id is
+    known beforehand (`order-17:approval`), and the promise may be settled before the code gets here.
+    After the timeout, awaiting it raises `TimedOut`. Crash: the promise stays, and a replay awaits the
+    same one. Cancellation: the wait raises `Cancelled`.
+
+    >>> approved = await hf.promise(bool, name="approval", timeout="2d")
+    >>> app.resolve("order-17", True, name="approval")  # outside of the workflow
     """
     limit = None if timeout is None else duration_s(timeout)
     fixed_id = None if name is None else named_id(execution().id, name)
@@ -92,8 +103,11 @@ def call(workflow: str, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
 def call(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Run another workflow, on any worker of its group, and await its result; or a task, by its queue.
 
-    Crash: it runs once, whichever of the two dies. The error of a workflow is raised here; a task gives its
-    `TaskResult`, ok or not. To run it right here, as part of this one, call it like a function instead.
+    The error of a workflow is raised here; a task gives its `TaskResult`, ok or not. To run a workflow
+    as part of this execution, call it like a function instead. Crash: the callee runs once, whichever of
+    the two dies. Cancellation: the callee is asked to cancel itself too.
+
+    >>> receipt = await hf.call(charge_card, card, cents)
     """
     return _issue_call(workflow, args, kwargs, waits=True)
 
@@ -105,7 +119,12 @@ def start(task: Callee[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[
 @overload
 def start(workflow: str, /, *args: Any, **kwargs: Any) -> Future[str]: ...
 def start(workflow: Any, /, *args: Any, **kwargs: Any) -> Future[str]:
-    """Start another workflow, or send a task, and go on; the result is its id. It outlives this one."""
+    """Start another workflow, or send a task, without waiting for its result. You get its id.
+
+    It may outlive this execution. Crash: it is started once, however often this code is replayed.
+
+    >>> invoice_id = await hf.start(send_invoice, order)
+    """
     return _issue_call(workflow, args, kwargs, waits=False)
 
 
@@ -166,12 +185,12 @@ def _call(
 
 
 def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
-    """End this generation of the execution, and go on under the same id with these arguments and fresh
+    """End this generation of the execution, and continue under the same id with these arguments and empty
     records.
 
-    The promise stays pending and callers go on waiting; messages that were not received stay in the
-    mailbox, published values and emitted streams stay. Call it from the workflow itself, not from a fiber
-    that it has spawned.
+    The promise stays pending and callers keep waiting; messages that were not received stay in the mailbox,
+    published values and emitted streams stay. Call it from the workflow itself, not from a fiber that it has
+    spawned.
 
     Crash: before the commit the end of the old generation is repeated, after it the new one runs.
 
@@ -195,8 +214,10 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
 def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
     """Settle a promise, or end another execution and what that called, as cancelled.
 
-    `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled` and may
-    clean up first.
+    `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled`
+    and may clean up first. Crash: it is recorded, and done once.
+
+    >>> await hf.cancel(invoice_id, now=False)
     """
 
     def effects(_: str) -> Sequence[Action]:
@@ -206,7 +227,10 @@ def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
 
 
 def now() -> Future[datetime]:
-    """The time, remembered: a replay sees the same."""
+    """The current time, in UTC. It is recorded, so a replay gets the same value.
+
+    >>> deadline = await hf.now() + timedelta(days=3)
+    """
     world = execution()
     return current_scheduler().issue(
         Note("now", lambda: datetime.fromtimestamp(world.worker_context.now() / 1000, UTC), datetime)
@@ -214,12 +238,18 @@ def now() -> Future[datetime]:
 
 
 def random() -> Future[float]:
-    """A number from 0 to 1, remembered."""
+    """A random number from 0 to 1. It is recorded, so a replay gets the same value.
+
+    >>> if await hf.random() < 0.1: ...
+    """
     return current_scheduler().issue(Note("random", _random.random, float))
 
 
 def uuid() -> Future[_uuid.UUID]:
-    """A random UUID, remembered."""
+    """A random UUID. It is recorded, so a replay gets the same value.
+
+    >>> order_id = await hf.uuid()
+    """
     return current_scheduler().issue(Note("uuid", _uuid.uuid4, _uuid.UUID))
 
 

@@ -7,8 +7,8 @@ that is called from there. Libraries are not looked at: a logger may read the cl
    it is an error.
 2. Python 3.12 and newer tell of calls one code object at a time (sys.monitoring), and a place that calls
    nothing of interest is not looked at again: steps and code outside of workflows cost nothing. On 3.11
-   there is no such thing: there it looks under the testing kit only, by a profile function that is set while
-   workflow code runs.
+   there is no such thing: there it looks by a profile function that is set while workflow code runs, always
+   under the testing kit, and otherwise only in the first runs of each workflow, for so many calls.
 3. It is there while a worker with workflows is open, or a World, and gone after the last.
 4. Not seen: what a library calls on the user's behalf, what is called without a call in the code
    (properties, operators, callbacks), and, outside the testing kit, a place that calls something harmless
@@ -33,6 +33,8 @@ from holdfast.workflow.nondeterministic import Instead, by_callable, by_code
 _monitoring: Final[Any] = getattr(sys, "monitoring", None)  # since 3.12
 has_monitoring: Final = _monitoring is not None
 warned_max: Final = 10_000  # lines; after that no more are warned of
+first_runs: Final = 3  # of each workflow, that are looked at where every call must be looked at
+calls_of_a_run_max: Final = 5_000  # calls and returns; these cost about half a microsecond each
 
 _tool_ids: Final = (3, 4)  # those that Python gives no use to
 _not_users: Final = tuple(
@@ -68,7 +70,11 @@ class Unguarded(AbstractContextManager[None]):
 
 
 def unguarded() -> Unguarded:
-    """A block that the determinism guard ignores: `with hf.unguarded():`."""
+    """A block that the determinism guard ignores, for calls that cannot change what the workflow does.
+
+    >>> with hf.unguarded():
+    ...     began = time.monotonic()  # only for a log line
+    """
     return Unguarded()
 
 
@@ -83,8 +89,14 @@ class Guard:
         self._warned: set[tuple[str, int]] = set()
         self._table: dict[Any, Instead] = {}
         self._codes: dict[CodeType, list[tuple[Instead, object]]] = {}
+        self._runs: dict[CodeType, int] = {}
+        self._calls_left = 0  # outside the testing kit
         # To be set while code of workflows runs, where Python cannot tell of calls one by one.
         self.profile: Callable[[FrameType, str, Any], None] | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        return self._strict_users > 0
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -114,9 +126,15 @@ class Guard:
                 self._tool = None
             self._watched.clear()
             self._warned.clear()
+            self._runs.clear()
+            self._calls_left = 0
+            self._choose_profile()
 
     def _choose_profile(self) -> None:
-        self.profile = None if has_monitoring or not self._strict_users else self._profiled
+        if has_monitoring or not (self._strict_users or self._calls_left):
+            self.profile = None
+        else:
+            self.profile = self._profiled if self._strict_users else self._counted
 
     def _claim_tool(self) -> None:
         for tool in _tool_ids:
@@ -130,10 +148,18 @@ class Guard:
 
     def watch(self, function: Callable[..., Any]) -> None:
         """The function of a workflow: look at what it calls."""
-        if self._tool is not None:
+        if not has_monitoring:
+            self._watch_run(getattr(unwrap(function), "__code__", None))
+        elif self._tool is not None:
             for form in (function, unwrap(function), getattr(type(function), "__call__", None)):  # noqa: B004
                 if isinstance(form, FunctionType):
                     self._watch_code(form.__code__)
+
+    def _watch_run(self, code: CodeType | None) -> None:
+        if code is not None and self._users and self._runs.get(code, 0) < first_runs:
+            self._runs[code] = self._runs.get(code, 0) + 1
+            self._calls_left = calls_of_a_run_max
+            self._choose_profile()
 
     def _watch_code(self, code: CodeType) -> None:
         if code not in self._watched and _is_users(code):
@@ -159,6 +185,15 @@ class Guard:
         if type(made) is FunctionType:
             self._watch_code(made.__code__)
         return None if self._strict_users else _monitoring.DISABLE
+
+    def _counted(self, frame: FrameType, event: str, argument: Any) -> None:
+        self._calls_left -= 1
+        if self._calls_left > 0:
+            self._profiled(frame, event, argument)
+        else:
+            self._calls_left = 0
+            self._choose_profile()
+            sys.setprofile(None)
 
     def _profiled(self, frame: FrameType, event: str, argument: Any) -> None:
         instead: Instead | None = None

@@ -161,9 +161,9 @@ class SharedLock:
 def lock(name: str, *, timeout: Duration | None = None) -> SharedLock:
     """`async with hf.lock("printer-3"):` one execution at a time, over all workers, first come first served.
 
-    Crash: it stays held, and the next worker goes on in the block. It is released when the
-    block is left, or when the execution ends, however it ends. With a `timeout`, `TimedOut` if it was not
-    granted by then. `LockDeadlock` if executions would wait for each other forever.
+    Crash: it stays held, and the next worker continues in the block. It is released when the block is left,
+    or when the execution ends, however it ends. With a `timeout`, `TimedOut` if it was not granted by then.
+    `LockDeadlock` if executions would wait for each other forever.
 
     >>> async with lock("printer-3") as held:
     ...     await run(print_page, page, token=held.token)

@@ -14,15 +14,15 @@ waiting for one that somebody else has started.
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, Self, TypeVar, cast, overload
+from typing import Any, Final, Generic, Literal, Self, TypeVar, cast, overload
 
 from holdfast.payloads.durations import Duration, duration_s
-from holdfast.payloads.errors import UndecodablePayload
+from holdfast.payloads.errors import BadArguments, UndecodablePayload
 from holdfast.payloads.messages import decode_message, encode_message
 from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.requests import PromiseSettle, SettleAction
-from holdfast.protocol.streams import ANSWER_HEADER
+from holdfast.protocol.streams import ANSWER_HEADER, is_stream
 from holdfast.runtime import Durable, Future
 from holdfast.runtime.errors import wrong_execution
 from holdfast.runtime.inbox import InTime
@@ -58,6 +58,14 @@ def check_name(name: str) -> str:
 def named_id(root: str, name: str) -> str:
     """The id of the promise with this name: `order-17:approval`."""
     return f"{below(root)}{check_name(name)}"
+
+
+def named_stream(kind: Literal["out", "value"], name: str) -> str:
+    """The stream of what is emitted, or published, under this name."""
+    stream = f"{kind}.{name}"
+    if not isinstance(cast(Any, name), str) or not is_stream(stream):
+        raise BadName(f"{name!r} is not a name for a stream")
+    return stream
 
 
 class Message(Generic[T]):
@@ -259,6 +267,11 @@ def attach(execution_id: str) -> Durable[Any]: ...
 def attach(execution_id: str, *, returns: Any = Any) -> Durable[Any]:
     """Await an execution that somebody else has started, by its id. `NoSuchExecution` if there is none.
 
-    Its error is raised here. The outcome is recorded with this execution: a replay does not need the other.
+    Its error is raised here. Crash: the outcome is recorded with this execution, so a replay does not
+    need the other one.
+
+    >>> receipt = await hf.attach("order-17", returns=str)
     """
+    if execution_id == execution().id:
+        raise BadArguments(f"hf.attach({execution_id!r}) would wait for the end of this execution itself")
     return current_scheduler().issue(Attach(execution_id, returns))

@@ -12,11 +12,10 @@ from holdfast.workflow.errors import NotRunning
 def progress(fraction: float | None = None, /, **fields: Any) -> None:
     """Say how far this step or background task has come, and what the next attempt should know.
 
-    `fraction` is from 0 to 1; `fields` are plain JSON. It is shown by `handle.info()`, the command line
-    and the console. Call it as often as you like: it returns at once, and about one report a second is
-    kept. Crash: the next attempt finds the last report that was kept in `hf.current().progress`, up to a
-    second old. Once the step has succeeded, its progress is gone. Never raises because a report could not
-    be told.
+    `fraction` is from 0 to 1; `fields` are plain JSON. It is shown by `handle.info()`, the command line and
+    the console. Call it as often as you like: it returns at once, and about one report a second is kept.
+    Crash: the next attempt finds the last report that was kept in `hf.current().progress`, up to a second
+    old. Once the step has succeeded, its progress is gone. Never raises because a report could not be sent.
 
     >>> def load(rows):
     ...     done = progress_here.fields["rows"] if (progress_here := current().progress) else 0

@@ -10,7 +10,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from holdfast.payloads import error_values
@@ -21,6 +21,7 @@ from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import AcquireReply, Reply
 from holdfast.protocol.requests import ReleaseRetry, RequestData, TaskHalt, TaskRelease
 from holdfast.workflow.context import WorkerContext
+from holdfast.workflow.errors import UnknownWorkflow
 from holdfast.workflow.execution import Ending, Execution
 from holdfast.workflow.generations import BoundCall
 from holdfast.workflow.guard import guard
@@ -51,6 +52,8 @@ class WorkflowRunner:
         self._warm_max = warm_max
         self._driving: dict[asyncio.Task[None], Execution] = {}
         self._warm: OrderedDict[str, Execution] = OrderedDict()
+        self._large: dict[str, None] = {}  # of these, those with many records
+        self.known_now: Sequence[str] = ()  # of those, the ones that were driven last
         self._failures: OrderedDict[str, int] = OrderedDict()  # of what was given back, lately
         self._is_closed = False
         self._is_guarded = False
@@ -62,6 +65,8 @@ class WorkflowRunner:
     def accept(self, claim: AcquireReply, lease_ends_s: float) -> Execution | TaskRelease:
         """The warm execution, or one that will be rebuilt by replay."""
         execution = self._warm.pop(claim.task.id, None)
+        if claim.task.id in self._large:
+            self._forget_large(claim.task.id)
         try:
             is_warm = execution is not None and execution.resume(claim)
             if execution is None or not is_warm:
@@ -77,8 +82,11 @@ class WorkflowRunner:
 
     def known(self, task_ids: Iterable[str]) -> list[str]:
         """Those that are warm and have many records."""
-        found = ((task_id, self._warm.get(task_id)) for task_id in dict.fromkeys(task_ids))
-        return [task_id for task_id, run in found if run is not None and run.has_many_records]
+        return [task_id for task_id in dict.fromkeys(task_ids) if task_id in self._large]
+
+    def _forget_large(self, task_id: str) -> None:
+        self._large.pop(task_id, None)
+        self.known_now = [*self._large][-limits.claim_known_max :]
 
     def begin(self, run: Execution, ended: Callable[[RequestData | None], None]) -> None:
         driving = asyncio.create_task(self._drive(run, ended))
@@ -112,6 +120,8 @@ class WorkflowRunner:
         for execution in [*driving.values(), *self._warm.values()]:
             execution.close()
         self._warm.clear()
+        self._large.clear()
+        self.known_now = ()
         if self._is_guarded:
             self._is_guarded = False
             guard.close()
@@ -157,8 +167,13 @@ class WorkflowRunner:
             self._tell_lost(execution, execution.lost_because)
         if ending == "suspended" and not self._is_closed and execution.is_kept_warm:
             self._warm[execution.id] = execution
+            if execution.has_many_records:
+                self._large[execution.id] = None
+                self.known_now = [*self._large][-limits.claim_known_max :]
             while len(self._warm) > self._warm_max:
-                self._warm.popitem(last=False)[1].close()
+                evicted_id, evicted = self._warm.popitem(last=False)
+                self._forget_large(evicted_id)
+                evicted.close()
             return None
         execution.close()
         if execution.failure is not None:
@@ -191,7 +206,7 @@ class WorkflowRunner:
             logging.WARNING,
             "given back",
             f"{task_id} {why} and will be offered again in {delay / 1000:g} s or later: {said(error)}",
-            error,
+            None if isinstance(error, UnknownWorkflow) else error,  # its traceback would be ours alone
             execution=task_id,
             workflow=None if execution is None else execution.name,
             attempt=version,
@@ -220,7 +235,7 @@ class WorkflowRunner:
             waited_s = max(0, self._worker_context.now() - claim.promise.created_at) / 1000
             self._worker_context.observers.tell("execution_began", claim.promise, execution.name, waited_s)
         elif not is_warm:
-            tell(logging.INFO, "moved", f"{what} goes on in {self._pid}", **self._fields(execution))
+            tell(logging.INFO, "moved", f"{what} continues in {self._pid}", **self._fields(execution))
 
     def _tell_lost(self, execution: Execution, why: str) -> None:
         if not execution.is_loss_told:

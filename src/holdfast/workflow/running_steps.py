@@ -19,7 +19,7 @@ from holdfast.protocol.records import TaskView
 from holdfast.protocol.reported import ReportedProgress
 from holdfast.runtime.step import Step
 from holdfast.steps.here import StepClaim
-from holdfast.steps.info import ExecutionInfo, read_progress
+from holdfast.steps.info import read_progress
 from holdfast.steps.middleware import Entered, Invocation
 from holdfast.steps.observer import FailedAttempt
 from holdfast.steps.retry import NEVER
@@ -31,28 +31,6 @@ from holdfast.workflow.operations import StepOperation
 
 announce_s: Final = 2.0
 rest_s: Final = 5.0  # a shorter wait is not worth the writes that it takes to suspend
-
-
-def around_step(
-    step: StepOperation, promise_id: str, info: ExecutionInfo, context: WorkerContext
-) -> Callable[[tuple[Any, ...], dict[str, Any], int], Entered]:
-    """What is put around each attempt of a step."""
-
-    def enter(args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
-        return context.hooks.middlewares.enter(
-            Invocation(
-                "step",
-                step.name,
-                promise_id,
-                args,
-                kwargs,
-                attempt=attempt,
-                execution=info.id,
-                workflow=info.workflow,
-            )
-        )
-
-    return enter
 
 
 class RunningSteps:
@@ -89,13 +67,20 @@ class RunningSteps:
             if step.is_supplied:
                 step.placed = context.provided.place(step.function, step.args, step.kwargs)
             if context.hooks.middlewares.around["step"]:
-                step.around = around_step(step, promise_id, claim.info, context)
+                step.around = self.around
         self.running[promise_id] = now_s + announce_s
         if self._alarm is None:
             self._alarm = self._loop.call_later(announce_s, self._look_for_late)
         if self.reported and (told := self.reported.get(promise_id)) is not None:
             step.progress = read_progress(told)
         context.runner.start(call, partial(self._performed, step))
+
+    def around(self, step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], attempt: int) -> Entered:
+        """What is put around each attempt of a step."""
+        info, promise_id = step.claim.info, step.id
+        assert promise_id is not None
+        invocation = Invocation("step", step.name, promise_id, args, kwargs, attempt, info.id, info.workflow)
+        return self._worker_context.hooks.middlewares.enter(invocation)
 
     def learn_reported(self, task: TaskView) -> None:
         """What earlier attempts have told of their progress, as a claim says."""

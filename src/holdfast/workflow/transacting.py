@@ -66,7 +66,7 @@ class TransactionalStep:
             args, kwargs = placed
         if self.around is None:
             return self.function(*args, **kwargs)
-        return call_inside(self.around(args, kwargs, current_attempt()), self.function)
+        return call_inside(self.around(self._step, args, kwargs, current_attempt()), self.function)
 
     def requests(self, value: Any) -> list[RequestData]:
         """Look whether it is recorded already; then record it, fenced by the claim."""

@@ -268,7 +268,7 @@ def test_what_is_kept_is_written_by_the_codec_of_the_app(tmp_path: Path) -> None
         graph = loop().compile(checkpointer=saver(app))
         graph.invoke({"number": 0, "log": []}, THREAD)
         assert graph.get_state(THREAD).values["log"] == LOG
-    with hf.App(f"sqlite:///{tmp_path}/holdfast.db") as app, pytest.raises(hf.errors.HoldfastError):
+    with hf.App(f"sqlite:///{tmp_path}/holdfast.db") as app, pytest.raises(hf.HoldfastError):
         loop().compile(checkpointer=saver(app)).get_state(THREAD)
 
 

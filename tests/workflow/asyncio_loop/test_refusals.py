@@ -165,7 +165,7 @@ def test_the_app_is_not_for_the_code_of_an_asyncio_workflow_either() -> None:
     async def workflow() -> str:
         try:
             app.start(workflow)
-        except hf.errors.HoldfastError as error:
+        except hf.HoldfastError as error:
             return str(error)
         return "not refused"
 
@@ -176,7 +176,7 @@ def test_the_app_is_not_for_the_code_of_an_asyncio_workflow_either() -> None:
 @pytest.mark.parametrize("loop", ["trio", "", 3])
 def test_only_asyncio_is_known(loop: Any) -> None:
     app = hf.App("memory:")
-    with pytest.raises(hf.errors.HoldfastError, match="asyncio"):
+    with pytest.raises(hf.HoldfastError, match="asyncio"):
 
         @app.workflow(loop=loop)
         async def workflow() -> None: ...
@@ -184,7 +184,7 @@ def test_only_asyncio_is_known(loop: Any) -> None:
 
 def test_a_generator_workflow_has_no_asyncio() -> None:
     app = hf.App("memory:")
-    with pytest.raises(hf.errors.HoldfastError, match="async def"):
+    with pytest.raises(hf.HoldfastError, match="async def"):
 
         @app.workflow(loop="asyncio")
         def workflow() -> Any:

@@ -3,7 +3,8 @@
  *
  * 1. Text is set by `textContent` only, so what users wrote cannot become an element.
  * 2. A link leads into this page (`#...`) or to a download made here (`blob:`), never elsewhere.
- * 3. Styles that depend on data are set on `element.style`, which a strict Content-Security-Policy allows.
+ * 3. An element has one handler of each kind, which can be exchanged: so it may stay when what it shows is renewed.
+ * 4. Styles that depend on data are set on `element.style`, which a strict Content-Security-Policy allows.
  */
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
@@ -31,7 +32,7 @@ export function el(tag, props = {}, ...children) {
 function set(element, name, value) {
   if (value === null || value === undefined || value === false) return;
   if (typeof value === "function") {
-    element.addEventListener(name.replace(/^on/, ""), value);
+    handle(element, name.replace(/^on/, ""), value);
   } else if (name === "text") {
     element.textContent = String(value);
   } else if (name === "href" && !/^(#|blob:)/.test(String(value))) {
@@ -41,6 +42,26 @@ function set(element, name, value) {
   } else {
     element.setAttribute(name, value === true ? "" : String(value));
   }
+}
+
+/** @typedef {(event: any) => void} Handler */
+/** @type {WeakMap<Element, Map<string, Handler>>} */
+const handlers = new WeakMap();
+
+/** @param {Element} element @param {string} name @param {Handler} handler */
+function handle(element, name, handler) {
+  const own = handlers.get(element) ?? new Map();
+  handlers.set(element, own);
+  if (!own.has(name)) element.addEventListener(name, (event) => own.get(name)?.(event));
+  own.set(name, handler);
+}
+
+/** The handler of an element, by the name of its event. @param {Element} element @param {string} name */
+export const handlerOf = (element, name) => handlers.get(element)?.get(name);
+
+/** Let an element do from now on what another one would have done. @param {Element} element @param {Element} other */
+export function adoptHandlers(element, other) {
+  for (const [name, handler] of handlers.get(other) ?? []) handle(element, name, handler);
 }
 
 /**

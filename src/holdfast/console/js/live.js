@@ -12,10 +12,11 @@
 import { Problem, audience, listen } from "./api.js";
 import { heardTime } from "./time.js";
 
-const EVERY_MS = 200;
+const EVERY_MS = 50;
 const BURST = 5;
 const REST_MS = 500;
-const REST_SHARE = 4; // it rests at least so many times as long as its last reading took
+const REST_SHARE = 4; // it rests so many times as long as its last reading took beyond `SLOW_MS`
+const SLOW_MS = 100;
 const REST_MS_MAX = 20_000;
 const POLL_MS = 3_000;
 const BACKOFF_MS = [300, 700, 1_500, 3_000, 5_000];
@@ -51,7 +52,7 @@ class Listener {
   get wait() {
     const passed = performance.now() - this.told;
     const left = Math.min(BURST, this.left + passed / REST_MS);
-    return Math.max(0, EVERY_MS - passed, (1 - left) * REST_MS, Math.min(REST_MS_MAX, REST_SHARE * this.took) - passed);
+    return Math.max(0, EVERY_MS - passed, (1 - left) * REST_MS, Math.min(REST_MS_MAX, REST_SHARE * (this.took - SLOW_MS)) - passed);
   }
 
   /** @param {Changes} changes */

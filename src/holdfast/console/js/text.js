@@ -3,6 +3,7 @@
  * visible, and what is very long is cut, with a note of how long it is.
  */
 import { el } from "./dom.js";
+import { seal } from "./renew.js";
 
 export const SHOWN_MAX = 400;
 
@@ -41,12 +42,12 @@ export function said(text, options = {}) {
 export function block(text, max = 20_000) {
   const whole = String(text);
   const pre = el("pre", { class: "text block", text: visible(whole.slice(0, max)), tabindex: 0, role: "group", "aria-label": "text" });
-  if (whole.length <= max) return pre;
+  if (whole.length <= max) return seal(pre, whole);
   const more = el("button", {
     class: "link", type: "button", text: `Show all ${count(whole.length)} characters`,
     onclick: () => { pre.textContent = visible(whole); more.remove(); },
   });
-  return el("div", {}, pre, more);
+  return seal(el("div", {}, pre, more), whole);
 }
 
 const WHOLE = new Intl.NumberFormat("en-US");

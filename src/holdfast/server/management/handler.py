@@ -41,7 +41,7 @@ from holdfast.server.errors import (
 from holdfast.server.grants import Grant
 from holdfast.server.management.call import Call, ConnectedWorker, Json, Post, RefusedReply, Services
 from holdfast.server.management.events import Readers, wants_events
-from holdfast.server.management.kept_answers import KeptAnswers, accepted_age_s
+from holdfast.server.management.kept_answers import KeptAnswers, Key, accepted_age_s
 from holdfast.server.management.openapi import describe
 from holdfast.server.management.routes import Follow, Route, find_route, names
 from holdfast.server.management.settlements import SettlementWaits
@@ -112,6 +112,9 @@ class Management:
             grant, by_ticket = self._grant(scope, path, query)
             peer = (scope.get("client") or [""])[0]
             self._admit(scope["headers"], peer)
+            if (kept := self._kept_answer(scope, grant, by_ticket)) is not None:
+                await respond(send, 200, kept, [json_type])
+                return
             if path == openapi_path and scope["method"] == "GET":
                 await respond(send, 200, _described(), [json_type])
                 return
@@ -148,6 +151,13 @@ class Management:
             if give_back is not None:
                 give_back()
 
+    def _kept_answer(self, scope: Scope, grant: Grant, by_ticket: bool) -> bytes | None:
+        """What was answered to the same question a moment ago, for those who accept that."""
+        if scope["method"] != "GET" or by_ticket or wants_events(scope):
+            return None
+        age_s = accepted_age_s(scope["headers"])
+        return self._kept.ready(_question(scope, grant), age_s) if age_s else None
+
     async def _until_gone(
         self, scope: Scope, prefix: str, give_back: GiveBack, work: Coroutine[Any, Any, Json]
     ) -> Json:
@@ -165,8 +175,7 @@ class Management:
         age_s = accepted_age_s(scope["headers"]) if route.method == "GET" else 0.0
         if not age_s:
             return await read()
-        key = call.grant, _raw_path(scope).encode(), scope["query_string"]
-        return await self._kept.get(key, age_s, read)
+        return await self._kept.get(_question(scope, call.grant), age_s, read)
 
     async def _change(self, route: Route, call: Call) -> Json:
         """Nothing is changed without a trace (audit.py)."""
@@ -268,6 +277,10 @@ def _raw_path(scope: Scope) -> str:
     """An id may hold a slash, which is percent-encoded."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.partition(b"?")[0].decode("latin-1")
+
+
+def _question(scope: Scope, grant: Grant) -> Key:
+    return grant, _raw_path(scope).encode(), scope["query_string"]
 
 
 def _parse_query(raw: bytes) -> Query:

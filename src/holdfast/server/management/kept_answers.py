@@ -44,13 +44,24 @@ class KeptAnswers:
 
     async def get(self, key: Key, age_s: float, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """One that is no older than that, or a new one."""
-        now = asyncio.get_running_loop().time()
-        found = self._answers.get(key)
-        if found is None or found.frame != self._feed.number or now - found.began_s >= age_s:
-            found = Answer(self._feed.number, now, asyncio.ensure_future(make()))
-            self._put(key, found)
-            found.body.add_done_callback(lambda _: self._note_size(key, found))
+        found = self._find(key, age_s)
+        if found is None:
+            now = asyncio.get_running_loop().time()
+            made = found = Answer(self._feed.number, now, asyncio.ensure_future(make()))
+            self._put(key, made)
+            made.body.add_done_callback(lambda _: self._note_size(key, made))
         return await asyncio.shield(found.body)
+
+    def ready(self, key: Key, age_s: float) -> bytes | None:
+        """One that is no older than that, if it is there and done."""
+        found = self._find(key, age_s)
+        return found.body.result() if found is not None and found.size else None
+
+    def _find(self, key: Key, age_s: float) -> Answer | None:
+        found = self._answers.get(key)
+        if found is None or found.frame != self._feed.number:
+            return None
+        return found if asyncio.get_running_loop().time() - found.began_s < age_s else None
 
     def _put(self, key: Key, answer: Answer) -> None:
         self._drop(key)

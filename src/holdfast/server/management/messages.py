@@ -9,20 +9,18 @@
 import secrets
 from typing import Any, Final, cast
 
-from holdfast.protocol import tags
 from holdfast.protocol.errors import ExecutionOver
-from holdfast.protocol.ids import below
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.plain_json import encode_plain
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import (
     PromiseGet,
-    PromiseSearch,
     StreamAnswer,
     StreamAppend,
     StreamList,
     StreamRead,
 )
+from holdfast.protocol.set_aside import message_of, set_aside_search
 from holdfast.protocol.streams import ANSWER_HEADER, ASIDE, MAILBOX, answer_id, key_id, number_of
 from holdfast.server.errors import AnswerRefused, BadManagementRequest, NoAnswerInTime
 from holdfast.server.management.call import Call, Json
@@ -35,7 +33,9 @@ said_chars_max: Final = 1_000
 
 async def send(call: Call) -> Json:
     """The body is the message. With `ask` the answer is waited for."""
-    key = call.text("key") or call.header(b"idempotency-key")
+    key = call.header(b"idempotency-key") if call.text("key") is None else call.text("key")
+    if key == "":
+        raise BadManagementRequest("The key is empty: give one, or none for a message that is always sent")
     try:
         value = encode_plain(call.content)
     except ValueError as error:
@@ -96,17 +96,11 @@ async def _set_aside(call: Call) -> Json:
     if call.integer("after") is not None:
         raise BadManagementRequest("with setAside=true go on by cursor, not by after")
     await call.ask(StreamList(call.id))
-    own = {tags.PARENT: call.id, tags.SCOPE: "local"}
-    prefix = f"{below(call.id)}{MAILBOX}."
-    page = await call.ask(PromiseSearch(None, own, prefix, call.integer("limit"), call.text("cursor")))
-    aside = [promise for promise in page["promises"] if promise["id"].endswith(ASIDE)]
+    page = await call.ask(set_aside_search(call.id, call.integer("limit"), call.text("cursor")))
     shown = [
-        {
-            "id": (of := each["id"].removesuffix(ASIDE)),
-            "number": number_of(of),
-            "error": show_value(each["value"]),
-        }
-        for each in aside
+        {"id": of, "number": number_of(of), "error": show_value(each["value"])}
+        for each in page["promises"]
+        if (of := message_of(each["id"]))
     ]
     return {"messages": shown, "cursor": page.get("cursor")}
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast.protocol import limits
-from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.errors import ExecutionOver, InvalidField
 from holdfast.protocol.requests import StreamList, StreamNext, StreamRead
 from holdfast.protocol.streams import ATTEMPT_HEADER, STEP_HEADER, number_of
 from holdfast.server.asgi import retryable_statuses
@@ -110,9 +110,22 @@ async def _next(call: Call, name: str, number: int) -> Json:
         except RefusedReply as refused:
             if refused.code == ExecutionOver.code:
                 return {"promises": [], "number": number, "count": number - 1, "over": True}
+            if refused.code == InvalidField.code and number > 1:
+                return await _once_longer(call, name, number)
             if refused.status not in retryable_statuses:
                 raise
         await asyncio.sleep(refused_rest_s)
+
+
+async def _once_longer(call: Call, name: str, number: int) -> Json:
+    """The stream is shorter than what the reader says it has: wait for its next elements, or for the end."""
+    while True:
+        count: int = (await call.ask(StreamRead(call.id, name, last=True)))["count"]
+        page = await _next(call, name, min(number, count + 1))
+        if page["over"] or count + 1 >= number:
+            return page
+        if page["promises"][0]["state"] == "pending":
+            await call.services.settled(page["promises"][0]["id"])
 
 
 def _event(promise: Json) -> bytes:

@@ -5,10 +5,7 @@ Rows carry no payloads, only the first words of an error. Of streams, messages a
 publishes is not, nor are the keys by which elements are appended once: that is at `/streams`.
 """
 
-import re
 from typing import Any, Final, cast
-
-from msgspec.structs import replace
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import below
@@ -16,7 +13,6 @@ from holdfast.protocol.operations import OperationView, is_tried, operations_of,
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import ExecutionGet, PromiseSearch
 from holdfast.protocol.sizes import promise_bytes
-from holdfast.protocol.streams import MAILBOX
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.management import executions
 from holdfast.server.management.call import Call, Json
@@ -27,7 +23,6 @@ rows_max: Final = 5_000
 search_size: Final = 1_000
 error_chars_max: Final = 200
 looked_beside_max: Final = 500  # steps of one page whose failed attempts may lie on another
-_of_a_stream: Final = re.compile(r"(in|out\.[\w-]+|value\.[\w-]+)(?:\.(\d+)|[.~].*)", re.DOTALL)
 
 
 async def timeline(call: Call) -> Json:
@@ -45,8 +40,7 @@ async def timeline(call: Call) -> Json:
         by_tried = {}
     told = tries_of([*(by_id | by_tried).values()])
     found = operations_of(call.id, [*(by_id | by_tried).values()], execution.get("generation", 0))
-    views = [_as_message(view, call.id) for view in found if view.id in by_id]
-    rows = [_row(view, by_id[view.id], told.get(view.id, [])) for view in views if view is not None]
+    rows = [_row(view, by_id[view.id], told.get(view.id, [])) for view in found if view.id in by_id]
     return {"execution": execution, "rows": rows, "cursor": cursor}
 
 
@@ -65,16 +59,6 @@ async def _records(call: Call, wanted: int) -> tuple[list[Promise], str | None]:
         is_enough = len(records) >= wanted or read_bytes >= limits.search_bytes_max
         if cursor is None or is_enough or not found:
             return records, cursor
-
-
-def _as_message(view: OperationView, execution_id: str) -> OperationView | None:
-    """A message is called that, with its number. None: another record of a stream."""
-    found = _of_a_stream.fullmatch(view.id.removeprefix(below(execution_id)))
-    if found is None:
-        return view
-    stream, number = found.groups()
-    is_message = stream == MAILBOX and number is not None
-    return replace(view, kind="message", name=f"message {number}") if is_message else None
 
 
 def _row(view: OperationView, record: Promise, tries: list[Promise]) -> Json:

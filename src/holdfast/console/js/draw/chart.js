@@ -1,5 +1,6 @@
 /** Counts over time: columns for what ended, a line for what was started, and the same as a table. */
 import { el, svg } from "../dom.js";
+import { renew } from "../renew.js";
 import { count } from "../text.js";
 import { full, minute } from "../time.js";
 
@@ -52,17 +53,16 @@ export function chart({ since, bucketMs, series, label }) {
 
 /** @param {number} since @param {number} bucketMs @param {Series[]} series @param {string} label */
 function table(since, bucketMs, series, label) {
-  const box = el("div", { class: "of-max" });
-  const details = el("details", { class: "as-table" }, el("summary", { text: "As a table" }), box);
-  details.addEventListener("toggle", () => {
-    if (!details.open || box.childElementCount) return;
+  const isOpen = (/** @type {Element} */ details) => /** @type {HTMLDetailsElement} */ (details).open;
+  const draw = (/** @type {Element} */ details) => {
+    const box = details.lastElementChild;
+    if (!box || !isOpen(details)) return;
     const buckets = series[0]?.values.length ?? 0;
-    const rows = Array.from({ length: buckets }, (_, at) => el("tr", {}, el("th", { scope: "row", text: minute(since + at * bucketMs) }), series.map((each) => el("td", { class: "num", text: count(each.values[at] ?? 0) }))));
-    box.append(el("table", {}, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "from" }), series.map((each) => el("th", { scope: "col", class: "num", text: each.name })))), el("tbody", {}, rows)));
-    box.tabIndex = 0;
-    box.setAttribute("role", "region");
-    box.setAttribute("aria-label", label);
-  });
+    const rows = Array.from({ length: buckets }, (_, at) => el("tr", { "data-key": since + at * bucketMs }, el("th", { scope: "row", text: minute(since + at * bucketMs) }), series.map((each) => el("td", { class: "num", text: count(each.values[at] ?? 0) }))));
+    renew(box, el("table", {}, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "from" }), series.map((each) => el("th", { scope: "col", class: "num", text: each.name })))), el("tbody", {}, rows)));
+  };
+  const details = el("details", { class: "as-table", ontoggle: (/** @type {Event} */ event) => draw(/** @type {Element} */ (event.currentTarget)), onrenew: draw },
+    el("summary", { text: "As a table" }), el("div", { class: "of-max", tabindex: 0, role: "region", "aria-label": label, "data-own": true }));
   return details;
 }
 

@@ -4,12 +4,14 @@
  * 1. Only the rows in sight exist, so ten thousand steps cost what forty do. The strip above shows all of them.
  * 2. The zoom is a stretch of the strip; gaps are compressed by `Scale`.
  * 3. Rows are a list with text for screen readers; the same rows are a table under "Steps".
- * 4. While it scrolls, the rows in sight are drawn first and the spare ones around them in the next frame. Tooltips are made
+ * 4. A row in sight keeps its element, so that what runs can grow each second under the pointer.
+ * 5. While it scrolls, the rows in sight are drawn first and the spare ones around them in the next frame. Tooltips are made
  *    when somebody points at a bar. So no frame is long.
  */
 /** @import { Row, Claim } from "../types.js" */
-import { el, fill } from "../dom.js";
+import { el, handlerOf } from "../dom.js";
 import { icon } from "../icons.js";
+import { renew, update } from "../renew.js";
 import { brief, visible } from "../text.js";
 import { duration, full, moment, now } from "../time.js";
 import { Scale, ticks } from "./scale.js";
@@ -37,10 +39,8 @@ export class Timeline {
     this.compress = true;
     this.zoom = { from: 0, to: 1 };
     this.scale = new Scale({ from: 0, to: 1 }, [], false);
-    /** @type {Map<number, HTMLElement>} */
+    /** @type {Map<string, {line: Line, index: number, element: HTMLElement}>} */
     this.drawn = new Map();
-    /** @type {WeakMap<Element, () => string>} */
-    this.titles = new WeakMap();
     this.frame = 0;
     /** @type {string | null} */
     this.chosen = null;
@@ -63,8 +63,8 @@ export class Timeline {
       el("div", { class: "tl-head tl-workers" }, el("div", { class: "tl-label muted", text: "held by" }), el("div", { class: "tl-track" }, this.lane)),
       el("div", { class: "tl-body" }, this.scroll, el("div", { class: "tl-over" }, el("div", { class: "tl-label" }), el("div", { class: "tl-track" }, this.marks))));
     this.element.addEventListener("pointerover", ({ target }) => {
-      const title = target instanceof Element ? this.titles.get(target) : undefined;
-      if (title) /** @type {Element} */ (target).setAttribute("title", visible(title().slice(0, 2000)));
+      const title = target instanceof Element ? handlerOf(target, "tooltip") : undefined;
+      if (title) title(target);
     });
     this.observer = new ResizeObserver(() => this.redraw());
     this.observer.observe(this.scroll);
@@ -140,13 +140,20 @@ export class Timeline {
     const { scrollTop, clientHeight } = this.scroll;
     const first = Math.max(0, Math.floor(scrollTop / ROW) - spare);
     const last = Math.min(this.lines.length, Math.ceil((scrollTop + (clientHeight || 480)) / ROW) + spare);
-    for (const [index, element] of this.drawn) if (anew || index < first || index >= last) { element.remove(); this.drawn.delete(index); }
-    const fresh = document.createDocumentFragment();
+    const wanted = new Map();
     for (let index = first; index < last; index += 1) {
-      if (this.drawn.has(index)) continue;
-      const element = this.row(/** @type {Line} */ (this.lines[index]), index);
-      this.drawn.set(index, element);
-      fresh.append(element);
+      const line = /** @type {Line} */ (this.lines[index]);
+      wanted.set(`${line.depth} ${line.row.id}`, { line, index });
+    }
+    for (const [key, { element }] of this.drawn) if (!wanted.has(key)) { element.remove(); this.drawn.delete(key); }
+    const fresh = document.createDocumentFragment();
+    for (const [key, { line, index }] of wanted) {
+      const there = this.drawn.get(key);
+      if (there && !anew && there.index === index) continue;
+      const element = there?.element ?? this.row(line, index);
+      if (there) update(element, this.row(line, index));
+      else fresh.append(element);
+      this.drawn.set(key, { line, index, element });
     }
     this.list.append(fresh);
   }
@@ -194,8 +201,7 @@ export class Timeline {
     const left = Math.max(-0.01, this.at(from));
     const right = Math.min(1.01, this.at(to));
     if (right < 0 || left > 1) return null;
-    const bar = el("span", { class: style });
-    this.titles.set(bar, title);
+    const bar = el("span", { class: style, "data-lazy": true, ontooltip: (/** @type {Element} */ shown) => shown.setAttribute("title", visible(title().slice(0, 2000))) });
     bar.style.left = `${(100 * left).toFixed(3)}%`;
     bar.style.width = `${Math.max(0, 100 * (right - left)).toFixed(3)}%`;
     return bar;
@@ -218,7 +224,7 @@ export class Timeline {
       text.style.left = `${(100 * at).toFixed(3)}%`;
       shown.push(text);
     }
-    fill(this.axis, shown);
+    renew(this.axis, shown);
     const marks = [];
     for (const each of this.scale.breaks) {
       const left = (each.at - this.zoom.from) / (this.zoom.to - this.zoom.from);
@@ -236,7 +242,7 @@ export class Timeline {
       mark.style.left = `${100 * at}%`;
       marks.push(mark);
     }
-    fill(this.marks, marks);
+    renew(this.marks, marks);
   }
 
   drawLane() {
@@ -253,7 +259,7 @@ export class Timeline {
       flag.style.left = `${100 * at}%`;
       found.push(flag);
     }
-    fill(this.lane, found);
+    renew(this.lane, found);
     /** @type {HTMLElement} */ (this.lane.closest(".tl-workers")).hidden = this.model.claims.length === 0;
   }
 

@@ -1,57 +1,79 @@
 /**
  * The call tree: an execution, what it asked for, and the same for every execution that it called. Branches are
- * read when they are opened.
+ * read when they are opened, and stay open when the tree is drawn anew.
  */
 /** @import { Row } from "../types.js" */
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
 import { chip } from "../kit/chip.js";
 import { problem } from "../kit/states.js";
 import { icon } from "../icons.js";
+import { renew } from "../renew.js";
 import { link } from "../router.js";
 import { count, said } from "../text.js";
 import { duration, when } from "../time.js";
 
 const BATCH = 100;
 
-/**
- * @param {{id: string, name: string, state: string, startedAt: number, endedAt?: number | undefined}} root
- * @param {Row[]} rows
- * @param {(row: Row) => Promise<Row[]>} read
- */
-export function tree(root, rows, read) {
-  const box = el("ul", { role: "group" });
-  spread(box, rows, read, 0, 2);
-  return el("ul", { class: "tree", role: "tree", "aria-label": "Call tree" },
-    el("li", { role: "treeitem", "aria-expanded": "true", "aria-level": 1, "aria-selected": "false" }, line("executions", root.name, root.id, root.state, root.startedAt, root.endedAt, 0), box));
-}
+/** @typedef {{id: string, name: string, state: string, startedAt: number, endedAt?: number | undefined}} Root */
+/** @typedef {{rows?: Row[], error?: unknown}} Branch what was read of an open one; nothing yet, or why not */
 
-/** @param {HTMLElement} box @param {Row[]} rows @param {(row: Row) => Promise<Row[]>} read @param {number} from @param {number} level */
-function spread(box, rows, read, from, level) {
-  for (const row of rows.slice(from, from + BATCH)) box.append(item(row, read, level));
-  const left = rows.length - from - BATCH;
-  if (left > 0) {
-    const more = el("li", { role: "none" }, el("button", { class: "link", type: "button", text: `${count(left)} more`, onclick: () => { more.remove(); spread(box, rows, read, from + BATCH, level); } }));
-    box.append(more);
+export class Tree {
+  /** @param {(row: Row) => Promise<Row[]>} read */
+  constructor(read) {
+    this.read = read;
+    this.element = el("ul", { class: "tree", role: "tree", "aria-label": "Call tree" });
+    /** @type {Map<string, Branch>} */
+    this.open = new Map();
+    /** @type {Map<string, number>} */
+    this.shown = new Map(); // how many rows of a branch
+    /** @type {Root} */
+    this.root = { id: "", name: "", state: "", startedAt: 0 };
+    /** @type {Row[]} */
+    this.rows = [];
   }
-  if (!rows.length) box.append(el("li", { role: "treeitem", class: "muted", "aria-level": level, "aria-selected": "false", text: "It has recorded nothing." }));
-}
 
-/** @param {Row} row @param {(row: Row) => Promise<Row[]>} read @param {number} level */
-function item(row, read, level) {
-  const { child } = row;
-  const label = line(row.kind, row.name || row.kind, child ?? row.id, row.state, row.startedAt, row.endedAt, row.attempts ?? 0);
-  if (child === undefined) return el("li", { role: "treeitem", "aria-level": level, "aria-selected": "false" }, el("span", { class: "fold" }), label);
-  const inner = el("ul", { role: "group", hidden: true });
-  const fold = el("button", { class: "icon fold", type: "button", "aria-label": "Unfold", onclick: async () => {
-    inner.hidden = !inner.hidden;
-    entry.setAttribute("aria-expanded", String(!inner.hidden));
-    fold.setAttribute("aria-label", inner.hidden ? "Unfold" : "Fold");
-    fill(fold, icon(inner.hidden ? "right" : "down"));
-    if (inner.hidden || inner.childElementCount) return;
-    try { spread(inner, await read(row), read, 0, level + 1); } catch (error) { fill(inner, problem(error)); }
-  } }, icon("right"));
-  const entry = el("li", { role: "treeitem", "aria-expanded": "false", "aria-level": level, "aria-selected": "false" }, fold, label, inner);
-  return entry;
+  /** @param {Root} root @param {Row[]} rows */
+  set(root, rows) {
+    this.root = root;
+    this.rows = rows;
+    this.draw();
+  }
+
+  draw() {
+    const { root } = this;
+    renew(this.element, el("li", { role: "treeitem", "aria-expanded": "true", "aria-level": 1, "aria-selected": "false" },
+      line("executions", root.name, root.id, root.state, root.startedAt, root.endedAt, 0), el("ul", { role: "group" }, this.items(root.id, this.rows, 2))));
+  }
+
+  /** @param {string} id of the branch @param {Row[]} rows @param {number} level @returns {HTMLElement[]} */
+  items(id, rows, level) {
+    const most = this.shown.get(id) ?? BATCH;
+    const found = rows.slice(0, most).map((row) => this.item(row, level));
+    if (rows.length > most) found.push(el("li", { role: "none", "data-key": "more" }, el("button", { class: "link", type: "button", text: `${count(rows.length - most)} more`, onclick: () => { this.shown.set(id, most + BATCH); this.draw(); } })));
+    if (!rows.length) found.push(el("li", { role: "treeitem", class: "muted", "aria-level": level, "aria-selected": "false", text: "It has recorded nothing." }));
+    return found;
+  }
+
+  /** @param {Row} row @param {number} level */
+  item(row, level) {
+    const { child } = row;
+    const label = line(row.kind, row.name || row.kind, child ?? row.id, row.state, row.startedAt, row.endedAt, row.attempts ?? 0);
+    if (child === undefined) return el("li", { role: "treeitem", "data-key": row.id, "aria-level": level, "aria-selected": "false" }, el("span", { class: "fold" }), label);
+    const branch = this.open.get(row.id);
+    const fold = el("button", { class: "icon fold", type: "button", "data-action": "fold", "aria-label": branch ? "Fold" : "Unfold", onclick: () => void this.toggle(row) }, icon(branch ? "down" : "right"));
+    const inner = branch?.rows ? this.items(row.id, branch.rows, level + 1) : branch?.error ? [el("li", { role: "none" }, problem(branch.error))] : [];
+    return el("li", { role: "treeitem", "data-key": row.id, "aria-expanded": String(branch !== undefined), "aria-level": level, "aria-selected": "false" }, fold, label, inner.length ? el("ul", { role: "group" }, inner) : null);
+  }
+
+  /** @param {Row} row */
+  async toggle(row) {
+    if (this.open.delete(row.id)) { this.draw(); return; }
+    /** @type {Branch} */
+    const branch = {};
+    this.open.set(row.id, branch);
+    try { branch.rows = await this.read(row); } catch (error) { branch.error = error; }
+    this.draw();
+  }
 }
 
 /** @param {string} kind @param {string} name @param {string} id @param {string} state @param {number} began @param {number | undefined} ended @param {number} attempts */

@@ -5,6 +5,7 @@
 import { el, fill } from "../dom.js";
 import { decode } from "../api.js";
 import { icon } from "../icons.js";
+import { seal } from "../renew.js";
 import { session } from "../session.js";
 import { bytes, count, plural, visible } from "../text.js";
 import { toast, toastProblem } from "./toast.js";
@@ -35,8 +36,8 @@ export function json(value, label) {
   const copy = el("button", { class: "icon small", type: "button", title: "Copy as JSON", "aria-label": `Copy ${label} as JSON`, onclick: () => navigator.clipboard.writeText(text()).then(() => toast("Copied."), toastProblem) }, icon("copy"));
   fill(tree, node(null, value, 0, { wanted: "", open: new Set() }));
   const size = weight(value);
-  return el("div", { class: "json-box" },
-    el("div", { class: "tools" }, size > 300 ? search : null, found, size > 5000 ? el("span", { class: "muted", text: `about ${bytes(size)}` }) : null, copy), tree);
+  return seal(el("div", { class: "json-box" },
+    el("div", { class: "tools" }, size > 300 ? search : null, found, size > 5000 ? el("span", { class: "muted", text: `about ${bytes(size)}` }) : null, copy), tree), [label, value]);
 }
 
 /** Roughly how long it is, without writing it all. @param {any} value @returns {number} */

@@ -4,7 +4,8 @@
  * 1. More is read when the end comes into sight, so a list has no end but the last record.
  * 2. On a change the first page is read again and takes the place of what it covers; rows further down that
  *    changed and are in sight are read one by one.
- * 3. Of two readings that overlap, the older is dropped.
+ * 3. What is read anew is written into the rows that are there (`table.js` says when rows may move).
+ * 4. Of two readings that overlap, the older is dropped.
  */
 /** @import { Changes } from "../types.js" */
 import { el, fill } from "../dom.js";

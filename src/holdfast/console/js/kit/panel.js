@@ -4,7 +4,7 @@ import { el, fill, fresh } from "../dom.js";
 /** @param {string} title @param {{more?: Node | null, flush?: boolean, class?: string}} options @param {...(Node | null)} content */
 export function panel(title, options, ...content) {
   const id = fresh("panel");
-  return el("section", { class: `panel ${options.class ?? ""}`, "aria-labelledby": id },
+  return el("section", { class: `panel ${options.class ?? ""}`, "data-key": title, "aria-labelledby": id },
     el("header", {}, el("h2", { id, text: title }), options.more ? el("span", { class: "more" }, options.more) : null),
     el("div", { class: `body ${options.flush ? "flush" : ""}` }, ...content));
 }
@@ -12,7 +12,7 @@ export function panel(title, options, ...content) {
 /** @param {([string, Node | string | null | undefined] | null | undefined | false)[]} entries those without a value are left out */
 export function facts(entries) {
   const there = entries.filter((each) => Array.isArray(each) && each[1] !== null && each[1] !== undefined && each[1] !== "");
-  return el("dl", { class: "facts" }, /** @type {[string, Node | string][]} */ (there).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", {}, value))));
+  return el("dl", { class: "facts" }, /** @type {[string, Node | string][]} */ (there).map(([name, value]) => el("div", { "data-key": name }, el("dt", { text: name }), el("dd", {}, value))));
 }
 
 /**

@@ -6,6 +6,7 @@
 import { el, fill } from "../dom.js";
 import { Problem } from "../api.js";
 import { icon } from "../icons.js";
+import { renew } from "../renew.js";
 import { brief, visible } from "../text.js";
 
 const PATIENCE_MS = 200;
@@ -31,7 +32,7 @@ export function problem(error, again) {
 }
 
 /**
- * Fill `target` with what `load` gives; until then, after a while, a word that it is loading.
+ * Fill `target` with what `load` gives, in place where it was filled before; until then, after a while, a word that it is loading.
  * @template T
  * @param {Element} target
  * @param {() => Promise<T>} load
@@ -44,7 +45,7 @@ export async function present(target, load, show, signal) {
     const found = await load();
     clearTimeout(timer);
     if (signal?.aborted) return;
-    fill(target, show(found));
+    renew(target, show(found));
   } catch (error) {
     clearTimeout(timer);
     if (signal?.aborted) return;

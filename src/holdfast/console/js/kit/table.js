@@ -3,12 +3,17 @@
  * columns; `aria-rowcount` says how many there are.
  *
  * 1. All rows are equally high (the token `--row`), so the position of each is known without drawing it.
- * 2. A row keeps its element while it is in sight; it is written anew only when its record changed.
- * 3. The keyboard moves one marked row (j, k, Enter, x); the scroll area itself can be focused.
+ * 2. A row keeps its element while it is in sight; what changed in its record is written into it in place.
+ * 3. Nothing moves under the pointer: while it moves over the rows, and for `HOLD_MS` afterwards, rows are written in
+ *    place, and those that come or go wait. A list that was scrolled stays where it is, and says how many are new above.
+ * 4. The keyboard moves one marked row (j, k, Enter, x); the scroll area itself can be focused.
  */
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
+import { renew, update } from "../renew.js";
+import { plural } from "../text.js";
 
 const SPARE = 12; // rows drawn above and below those in sight
+const HOLD_MS = 1_000;
 
 /**
  * @template T
@@ -47,32 +52,94 @@ export class Table {
     this.first = 0;
     this.last = 0;
     this.frame = 0;
+    this.newer = 0; // rows that came above those in sight
+    this.isPressed = false;
+    this.heldUntil = 0;
+    this.pointer = "";
+    this.timer = 0;
+    /** @type {(() => void) | null} */
+    this.later = null; // what waits until the pointer rests
     this.above = el("tr", { class: "spacer", "aria-hidden": "true" }, el("td"));
     this.below = /** @type {HTMLTableRowElement} */ (this.above.cloneNode(true));
-    this.body = el("tbody");
-    this.all = el("input", { type: "checkbox", "aria-label": "Select all rows that are loaded", onchange: () => this.selectAll(this.all.checked) });
+    this.body = el("tbody", {
+      onpointermove: (/** @type {PointerEvent} */ event) => this.hold(event), onpointerdown: (/** @type {PointerEvent} */ event) => { this.isPressed = true; this.hold(event); },
+      onpointerup: () => { this.isPressed = false; }, onpointercancel: () => { this.isPressed = false; }, onpointerleave: () => { this.isPressed = false; this.release(); },
+    });
+    this.all = el("input", { type: "checkbox", disabled: true, "aria-label": "Select all rows that are loaded", onchange: () => this.selectAll(this.all.checked) });
     this.table = el("table", { class: "rows", "aria-label": options.label },
       el("thead", {}, el("tr", {},
         options.selectable ? el("th", { class: "pick", scope: "col" }, this.all) : null,
         options.columns.map((column) => el("th", { scope: "col", class: column.class ?? null, text: column.title })))),
       this.body);
     this.foot = el("div", { class: "foot muted" });
-    this.element = el("div", { class: "scroll fill", tabindex: 0, role: "region", "aria-label": options.label, onscroll: () => this.schedule(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event) }, this.table, this.foot);
+    this.note = el("div", { class: "newer", hidden: true }, el("button", { class: "primary small", type: "button", onclick: () => { this.element.scrollTop = 0; this.element.focus(); } }));
+    this.element = el("div", { class: "scroll fill", tabindex: 0, role: "region", "aria-label": options.label, onscroll: () => this.schedule(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event) }, this.note, this.table, this.foot);
     this.observer = new ResizeObserver(() => this.schedule());
     this.observer.observe(this.element);
   }
 
   /** @param {T[]} rows @param {{total?: number, foot?: Node | string | null}} [more] */
   set(rows, more = {}) {
+    this.later = null;
+    if (this.isHeld && !this.isLonger(rows)) {
+      this.later = () => this.set(rows, more);
+      const fresh = new Map(rows.map((row) => [this.options.key(row), row]));
+      this.rows = this.rows.map((row) => fresh.get(this.options.key(row)) ?? row);
+      this.draw();
+      return;
+    }
+    const scrollTop = this.staying(rows);
     this.rows = rows;
     this.total = more.total ?? rows.length;
     this.table.setAttribute("aria-rowcount", String(this.total < 0 ? -1 : this.total + 1));
-    fill(this.foot, more.foot ?? null);
+    renew(this.foot, more.foot ?? null);
     if (this.selected.size) {
       const there = new Set(rows.map(this.options.key));
+      const before = this.selected.size;
       for (const key of this.selected) if (!there.has(key)) this.selected.delete(key);
+      if (this.selected.size !== before) this.options.onSelect?.();
     }
-    this.draw();
+    this.draw(scrollTop);
+  }
+
+  /** The pointer is about to do something here. @param {PointerEvent} event */
+  hold(event) {
+    const at = `${event.clientX} ${event.clientY} ${this.isPressed}`;
+    if (at === this.pointer) return; // the browser says so by itself when rows move
+    this.pointer = at;
+    this.heldUntil = performance.now() + HOLD_MS;
+    this.timer ||= setTimeout(() => this.look(), HOLD_MS);
+  }
+
+  get isHeld() { return this.isPressed || performance.now() < this.heldUntil; }
+
+  look() {
+    this.timer = this.isHeld ? setTimeout(() => this.look(), Math.max(50, this.heldUntil - performance.now())) : 0;
+    if (!this.timer) this.later?.();
+  }
+
+  release() {
+    this.heldUntil = 0;
+    this.later?.();
+  }
+
+  /** Whether these are the rows that are shown, and perhaps more behind them. @param {T[]} rows */
+  isLonger(rows) {
+    const { key } = this.options;
+    return this.rows.length <= rows.length && this.rows.every((row, index) => key(row) === key(/** @type {T} */ (rows[index])));
+  }
+
+  /** Where to scroll so that the first row in sight stays where it is. @param {T[]} rows */
+  staying(rows) {
+    const { height } = this;
+    const { scrollTop } = this.element;
+    const { key } = this.options;
+    const first = Math.floor(scrollTop / height);
+    const top = scrollTop < height ? undefined : this.rows[first];
+    const at = top === undefined ? -1 : rows.findIndex((row) => key(row) === key(top));
+    if (at < 0) return scrollTop;
+    this.newer = Math.max(0, this.newer + at - first);
+    return scrollTop + (at - first) * height;
   }
 
   get height() { return Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 30; }
@@ -81,9 +148,16 @@ export class Table {
     this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); });
   }
 
-  draw() {
+  draw(scrollTop = this.element.scrollTop) {
     const height = this.height;
-    const { scrollTop, clientHeight } = this.element;
+    const { clientHeight } = this.element;
+    if (scrollTop < height) this.newer = 0;
+    this.note.hidden = this.newer === 0;
+    if (this.newer) renew(/** @type {Element} */ (this.note.firstElementChild), `${plural(this.newer, "new row")} above`);
+    const { size } = this.selected;
+    this.all.disabled = this.rows.length === 0;
+    this.all.checked = size > 0 && size >= this.rows.length;
+    this.all.indeterminate = size > 0 && size < this.rows.length;
     this.first = Math.max(0, Math.floor(scrollTop / height) - SPARE);
     this.last = Math.min(this.rows.length, Math.ceil((scrollTop + (clientHeight || 600)) / height) + SPARE);
     this.first = Math.min(this.first, this.last);
@@ -94,7 +168,8 @@ export class Table {
       const record = /** @type {T} */ (this.rows[index]);
       const key = this.options.key(record);
       const there = this.drawn.get(key);
-      const element = there && there.record === record ? there.element : this.row(record, key);
+      const element = there?.element ?? this.row(record, key);
+      if (there && there.record !== record) update(element, this.row(record, key));
       element.setAttribute("aria-rowindex", String(index + 2));
       this.decorate(element, key);
       next.set(key, { record, element });
@@ -104,6 +179,7 @@ export class Table {
     pad(this.above, this.first * height);
     pad(this.below, (this.rows.length - this.last) * height);
     place(this.body, [...(this.first ? [this.above] : []), ...elements, ...(this.last < this.rows.length ? [this.below] : [])]);
+    if (this.element.scrollTop !== scrollTop) this.element.scrollTop = scrollTop;
     if (this.last >= this.rows.length - SPARE) this.options.onEnd?.();
   }
 
@@ -150,10 +226,7 @@ export class Table {
     this.draw();
   }
 
-  clearSelection() {
-    this.all.checked = false;
-    this.selectAll(false);
-  }
+  clearSelection() { this.selectAll(false); }
 
   /** @param {string} key */
   mark(key) { this.marked = key; this.draw(); }

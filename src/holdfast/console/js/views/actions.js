@@ -43,6 +43,7 @@ export function actions(it, again) {
       });
     }) : null,
     button("Fork", () => fork(it, null)),
+    over ? el("a", { class: "button", "data-action": "start-like-this", href: link(["start"], { like: it.id }) }, "Start like this") : null,
     !over ? button("Tell", () => tell(it, false)) : null,
     !over ? button("Ask", () => tell(it, true)) : null,
   ];

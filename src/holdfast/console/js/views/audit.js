@@ -4,11 +4,20 @@ import * as api from "../api.js";
 import { el } from "../dom.js";
 import { chip } from "../kit/chip.js";
 import { Pages } from "../kit/pages.js";
-import { amend, place } from "../router.js";
+import { amend, link, place } from "../router.js";
 import { brief, said } from "../text.js";
 import { when } from "../time.js";
 
 /** @typedef {{id: string, at: number, who?: string, method: string, path: string, target?: string, about?: string, body?: any, outcome?: string, status?: number, code?: string}} Entry */
+
+const PAGES = new Set(["executions", "tasks", "queues", "schedules", "promises"]);
+
+/** What was changed, as a link to its page where it has one. @param {Entry} row */
+function target(row) {
+  const words = said(row.target ?? "", { class: "mono", max: 120, title: true });
+  const [, , view = ""] = (row.path ?? "").split("/");
+  return row.target && PAGES.has(view) ? el("a", { href: link([view, row.target]) }, words) : words;
+}
 
 /** @param {Context} context */
 export async function view({ main, signal, title }) {
@@ -22,13 +31,13 @@ export async function view({ main, signal, title }) {
     columns: [
       { title: "When", class: "w-time", cell: (row) => when(row.at) },
       { title: "Who", class: "w-mid mid", cell: (row) => said(row.who ?? "anybody", { max: 80 }) },
-      { title: "What", class: "", cell: (row) => said(row.about ?? `${row.method} ${row.path}`, { max: 160, title: true }) },
-      { title: "To", class: "w-id", cell: (row) => said(row.target ?? "", { class: "mono", max: 120, title: true }) },
-      { title: "With", class: "w-name wide", cell: (row) => (row.body && Object.keys(row.body).length ? said(JSON.stringify(row.body), { class: "mono muted", max: 160, title: true }) : null) },
+      { title: "What", class: "w-id", cell: (row) => said(row.about ?? `${row.method} ${row.path}`, { max: 160, title: true }) },
+      { title: "To", class: "w-id", cell: target },
+      { title: "With", class: "wide", cell: (row) => (row.body && Object.keys(row.body).length ? said(JSON.stringify(row.body), { class: "mono muted", max: 160, title: true }) : null) },
       { title: "Outcome", class: "w-status mid", cell: (row) => chip(row.outcome === "done" ? "completed" : row.outcome === "refused" ? "failed" : "pending", row.outcome === "refused" ? brief(`refused ${row.code ?? ""}`, 30) : row.outcome === "asked" ? "outcome unknown" : "done") },
     ],
   }, {
-    noun: "entry", nothing: "Nobody has changed anything through the management API yet.",
+    noun: "change", nothing: "Nobody has changed anything through the management API yet.",
     filtered: () => query.size > 0,
     page: async (paging) => { const found = await api.audit({ who: query.get("who"), ...paging }); return { rows: found.entries, ...(found.cursor && { cursor: found.cursor }) }; },
     order: (row) => row.at,

@@ -5,9 +5,10 @@
 /** @import { Pages } from "../kit/pages.js" */
 /** @import { Execution } from "../types.js" */
 import * as api from "../api.js";
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
 import { askFirst } from "../kit/dialog.js";
 import { toast, toastProblem } from "../kit/toast.js";
+import { renew } from "../renew.js";
 import { count, plural } from "../text.js";
 import { ENDED } from "../words.js";
 import { wanted } from "./filters.js";
@@ -41,17 +42,18 @@ export function bulkBar(noun, pages, query) {
   const element = el("div", { class: "bulk", role: "region", "aria-label": "Change many at once", hidden: true });
   const actions = /** @type {Record<string, Action>} */ (ACTIONS[noun]);
   let everything = false;
+  const box = el("input", { type: "checkbox", onchange: () => { everything = box.checked; draw(); } });
+  const whole = el("label", {}, box, " all that match the filters, loaded or not");
+  const unknown = el("span", { class: "muted", text: "Remove the version filter to choose all that match." }); // the server compares it on pages only
   const draw = () => {
     const { size } = pages.table.selected;
+    if (!size || query.has("version")) everything = false;
     element.hidden = size === 0;
-    if (!size) { everything = false; return; }
-    const byVersion = query.has("version"); // which the server compares on pages only
-    if (byVersion) everything = false;
-    const all = byVersion ? el("span", { class: "muted", text: "Remove the version filter to choose all that match." }) : el("label", {}, el("input", { type: "checkbox", checked: everything, onchange: (/** @type {Event} */ event) => { everything = /** @type {HTMLInputElement} */ (event.target).checked; draw(); } }), " all that match the filters, loaded or not");
-    fill(element,
+    box.checked = everything;
+    renew(element,
       el("strong", { text: everything ? "All that match" : `${plural(size, NOUN[noun] ?? noun)} selected` }),
       Object.entries(actions).map(([name, action]) => el("button", { type: "button", class: action.danger ? "danger" : "", "data-action": name, text: `${action.word}\u2026`, onclick: () => void ask(name, action) })),
-      all, el("button", { class: "plain", type: "button", text: "Clear", onclick: () => { everything = false; pages.table.clearSelection(); } }));
+      query.has("version") ? unknown : whole, el("button", { class: "plain", type: "button", text: "Clear", onclick: () => pages.table.clearSelection() }));
   };
   /** @param {string} name @param {Action} action */
   const ask = async (name, action) => {

@@ -8,6 +8,7 @@ import { json } from "../kit/json.js";
 import { facts, panel, tabs } from "../kit/panel.js";
 import { problem } from "../kit/states.js";
 import { onChanges } from "../live.js";
+import { renew } from "../renew.js";
 import { amend, link, place } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
@@ -58,8 +59,8 @@ export async function view({ path, main, signal, title }) {
     const next = JSON.stringify([it, running]);
     if (next === text) return;
     text = next;
-    fill(head, header(it, again), waitingPanel(it, again, running), ...talk.published(it, rows.nameOf));
-    fill(below, payloads(it));
+    renew(head, header(it, again), waitingPanel(it, again, running), ...talk.published(it, rows.nameOf));
+    renew(below, payloads(it));
   };
   const refresh = async (/** @type {boolean} */ all) => {
     it = await api.executions.get(id);

@@ -6,6 +6,7 @@ import { chip } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { panel } from "../kit/panel.js";
 import { empty, present, problem } from "../kit/states.js";
+import { renew } from "../renew.js";
 import { plural, said, visible } from "../text.js";
 import { when } from "../time.js";
 
@@ -25,8 +26,8 @@ export function conversations(id, signal) {
     const text = JSON.stringify(found.published);
     if (text === board_text) return;
     board_text = text;
-    fill(board, found.published.length ? panel("Published", { flush: true }, el("table", {}, el("caption", { class: "visually-hidden", text: "Published values" }), el("tbody", {}, found.published.map((/** @type {any} */ each) =>
-      el("tr", {}, el("th", { scope: "row", class: "w-name" }, said(each.name, { max: 80 })), el("td", {}, json(each.value, `Published ${each.name}`)), el("td", { class: "w-time" }, when(each.publishedAt, "ago"))))))) : null);
+    renew(board, found.published.length ? panel("Published", { flush: true }, el("table", {}, el("caption", { class: "visually-hidden", text: "Published values" }), el("tbody", {}, found.published.map((/** @type {any} */ each) =>
+      el("tr", { "data-key": each.name }, el("th", { scope: "row", class: "w-name" }, said(each.name, { max: 80 })), el("td", {}, json(each.value, `Published ${each.name}`)), el("td", { class: "w-time" }, when(each.publishedAt, "ago"))))))) : null);
   };
   void readBoard();
 
@@ -74,7 +75,7 @@ export function conversations(id, signal) {
 function message(each) {
   const state = each.setAside ? "failed" : each.read ? "completed" : "pending";
   const word = each.setAside ? "set aside" : each.read ? (each.question ? "answered" : "read") : "unread";
-  return el("tr", {},
+  return el("tr", { "data-key": each.number },
     el("td", { text: String(each.number) }), el("td", {}, when(each.sentAt)), el("td", {}, chip(each.question && each.answer?.state === "pending" ? "pending" : state, each.question && each.answer?.state === "pending" ? "question" : word)),
     el("td", {}, said(JSON.stringify(each.value), { class: "mono", max: 300, title: true })),
     el("td", {}, each.answer && each.answer.state !== "pending" ? said(JSON.stringify(each.answer.value), { class: "mono", max: 200, title: true }) : each.setAside ? said(each.setAside.value?.message ?? JSON.stringify(each.setAside.value ?? ""), { class: "bad", max: 200, title: true }) : null));

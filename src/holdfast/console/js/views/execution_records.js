@@ -4,7 +4,7 @@
 import * as api from "../api.js";
 import { el, fill } from "../dom.js";
 import { Timeline } from "../draw/timeline.js";
-import { tree } from "../draw/tree.js";
+import { Tree } from "../draw/tree.js";
 import { icon } from "../icons.js";
 import { chip } from "../kit/chip.js";
 import { json } from "../kit/json.js";
@@ -107,10 +107,12 @@ export function records(id, signal, current, onRead) {
     },
     /** @param {HTMLElement} box */
     tree(box) {
+      const shown = new Tree(readChild);
       draw = () => {
         if (guard(box)) return;
         const it = current();
-        fill(box, tree({ id: it.id, name: it.name ?? it.id, state: it.status, startedAt: it.createdAt, endedAt: it.settledAt }, found.rows, readChild));
+        if (!shown.element.isConnected) fill(box, shown.element);
+        shown.set({ id: it.id, name: it.name ?? it.id, state: it.status, startedAt: it.createdAt, endedAt: it.settledAt }, found.rows);
       };
       draw();
     },

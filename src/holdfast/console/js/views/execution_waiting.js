@@ -71,13 +71,13 @@ function line(it, wait, again) {
   const { kind, name } = kindOf(wait);
   const where = wait.file ? `${wait.file}:${wait.line ?? 0}${wait.function ? `, in ${wait.function}` : ""}` : "";
   const since = wait.since || it.since;
-  return el("li", {}, icon(kind),
+  return el("li", { "data-key": wait.id }, icon(kind),
     el("div", { class: "grow" },
       el("div", {}, el("strong", { text: WAITS[kind] ?? kind }), " ", name ? el("span", {}, said(name, { max: 120 }), " ") : null, idLink(wait.id, kind === "call" ? "executions" : "promises"), until(kind, wait)),
       wait.heldBy ? el("div", {}, "held by ", idLink(wait.heldBy), wait.heldSince ? el("span", {}, " since ", when(wait.heldSince), " (", when(wait.heldSince, "for"), ")") : null) : null,
       wait.attempts ? el("div", {}, said(`tried ${wait.attempts === 1 ? "once" : `${wait.attempts} times`}${wait.error ? `; the last error: ${wait.error}` : ""}`, { class: "bad", max: 400 })) : null,
       el("div", { class: "muted" }, "since ", when(since), " (", when(since, "for"), ")", where ? el("span", {}, " at ", el("code", {}, said(where, { max: 300 }))) : null)),
     mayAct() && canSettle(wait) ? el("div", { class: "line" },
-      el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(wait, again) }),
+      el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle({ ...wait, title: name || undefined }, again) }),
       el("button", { type: "button", text: "Reject\u2026", onclick: () => reject(wait, again) })) : null);
 }

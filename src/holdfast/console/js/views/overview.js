@@ -1,12 +1,13 @@
 /** All of it at a glance: counts, rates, failures, the oldest that waits, queues, workers, schedules, the node. */
 /** @import { Context } from "../main.js" */
 import * as api from "../api.js";
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
 import { chart } from "../draw/chart.js";
 import { chip, idLink } from "../kit/chip.js";
 import { facts, panel } from "../kit/panel.js";
 import { empty, present } from "../kit/states.js";
 import { current, onChanges } from "../live.js";
+import { renew } from "../renew.js";
 import { link } from "../router.js";
 import { bytes, count, said } from "../text.js";
 import { duration, rough, when } from "../time.js";
@@ -39,8 +40,7 @@ export async function view({ main, signal, title, query }) {
     const text = JSON.stringify(rest);
     if (signal.aborted || text === drawn) return;
     drawn = text;
-    const open = box.querySelector("details[open]") !== null;
-    if (!open && !box.contains(document.activeElement)) fill(box, draw(found));
+    renew(box, draw(found));
   };
   onChanges(signal, refresh);
   const timer = setInterval(() => { if (!document.hidden && current() !== "paused") void refresh().catch(() => {}); }, SLOW_MS);
@@ -98,7 +98,7 @@ function problemRow(row) {
       : row.schedule ? el("span", {}, "schedule ", el("a", { href: link(["schedules", row.schedule]) }, said(row.schedule, { max: 80 })), " of ", said(row.name, { max: 80 }))
         : el("span", {}, "group ", el("a", { href: link(["executions"], { queue: row.group, status: "pending" }) }, said(row.group ?? "", { max: 80 })), `, ${count(row.pending)} waiting`);
   const more = row.more && row.id ? el("a", { href: link(["executions"], { status: status === "halted" ? "halted" : "pending,waiting,running" }), text: " and more" }) : row.more ? " and more" : null;
-  return el("tr", {}, el("td", {}, chip(status, word)), el("td", {}, which, more),
+  return el("tr", { "data-key": `${row.kind} ${row.id ?? row.queue ?? row.schedule ?? row.group}` }, el("td", {}, chip(status, word)), el("td", {}, which, more),
     el("td", { class: "mid" }, said(row.error ? `${row.error} \u2014 ${todo}` : row.crashes ? `${row.crashes === 1 ? "once" : `${row.crashes} times`}: ${todo}` : todo, { class: "muted", max: 300, title: true })),
     el("td", { class: "num w-time" }, row.since ? when(row.since, "ago") : row.dueAt ? when(row.dueAt, "ago") : "\u2013"));
 }
@@ -145,7 +145,7 @@ const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("c
 /** @param {any[]} rows */
 function waiting(rows) {
   if (!rows.length) return empty("Nothing waits.");
-  return table("Executions that wait longest", ["Execution", "Waits for", "Since"], rows.map((row) => el("tr", {},
+  return table("Executions that wait longest", ["Execution", "Waits for", "Since"], rows.map((row) => el("tr", { "data-key": row.id },
     el("td", {}, el("span", { class: "line one" }, chip(row.status), idLink(row.id, row.kind === "task" ? "tasks" : "executions"))),
     el("td", {}, said(row.waits?.[0] ? waitWords(row.waits[0]) : row.error ?? row.name ?? "", { class: "muted", max: 120, title: true })),
     el("td", { class: "num" }, when(row.since, "ago")))));
@@ -157,18 +157,18 @@ function failures(found) {
   const byCode = found.byCode ?? [];
   if (!byName.length && !byCode.length) return empty("Nothing has failed in this time.");
   return el("div", {},
-    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", {}, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: each.kind === "task" ? "failed" : "failed,timed_out" }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
-    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", {}, el("td", {}, el("a", { class: "bad", href: link(["executions"], { error: each.code, status: "failed" }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
+    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.name }, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: each.kind === "task" ? "failed" : "failed,timed_out" }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
+    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.code }, el("td", {}, el("a", { class: "bad", href: link(["executions"], { error: each.code, status: "failed" }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
 }
 
 /** @param {any[]} rows */
 function queues(rows) {
   if (!rows.length) return empty("No queue holds anything. Queues appear when a task is sent, or limits are set.");
-  return table("Queues", ["Queue", "Depth", "Oldest"], rows.slice(0, 8).map((row) => el("tr", {}, el("td", {}, el("span", { class: "line one" }, el("a", { href: link(["queues", row.name]) }, said(row.name, { max: 80 })), row.paused ? chip("paused") : null)), el("td", { class: "num", text: count(row.pending ?? 0) }), el("td", { class: "num" }, row.oldestAt ? when(row.oldestAt, "ago") : "\u2013"))));
+  return table("Queues", ["Queue", "Depth", "Oldest"], rows.slice(0, 8).map((row) => el("tr", { "data-key": row.name }, el("td", {}, el("span", { class: "line one" }, el("a", { href: link(["queues", row.name]) }, said(row.name, { max: 80 })), row.paused ? chip("paused") : null)), el("td", { class: "num", text: count(row.pending ?? 0) }), el("td", { class: "num" }, row.oldestAt ? when(row.oldestAt, "ago") : "\u2013"))));
 }
 
 /** @param {any[]} rows */
 function schedules(rows) {
   if (!rows.length) return empty("There is no schedule. They come from @app.schedule or app.schedules.create.");
-  return table("Schedules due next", ["Schedule", "Cron", "Due"], rows.slice(0, 8).map((row) => el("tr", {}, el("td", {}, el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 80 }))), el("td", {}, el("code", {}, said(row.cron ?? "", { max: 60 }))), el("td", { class: "num" }, when(row.nextRunAt, "ago")))));
+  return table("Schedules due next", ["Schedule", "Cron", "Due"], rows.slice(0, 8).map((row) => el("tr", { "data-key": row.id }, el("td", {}, el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 80 }))), el("td", {}, el("code", {}, said(row.cron ?? "", { max: 60 }))), el("td", { class: "num" }, when(row.nextRunAt, "ago")))));
 }

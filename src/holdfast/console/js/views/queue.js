@@ -56,12 +56,12 @@ function draw(it, again) {
 function keyTable(it, keys) {
   const of = (/** @type {number} */ number, /** @type {number | undefined} */ most) => (most ? meter(number, most) : count(number));
   return el("div", {}, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "By key" }),
-    el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time mid"], ["At a time", "w-use"], ["Rate", "w-use mid"], ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
-    el("tbody", {}, keys.map((each) => el("tr", {},
+    el("thead", {}, el("tr", {}, [["Key", ""], ["Waiting", "w-num num"], ["Oldest", "w-time mid"], ["At a time", "w-use"], ...(it.keyRate ? [["Rate", "w-use mid"]] : []), ["Weight", "w-num num mid"]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
+    el("tbody", {}, keys.map((each) => el("tr", { "data-key": each.key ?? "" },
       el("td", {}, each.key === undefined ? el("span", { class: "muted", text: "without a key" }) : said(each.key, { max: 120 })),
       el("td", { class: "num", text: count(each.pending ?? 0) }), el("td", { class: "mid" }, each.oldestAt ? when(each.oldestAt, "ago") : el("span", { class: "muted", text: "\u2013" })),
       el("td", {}, of(each.counted ?? 0, each.key === undefined ? undefined : it.keyConcurrency)),
-      el("td", { class: "mid" }, it.keyRate && each.key !== undefined ? meter(each.begun ?? 0, it.keyRate["count"]) : ""),
+      it.keyRate ? el("td", { class: "mid" }, each.key !== undefined ? meter(each.begun ?? 0, it.keyRate["count"]) : "") : null,
       el("td", { class: "num mid", text: each.key === undefined ? "" : String(it.weights?.[each.key] ?? 1) }))))),
     it.moreKeys ? el("p", { class: "empty", text: "The fullest 100 keys are shown; there are more." }) : null);
 }

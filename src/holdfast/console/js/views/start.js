@@ -1,8 +1,12 @@
-/** Start a workflow or send a task that some worker has declared: a form made from its signature. */
+/**
+ * Start a workflow or send a task that some worker has declared: a form made from its signature. With `like` in the
+ * address it holds what another execution was called with.
+ */
 /** @import { Context } from "../main.js" */
-/** @import { Declaration } from "../types.js" */
+/** @import { Declaration, Execution } from "../types.js" */
 import * as api from "../api.js";
 import { el, fill } from "../dom.js";
+import { idLink } from "../kit/chip.js";
 import { FormError, askFirst, field } from "../kit/dialog.js";
 import { form } from "../kit/form.js";
 import { panel } from "../kit/panel.js";
@@ -16,7 +20,9 @@ export async function view({ main, query, signal, title }) {
   title("Start");
   const box = el("div", { class: "stack" });
   main.append(el("div", { class: "head" }, el("h1", { text: "Start" })), box);
-  await present(box, load, (all) => (all.length ? draw(all, query.get("name") ?? "") : empty("No worker has declared anything to run yet. Start a worker with your app; what it knows appears here.")), signal);
+  const like = query.get("like");
+  const read = async () => { const [all, model] = await Promise.all([load(), like ? api.executions.get(like) : null]); return { all, model }; };
+  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app; what it knows appears here.")), signal);
 }
 
 async function load() {
@@ -32,15 +38,21 @@ async function load() {
   return all.sort((a, b) => a.kind.localeCompare(b.kind) * -1 || a.name.localeCompare(b.name) || (b.version ?? 0) - (a.version ?? 0));
 }
 
-/** @param {Declaration[]} all @param {string} wanted */
-function draw(all, wanted) {
+/** What it was called with, by the names of the parameters. @param {Execution} model @param {Declaration} it */
+function valuesOf({ call = {} }, it) {
+  const names = it["positional"] ?? Object.keys(it.parameters?.["properties"] ?? {});
+  return { ...Object.fromEntries((call.args ?? []).map((/** @type {any} */ value, /** @type {number} */ at) => [names[at] ?? `argument ${at + 1}`, value])), ...call.kwargs };
+}
+
+/** @param {Declaration[]} all @param {string} wanted @param {Execution | null} model */
+function draw(all, wanted, model) {
   const list = el("ul", { class: "choices" });
   const place = el("div", { class: "stack grow" });
   const search = el("input", { type: "search", "data-search": "", placeholder: "Find a workflow or task", "aria-label": "Find a workflow or task", oninput: () => drawList() });
   /** @param {Declaration} it */
   const choose = (it) => {
     list.querySelectorAll("button").forEach((each) => each.setAttribute("aria-pressed", String(each.dataset["name"] === `${it.kind} ${it.name} ${it.version ?? ""}`)));
-    fill(place, page(it));
+    fill(place, page(it, it.name === model?.name ? model : null));
   };
   const drawList = () => {
     const text = search.value.toLowerCase();
@@ -55,10 +67,11 @@ function draw(all, wanted) {
   return el("div", { class: "start" }, el("div", { class: "stack" }, search, list), place);
 }
 
-/** @param {Declaration} it */
-function page(it) {
+/** @param {Declaration} it @param {Execution | null} model */
+function page(it, model) {
   const isTask = it.kind === "task";
-  const input = form(it.parameters?.["properties"] ? it.parameters : undefined, { label: it.parameters?.["properties"] ? "" : "Arguments by name", ...(it.parameters?.["properties"] ? {} : { value: {} }) });
+  const isKnown = it.parameters?.["properties"] !== undefined;
+  const input = form(isKnown ? it.parameters : undefined, { label: isKnown ? "" : "Arguments by name", ...(model ? { value: valuesOf(model, it) } : isKnown ? {} : { value: {} }) });
   const id = el("input", { type: "text", placeholder: "a new one", spellcheck: "false", autocomplete: "off" });
   const tags = el("input", { type: "text", placeholder: "customer:4, region:eu", spellcheck: "false", autocomplete: "off" });
   const delay = el("input", { type: "text", inputmode: "decimal", placeholder: "none" });
@@ -94,5 +107,6 @@ function page(it) {
   } }, input.element, el("details", {}, el("summary", { text: "Options" }), el("div", { class: "stack" }, field("Id", id, "The same call under the same id is one execution."), field("Tags", tags), field("Begin after so many seconds", delay), isTask ? null : field("Must be over in so many seconds", timeout))), trouble,
     mayAct() ? el("div", { class: "line" }, button) : el("p", { class: "muted", text: "Your token may look, and start nothing." }));
   return panel(visible(it.name), {}, el("div", { class: "stack" },
-    el("p", { class: "muted" }, it.about ? said(it.about.replace(/[.\s]*$/, "."), { max: 400 }) : "It has no description.", ` ${it.workers === undefined ? "" : it.workers ? `${plural(it.workers, "worker")} can run it now.` : "No worker that runs now knows it: it will wait for one."}`), element));
+    el("p", { class: "muted" }, it.about ? said(it.about.replace(/[.\s]*$/, "."), { max: 400 }) : "It has no description.", ` ${it.workers === undefined ? "" : it.workers ? `${plural(it.workers, "worker")} can run it now.` : "No worker that runs now knows it: it will wait for one."}`),
+    model ? el("p", { class: "muted" }, "The fields hold what ", idLink(model.id), " was called with.", "input" in (model.call ?? {}) ? " That is encoded, so they are empty." : null) : null, element));
 }

@@ -2,18 +2,20 @@
 /** @import { Context } from "../main.js" */
 /** @import { Worker } from "../types.js" */
 import * as api from "../api.js";
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
 import { chip, idLink } from "../kit/chip.js";
 import { askFirst } from "../kit/dialog.js";
 import { facts, meter } from "../kit/panel.js";
 import { empty, present } from "../kit/states.js";
-import { onChanges } from "../live.js";
+import { current, onChanges } from "../live.js";
+import { renew } from "../renew.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
 import { plural, said } from "../text.js";
 import { when } from "../time.js";
 
 const EVERY_MS = 1_000;
+const SLOW_MS = 10_000; // what becomes of time alone: one that falls silent is lost
 
 /** @param {Context} context */
 export async function view({ main, signal, title }) {
@@ -42,13 +44,18 @@ export async function view({ main, signal, title }) {
       : empty("No worker is connected. Start one with \u201choldfast worker module:app\u201d, or run your app against this server.");
   };
   const read = () => present(box, load, draw, signal);
+  const refresh = async () => {
+    last = performance.now();
+    const all = await load();
+    if (!signal.aborted && JSON.stringify(all) !== text) renew(box, draw(all));
+  };
   onChanges(signal, async (changes) => {
     if (!changes.all && !changes.workers.size && !changes.executions.size) return;
     if (performance.now() - last < EVERY_MS) await new Promise((done) => setTimeout(done, EVERY_MS));
-    last = performance.now();
-    const all = await load();
-    if (!signal.aborted && JSON.stringify(all) !== text && !box.contains(document.activeElement)) fill(box, draw(all));
+    await refresh();
   });
+  const timer = setInterval(() => { if (!document.hidden && current() !== "paused") void refresh().catch(() => {}); }, SLOW_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
   await read();
 }
 
@@ -56,7 +63,7 @@ export async function view({ main, signal, title }) {
 function card(it, again) {
   const slots = Object.entries(it.slots ?? {});
   const state = it.state ?? "connected";
-  return el("li", { class: "panel" },
+  return el("li", { class: "panel", "data-key": it.id },
     el("header", {}, el("h2", { class: "mono" }, said(it.id, { max: 120 })), chip(state === "running" ? "running" : state), it.connected === false && state !== "stopped" && state !== "lost" ? el("span", { class: "muted", text: "not connected to this node" }) : null,
       mayAct() && (state === "running" || state === "connected") ? el("span", { class: "more" }, el("button", { class: "small", type: "button", text: "Drain\u2026", onclick: () => askFirst({ title: "Drain this worker?", about: [el("p", { class: "mono" }, said(it.id, { max: 120 })), "It takes nothing new, finishes what it holds, and stays connected. Then it can be stopped without anything having to wait for a lease."], action: "Drain it", change: () => ({ method: "POST", parts: ["workers", it.id, "drain"] }), done: "The worker takes nothing new.", then: again }) })) : null,
       mayAct() && (state === "draining" || state === "drained") ? el("span", { class: "more" }, el("button", { class: "small", type: "button", text: "Take it back\u2026", onclick: () => askFirst({ title: "Let this worker take work again?", about: [el("p", { class: "mono" }, said(it.id, { max: 120 }))], action: "Take it back", change: () => ({ method: "POST", parts: ["workers", it.id, "undrain"] }), done: "The worker takes work again.", then: again }) })) : null),

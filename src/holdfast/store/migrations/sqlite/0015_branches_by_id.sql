@@ -1,0 +1,2 @@
+-- What lies directly below its branch (`order-17:3` in `order-17`) has no place in the index of branches any more:
+-- its id says it. Nothing changes here but the number: an older Holdfast would not find those records.

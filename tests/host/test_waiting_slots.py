@@ -1,0 +1,252 @@
+"""A worker with free slots leaves its claim at the node of its process: what that costs, and how it ends."""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+
+import holdfast as hf
+from holdfast.client.embedded import EmbeddedClient
+from holdfast.host.host import Host
+from holdfast.host.slots import SlotGroup
+from holdfast.jobs.options import SendOptions
+from holdfast.jobs.runner import JobRunner
+from holdfast.jobs.send_request import SendRequest, make_orders
+from holdfast.jobs.task import AnyTask
+from holdfast.node import Node
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.steps.runner import StepRunner
+from tests.node.test_group_commit import GatedStore, opened, settle_down
+from tests.requests import ask
+
+patience_s = 60.0
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(patience_s):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def double(number: int) -> int:
+    return 2 * number
+
+
+class Requests:
+    """What a node was asked for."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.before = node.stats.commits, node.stats.committed_requests
+
+    def counted(self) -> tuple[int, int]:
+        """Commits and requests since then."""
+        stats = self._node.stats
+        return stats.commits - self.before[0], stats.committed_requests - self.before[1]
+
+
+async def test_a_background_task_is_two_commits_from_the_send_to_its_result() -> None:
+    app = hf.App("memory:")
+    task = app.task(double)
+    async with app:
+        await (await task.send_async(1))
+        asked = Requests(app.session.node)
+        assert (await (await task.send_async(2))).ok_value == 4
+        assert asked.counted() == (2, 3), "create; listen and fulfil"
+
+
+async def test_a_call_of_an_entity_is_two_commits() -> None:
+    app = hf.App("memory:")
+
+    @app.entity
+    class Account(hf.Entity):
+        balance: int = 0
+
+        async def deposit(self, cents: int) -> int:
+            self.balance += cents
+            return self.balance
+
+    async with app:
+        node = app.session.node
+        for name in "ab":
+            await app.entity(Account, name).deposit(1)
+        await until(lambda: app.session.is_idle)
+        asked = Requests(node)
+        assert await app.entity(Account, "a").deposit(1) == 2
+        commits, _ = asked.counted()
+        assert commits == 2
+
+
+async def test_what_a_task_runs_in_is_not_the_context_of_its_sender() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nothing")
+    app = hf.App("memory:")
+
+    @app.task
+    async def look() -> str:
+        return variable.get()
+
+    async with app:
+        variable.set("of the sender")
+        assert (await (await look.send_async())).ok_value == "nothing"
+
+
+def test_a_waiting_claim_takes_every_free_slot_once() -> None:
+    slots = SlotGroup(["queue.default"], 3)
+    slots.may_have_work = False
+    slots.running = 1
+    intent = slots.waiting_intent("w", 1_000, ())
+    assert intent is not None
+    assert (intent.claim.count, slots.free) == (2, 0)
+    assert slots.waiting_intent("w", 1_000, ()) is None
+    slots.hand_back(intent)
+    assert slots.free == 2
+    assert slots.waiting_intent("w", 1_000, ()) is intent, "nothing has changed"
+
+
+def test_a_slot_group_that_will_claim_anyway_leaves_no_claim() -> None:
+    slots = SlotGroup(["queue.default"], 3)
+    assert slots.may_have_work
+    assert slots.waiting_intent("w", 1_000, ()) is None
+
+
+class Place:
+    """A worker beside a node whose disk answers when the test says so."""
+
+    def __init__(self, node: Node, store: GatedStore, slots: int = 2) -> None:
+        self.store = store
+        self.node = node
+        self.app = hf.App("memory:")
+        self.task = self.app.task(double)
+        self._payloads = Payloads(None)
+        self.host = Host(EmbeddedClient(node), pid="w", lease_s=600, now=node.now)
+        runner = JobRunner(self._payloads, self.app.tasks, StepRunner(), pid="w")
+        self.host.listen_in("queue.default")
+        self.slots = SlotGroup(["queue.default"], slots)
+        self.host.serve(self.slots, runner)
+
+    def request(self, number: int) -> Request:
+        return ask(order_of(self.task, number, self._payloads).creation)
+
+    def send(self, number: int) -> "asyncio.Future[object]":
+        return asyncio.ensure_future(self.node.request([self.request(number)]))
+
+
+def order_of(task: AnyTask, number: int, payloads: Payloads) -> SendRequest:
+    [order] = make_orders(
+        task,
+        SendOptions(),
+        [((number,), {})],
+        sent_at=0,
+        queue_priority=None,
+        payloads=payloads,
+        fresh=lambda: str(number),
+    )
+    assert isinstance(order, SendRequest)
+    return order
+
+
+async def place_at_rest(slots: int = 2) -> Place:
+    """The worker has found that there is nothing to do."""
+    store = GatedStore()
+    node = await opened(store)
+    store.gate.set()
+    place = Place(node, store, slots)
+    await until(lambda: not (place.slots.may_have_work or place.slots.asked_to_start))
+    store.gate.clear()
+    return place
+
+
+async def until_settled(store: GatedStore, count: int) -> None:
+    await until(lambda: sum(promise.state != "pending" for promise in store.promises.values()) == count)
+
+
+async def test_what_is_granted_to_a_worker_that_stops_is_given_back() -> None:
+    place = await place_at_rest()
+    sending = place.send(1)
+    await settle_down()
+    [task] = place.store.tasks.values()
+    assert task.state == "acquired", "the commit that grants it is under way"
+    stopping = asyncio.ensure_future(place.host.stop())
+    await settle_down()
+    place.store.gate.set()
+    async with asyncio.timeout(patience_s):
+        await sending
+        await stopping
+    [task] = place.store.tasks.values()
+    assert (task.state, task.pid) == ("pending", None)
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run() -> None:
+    place = await place_at_rest()
+    place.store.failure = OSError("the disk did not answer")
+    sending = place.send(1)
+    await settle_down()
+    place.store.gate.set()
+    await sending
+    await until_settled(place.store, 1)
+    assert place.slots.free == 2
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_way() -> None:
+    place = await place_at_rest(slots=2)
+    sending = [place.send(number) for number in range(5)]
+    await settle_down()
+    held = [task for task in place.store.tasks.values() if task.state == "acquired"]
+    assert len(held) == 2
+    assert place.slots.free == 0
+    place.slots.may_have_work = True
+    assert place.slots.claim_intents("w", 1_000) == [], "its slots are taken until the node has answered"
+    place.store.gate.set()
+    await asyncio.gather(*sending)
+    await until_settled(place.store, 5)
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_a_worker_that_drains_leaves_no_claim_and_goes_on_afterwards() -> None:
+    place = await place_at_rest()
+    place.store.gate.set()
+    place.host.drain(on=True)
+    await place.send(1)
+    await settle_down()
+    [task] = place.store.tasks.values()
+    assert task.state == "pending"
+    place.host.drain(on=False)
+    await until_settled(place.store, 1)
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_large_executions_that_are_in_memory_are_claimed_without_what_they_recorded() -> None:
+    claims: list[TaskClaim] = []
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def long() -> int:
+        for number in range(150):
+            await hf.run(double, number)
+        return len(await hf.receive(str))
+
+    async with app:
+        node = app.session.node
+        handle = app.start(long, id="long")
+        await handle.started()
+        await until(lambda: bool(app.session._workflows.known_now))  # type: ignore[union-attr]
+        take = node._claims.take
+
+        def noted() -> object:
+            taken = take()
+            claims.extend(claim.request.data for claim in taken if isinstance(claim.request.data, TaskClaim))
+            return taken
+
+        node._claims.take = noted  # type: ignore[assignment, method-assign]
+        await app.tell("long", "four")
+        assert await handle == 4
+    assert ["long"] in [claim.known for claim in claims]
