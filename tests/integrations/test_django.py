@@ -155,8 +155,7 @@ def test_a_task_is_sent_in_the_transaction_too(project: Project) -> None:
 
 def test_outside_of_atomic_there_is_no_transaction_to_be_part_of(on_sqlite: Project) -> None:
     found = on_sqlite.run(
-        "import holdfast as hf\ntry: open_transaction()\n"
-        "except hf.HoldfastError as error: print(error)"
+        "import holdfast as hf\ntry: open_transaction()\nexcept hf.HoldfastError as error: print(error)"
     )
     assert "No transaction.atomic() is open on the database 'default'" in found
     assert "HF5211" in found

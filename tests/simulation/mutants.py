@@ -219,13 +219,13 @@ def forgets_what_is_due(patch: Patch) -> None:
     """A node sweeps when it starts, and afterwards only what its own commits made due first."""
     original = node_module.Node._finish_sweep  # pyright: ignore[reportPrivateUsage]
 
-    def finish_sweep(self: Any, done: Any) -> None:
+    def finish_sweep(self: Any, taken: Any, done: Any) -> None:
         if done.exception() is None:
             outcome = done.result()
             quiet: asyncio.Future[CommitOutcome] = asyncio.get_running_loop().create_future()
             quiet.set_result(replace(outcome, next_due=None))
             done = quiet
-        original(self, done)
+        original(self, taken, done)
 
     patch.setattr(node_module.Node, "_finish_sweep", finish_sweep)
 
