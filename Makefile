@@ -26,7 +26,7 @@ demo: $(STAMP)  ## watch an order survive kill -9
 	@$(BIN)/holdfast demo
 
 test: $(STAMP)  ## the tests, in a few minutes
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(STAMP)  ## what `make test` leaves out: large counts, and processes that are killed again and again
 	HOLDFAST_FULL=1 $(BIN)/python -m pytest -n 2 -m "slow or sized" $(ARGS)

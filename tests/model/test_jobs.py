@@ -13,7 +13,7 @@ import pytest
 
 from tests.backends import DirectBackend
 from tests.conformance.wire import T0, Answer
-from tests.counts import count_of
+from tests.counts import FULL, count_of
 from tests.job_rules.wire import JobWire
 from tests.model.jobs_oracle import JobsOracle, Json, Seen
 from tests.seeds import seed_for_test
@@ -498,7 +498,8 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.sized
+@pytest.mark.parametrize("mutant", MUTANTS if FULL else MUTANTS[::8], ids=lambda mutant: mutant.__name__)
 def test_a_planted_fault_is_found(mutant: type[JobsOracle]) -> None:
     store = Store("memory")
     try:

@@ -19,7 +19,7 @@ def latest_version(s: Snapshot, promise_id: str) -> int | None:
     if promise_id in s.tasks:
         version: int = s.tasks[promise_id]["version"]
         return version
-    tags = s.promises[promise_id]["tags"] if promise_id in s.promises else {}
+    tags: dict[str, str] = s.promises[promise_id]["tags"] if promise_id in s.promises else {}
     return int(tags[NEXT_VERSION]) - 1 if NEXT_VERSION in tags else None
 
 
