@@ -19,6 +19,7 @@ from tests.browser.browser import Watched, launch, open_context
 from tests.browser.world import World
 
 PLACES: Final = ("executions", "overview", "tasks", "workers", "queues", "promises", "executions/soak-long")
+ROWS: Final = 60  # that a list reads at once: it is full from the beginning
 early_share: Final = 1 / 6  # of the time, as 5 minutes of 30
 heap_ratio_max: Final = 1.1
 server_ratio_max: Final = 1.2
@@ -101,6 +102,8 @@ def main() -> None:
         try:
             world.start()
             world.start_execution("long", 500, id="soak-long")
+            for number in range(2 * ROWS):
+                world.start_execution("echo", number, id=f"soak-before-{number}")
             rows = run(world, given.tabs, given.minutes, given.per_minute)
         finally:
             world.stop()

@@ -158,7 +158,7 @@ def test_what_was_set_aside_is_in_the_info_of_the_execution(app: hf.App) -> None
     assert app.ask("b", Item("salt")) == 2
     found = handle.info().set_aside
     assert [(each.id, each.number) for each in found] == [("b:in.2", 2), ("b:in.3", 3)]
-    assert "Expected Item, got int (12)" in found[0].error
+    assert "Expected Item or Stop, got int (12)" in found[0].error
     app.tell("b", Stop())
     assert handle.result(30) == ["tea", "salt"]
     assert handle.info().set_aside == found
@@ -187,6 +187,7 @@ def test_who_asks_an_execution_that_ends_is_told_so(app: hf.App) -> None:
     app.handle("d").cancel(now=True)
     thread.join(30)
     assert [type(error) for error in told] == [hf.errors.ExecutionOver]
+    assert "has ended without an answer" in str(told[0])
 
 
 def _was_told(app: hf.App, execution: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.node.changes import ChangeFeed
+from holdfast.node import changes
+from holdfast.node.changes import UNKNOWN, ChangeFeed, Changes
 from holdfast.server.grants import Grant
 from holdfast.server.management import kept_answers
 from holdfast.server.management.kept_answers import KeptAnswers, accepted_age_s
@@ -129,6 +130,25 @@ async def test_whoever_leaves_takes_the_answer_from_nobody() -> None:
     first.cancel()
     may_end.set()
     assert await second == b"done"
+
+
+async def test_what_is_ready_is_given_only_while_nothing_else_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "first_s", 0.0)
+    feed = ChangeFeed()
+    feed.open()
+    kept, made = KeptAnswers(feed), list[str]()
+    assert kept.ready(key("a"), 2.0) is None
+    await kept.get(key("a"), 2.0, counted(made, "one"))
+    await asyncio.sleep(0)
+    assert kept.ready(key("a"), 2.0) == b"one"
+    assert kept.ready(key("a"), 0.0) is None
+    assert kept.ready(key("a", "bob"), 2.0) is None
+    feed.note(Changes({"x": UNKNOWN}))
+    async with asyncio.timeout(30):
+        await feed.arrival()
+    assert kept.ready(key("a"), 2.0) is None
 
 
 async def test_what_is_kept_is_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ MENDING = (
         "a step where a call was forgets its version",
         "something without a task carries the version of the task that was there",
         "engine",
-        "entries = data.tags if target is not None else with_version(data.tags, version)",
+        "entries = with_version(data.tags, version) if version and target is None else data.tags",
         "entries = data.tags",
         _VERSIONS,
     ),

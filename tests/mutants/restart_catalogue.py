@@ -47,8 +47,8 @@ RESTARTS = (
         "a record that is pending is cancelled before it is deleted",
         "engine",
         'if record.state == "pending":\n'
-        '    settle(record, "rejected_canceled", EXECUTION_OVER, now, None, ws, now)\nws.forget(record_id)',
-        "ws.forget(record_id)",
+        '    settle(record, "rejected_canceled", EXECUTION_OVER, now, None, ws, now)\ndelete(record_id, ws)',
+        "delete(record_id, ws)",
         _CONFORMANCE,
     ),
     Mutant(

@@ -181,6 +181,49 @@ async def test_what_cannot_be_appended_fails_the_step(world: World) -> None:
         await world.run(chat)
 
 
+@virtual
+async def test_a_name_too_many_is_refused_where_the_workflow_emits_and_by_every_replay(world: World) -> None:
+    @world.workflow
+    async def chat() -> int:
+        number = 0
+        try:
+            for number in range(70):
+                await emit(f"stream-{number}", number)
+        except hf.errors.TooManyStreams:
+            await functions.sleep(10)
+        return number
+
+    first = world.worker()
+    await world.start(chat, id="x")
+    await world.until_state("x", "suspended")
+    assert await values(world, "x", "out.stream-63") == [63]
+    await first.die()
+    world.worker()
+    assert await world.result("x") == 64
+
+
+@virtual
+async def test_what_was_emitted_last_and_refused_is_told_and_the_execution_has_ended(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def model() -> None:
+        for number in range(64):
+            await emit(f"stream-{number}", number)
+
+    @world.workflow
+    async def chat() -> str:
+        await functions.run(model)
+        await emit("one-more", 1)
+        return "done"
+
+    world.worker()
+    await world.start(chat, id="x")
+    assert await world.result("x") == "done"
+    told = [record.getMessage() for record in caplog.records]
+    assert [each for each in told if each.startswith("x:out.one-more was begun last and was refused: ")]
+    assert not [each for each in told if "offered again" in each]
+
+
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "x" * 101])
 def test_a_bad_name_of_a_stream_is_refused_at_the_call(name: str) -> None:
     with pytest.raises(BadName, match="HF5119"):

@@ -1,7 +1,9 @@
 """Messages to a running execution: received in order, each once, whatever is interrupted or dies."""
 
 import logging
-from typing import Any
+from base64 import b64decode
+from datetime import date
+from typing import Any, Literal
 
 import pytest
 from msgspec import Struct
@@ -365,6 +367,33 @@ async def test_a_choice_of_types_is_told_apart_by_the_class_that_was_sent(world:
     await tell(world, "x", 3)
     assert await world.result("x") == ["Coupon", "Item", "Coupon", "int"]
     assert "x:in.4.aside" in world.store.promises
+
+
+@virtual
+async def test_a_choice_may_name_values_and_what_json_has_as_text(world: World) -> None:
+    async def choose() -> list[Any]:
+        seen: list[Any] = []
+        async for message in mailbox(Item | date | Literal["stop"]):
+            if message.value == "stop":
+                return seen
+            seen.append(type(message.value).__name__)
+        raise AssertionError
+
+    world.worker()
+    await world.start(world.workflow(choose), id="x")
+    for message in (
+        Item("tea", 1),
+        {"name": "milk", "price": 2},
+        date(2026, 11, 18),
+        "2026-11-18",
+        "go",
+        "stop",
+    ):
+        await tell(world, "x", message)
+    assert await world.result("x") == ["Item", "Item", "date", "date"]
+    error = world.store.promises["x:in.5.aside"].value.data
+    assert error is not None
+    assert "Expected Item or date or Literal" in b64decode(error).decode()
 
 
 @virtual

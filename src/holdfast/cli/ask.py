@@ -10,7 +10,7 @@ from holdfast.cli.output import print_json, print_json_text
 from holdfast.cli.payloads import decode_text, payload
 from holdfast.cli.session import CliSession, with_session
 from holdfast.cli.tree_lines import error_line
-from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.errors import ExecutionOver, unanswered
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.replies import PromiseReply, StreamAppendReply
 from holdfast.protocol.requests import StreamAnswer, StreamAppend
@@ -41,6 +41,6 @@ async def _ask(session: CliSession, arguments: argparse.Namespace) -> None:
     if answer.state == "rejected":
         raise AskedInVain(f"{arguments.id} refused the message: {error_line(answer.value) or 'no reason'}")
     if (answer.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
-        raise ExecutionOver(arguments.id)
+        raise ExecutionOver(arguments.id, unanswered)
     if answer.state != "resolved":
         raise AskedInVain(f"{arguments.id} gave no answer in time")

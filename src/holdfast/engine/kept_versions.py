@@ -46,7 +46,7 @@ def take_version(superseded: Promise, ws: WorkingSet) -> int:
 
 def with_version(entries: dict[str, str], version: int) -> dict[str, str]:
     """The tags of something without a task, created where there was a task."""
-    return {**entries, tags.NEXT_VERSION: str(version)} if version else entries
+    return {**entries, tags.NEXT_VERSION: str(version)}
 
 
 def delete(promise_id: str, ws: WorkingSet) -> None:

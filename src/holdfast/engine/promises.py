@@ -94,7 +94,7 @@ def create_promise(
             settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
             return settle_promise(settle_now, ws, now)
         return see_promise(existing, ws, now)
-    entries = data.tags if target is not None else with_version(data.tags, version)
+    entries = with_version(data.tags, version) if version and target is None else data.tags
     if data.settle is not None and now < data.timeout_at:
         settled = Promise(
             data.id,

@@ -18,7 +18,7 @@ from holdfast.client.refusals import known_refusal
 from holdfast.host.execution_client import ExecutionClient, Start
 from holdfast.payloads.messages import encode_message
 from holdfast.protocol import limits, tags
-from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, NotAsExpected
+from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, NotAsExpected, unanswered
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply
@@ -60,7 +60,7 @@ class Conversations(Struct, frozen=True):
         if promise.state == "rejected_timedout":
             raise TimedOut(f"{execution_id} gave no answer within {timeout_s:g} s. [{TimedOut.code}]")
         if (promise.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
-            raise ExecutionOver(execution_id)
+            raise ExecutionOver(execution_id, unanswered)
         return executions.outcome(promise, returns)
 
     async def call(
@@ -84,7 +84,7 @@ class Conversations(Struct, frozen=True):
                 raise error from None
             promise = await executions.settled(name, begin(), asked)
         if (promise.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
-            raise ExecutionOver(execution_id)
+            raise ExecutionOver(execution_id, unanswered)
         return executions.outcome(promise, returns)
 
     async def start_and_tell(self, asked: Start, message: Value) -> Promise:

@@ -64,6 +64,12 @@ def _at(path: str | None) -> str:
     return f" at {path.removeprefix('$').removeprefix('.')}" if path and path != "$" else ""
 
 
+def got(value: Any, *, quotes: bool) -> str:
+    """`int (12)`: what came."""
+    name = "None" if value is None else type(value).__name__
+    return f"{name} ({_short.repr(value)})" if quotes and value is not None else name
+
+
 def _value(raw: bytes, path: str | None, quotes: bool) -> str:
     if not quotes:
         return ""

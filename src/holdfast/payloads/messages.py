@@ -4,13 +4,20 @@ For a mailbox of one type, the type decodes the JSON. `A | B` is a tagged choice
 
 1. A message from Python has the name of its class in the header `holdfast:type`.
 2. JSON from elsewhere may have the name in a field `type`.
-3. Builtins are told apart by their kind in JSON. An object without a name is taken for the only class there
-   is; if there are several, it cannot be read.
+3. Builtins are told apart by their kind in JSON, `Literal` by its value. Where several are left, such as a
+   date and an enum for a text, it is the first that can be read. An object without a name is taken for the
+   only class there is; if there are several, it cannot be read.
 """
 
+from contextlib import suppress
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
+from uuid import UUID
 
+from holdfast.payloads import expected
 from holdfast.payloads.errors import UndecodablePayload
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Value
@@ -29,6 +36,7 @@ _kinds: Final[dict[type, tuple[type, ...]]] = {
     frozenset: (list,),
     dict: (dict,),
 }
+_texts: Final = (date, time, timedelta, Decimal, UUID, bytes, bytearray, Enum)
 
 
 def encode_message(payloads: Payloads, message: Any, headers: dict[str, str] | None = None) -> Value:
@@ -64,16 +72,28 @@ def decode_message(payloads: Payloads, value: Value, wanted: Any) -> Any:
         if not named:
             raise UndecodablePayload(f"Expected {_names(choices)}, got {name}")
         return payloads.decode(value, named[0])
+    others = [each for each in choices if (get_origin(each) or each) not in _kinds]
     fitting = [each for each in choices if kind in _kinds.get(get_origin(each) or each, ())]
+    fitting += [each for each in others if get_origin(each) is Literal and plain in get_args(each)]
     if not fitting and kind is dict:
-        fitting = [each for each in choices if (get_origin(each) or each) not in _kinds]
+        fitting = [each for each in others if not _is_text(each)]
         if len(fitting) > 1:
             raise UndecodablePayload(
                 f"An object does not say which it is of {_names(fitting)}: name the class in a field `type`"
             )
-    if not fitting:
-        fitting = [each for each in choices if (get_origin(each) or each) not in _kinds] or [choices[0]]
-    return payloads.decode(value, fitting[0])
+    fitting = fitting or others or [choices[0]]
+    if len(fitting) == 1:
+        return payloads.decode(value, fitting[0])
+    for each in fitting:
+        with suppress(UndecodablePayload):
+            return payloads.decode(value, each)
+    came = expected.got(plain, quotes=not payloads.is_coded)
+    raise UndecodablePayload(f"Expected {_names(choices)}, got {came}")
+
+
+def _is_text(type_: Any) -> bool:
+    """Is it something that JSON has as a text or a number, and never as an object?"""
+    return get_origin(type_) is Literal or (isinstance(type_, type) and issubclass(type_, _texts))
 
 
 def _name(type_: Any) -> str:

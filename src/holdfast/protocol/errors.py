@@ -4,7 +4,7 @@ Each class has a status of the wire and a stable code. The text that reaches the
 happened, what to do about it, and the code to look up in docs/errors.md.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class HoldfastError(Exception):
@@ -197,13 +197,16 @@ class NoSuchExecution(Refusal):
         super().__init__(f"There is no execution {execution_id!r}")
 
 
+unanswered: Final = "has ended without an answer"  # of ExecutionOver, to whoever has asked
+
+
 class ExecutionOver(Refusal):
     code = "HF1402"
     status = 409
     hint = "An execution that has ended receives no messages; start another one."
 
-    def __init__(self, execution_id: str) -> None:
-        super().__init__(f"The execution {execution_id!r} is over")
+    def __init__(self, execution_id: str, how: str = "is over") -> None:
+        super().__init__(f"The execution {execution_id!r} {how}")
 
 
 class NotAsExpected(Refusal):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.payloads.errors import NotRecorded
-from holdfast.protocol.errors import ExecutionOver, NoSuchExecution
+from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, unanswered
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply, StreamReply
@@ -123,7 +123,7 @@ class Ask(Tell):
 
     def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> Any:
         if record is not None and (record.value.headers or {}).get(CODE_HEADER) == ExecutionOver.code:
-            raise ExecutionOver(self.other)
+            raise ExecutionOver(self.other, unanswered)
         return super().read(promise_id, record, recorder)
 
 

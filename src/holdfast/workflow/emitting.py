@@ -65,6 +65,7 @@ def _append(verb: str, kind: Literal["out", "value"], name: str, value: Any) -> 
 
 def _append_in_workflow(verb: str, stream: str, value: Any) -> Emission:
     found = execution()
+    found.emits_to(stream)
     encoded = encode_message(found.worker_context.payloads, value)
 
     def effects(promise_id: str) -> Sequence[Action]:

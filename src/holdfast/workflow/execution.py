@@ -111,6 +111,7 @@ class Execution(FiberWorld):
         self._is_doubtful = False  # something may have settled that no message told us of
         self._claim: StepClaim | None = None
         self._inbox: Inbox | None = None
+        self._streams: frozenset[str] = frozenset()
         self._received: list[tuple[Future[Any], Callable[[], object]]] = []
 
     # --- the claim -------------------------------------------------------------------------------------
@@ -384,6 +385,7 @@ class Execution(FiberWorld):
         if self._inbox is not None and self._inbox.taken:
             self._progress.unwritten.append(all_read(self.id, self._inbox.taken))
         asked = [] if self._inbox is None else [StreamList(self.id)]
+        self._writer.is_last = True
         reply, *streams = await self._write(fulfil, *asked)
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")

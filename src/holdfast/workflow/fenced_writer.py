@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.client.caller import Caller, ask, is_whole
 from holdfast.client.interface import Client
 from holdfast.payloads.errors import NotRecorded, WorkerError
+from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import FenceReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
@@ -47,6 +48,7 @@ class FencedWriter:
         self.version = version
         self.generation: int | None = None  # None: the first
         self.is_lost = False
+        self.is_last = False  # with what is written now, the execution is over
         self.refused: list[tuple[str, WorkerError]] = []  # ids of creations, and why
         self._caller = Caller(client, together_max=request_count_max, check=self._check_held)
         self._id = task_id
@@ -124,6 +126,12 @@ class FencedWriter:
             raise ClaimGone(f"{self._id}: {reply.data}")
         return reply
 
+    def _refuse(self, name: str, what: str) -> None:
+        """Nobody waits for it. While the execution goes on, that ends this try; afterwards it is logged."""
+        if not self.is_last:
+            raise NotRecorded(what)
+        self.refused.append((name, NotRecorded(what)))
+
     def _read(self, action: FencedAction, reply: Reply) -> None:
         inner = reply.data
         if isinstance(inner, PromiseReply):
@@ -133,9 +141,10 @@ class FencedWriter:
             else:
                 self.learn(inner.promise)
         elif isinstance(action, TagAction) and reply.status != 200:
-            raise NotRecorded(f"The node refused the tags {', '.join(action.data.tags)}: {inner}")
+            self._refuse(self._id, f"The node refused the tags {', '.join(action.data.tags)}: {inner}")
         elif isinstance(action, AppendAction) and reply.status != 200:
-            raise NotRecorded(f"The node refused what was emitted to {action.data.stream}: {inner}")
+            what = f"The node refused what was emitted to {action.data.stream}: {inner}"
+            self._refuse(f"{below(self._id)}{action.data.stream}", what)
         elif isinstance(action, CreateAction):  # of a cancellation: there was nothing to cancel
             refused = NotRecorded(f"The node refused {action.data.id}: {inner}")
             self.refused.append((action.data.id, refused))

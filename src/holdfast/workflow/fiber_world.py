@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from holdfast.protocol import limits
+from holdfast.protocol.errors import TooManyStreams
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import Reply, StreamsReply
@@ -32,6 +34,7 @@ class FiberWorld:
     worker_context: WorkerContext
     _progress: EndingProgress
     _inbox: Inbox | None
+    _streams: frozenset[str]  # what the code of this generation has emitted to
     _received: list[tuple[Future[Any], Callable[[], object]]]
     _claim: StepClaim | None
 
@@ -59,6 +62,15 @@ class FiberWorld:
             )
             self._progress.after_drain = self._answer_received
         return self._inbox
+
+    def emits_to(self, stream: str) -> None:
+        """The name that is one too many is refused at the call. Every replay counts the same; what steps and
+        earlier generations have emitted to is known to the node alone."""
+        if stream not in self._streams:
+            if len(self._streams) >= limits.streams_max:
+                most = limits.streams_max
+                raise TooManyStreams(f"The execution {self.id!r} has {most} streams, which is the most")
+            self._streams |= {stream}
 
     def _wanted_message(self) -> Any:
         return self.inbox.wanted

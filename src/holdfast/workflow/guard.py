@@ -83,7 +83,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._users = 0
-        self._strict_users = 0
+        self.strict_users = 0  # worlds of the testing kit
         self._tool: int | None = None
         self._watched: set[CodeType] = set()
         self._warned: set[tuple[str, int]] = set()
@@ -94,16 +94,12 @@ class Guard:
         # To be set while code of workflows runs, where Python cannot tell of calls one by one.
         self.profile: Callable[[FrameType, str, Any], None] | None = None
 
-    @property
-    def is_strict(self) -> bool:
-        return self._strict_users > 0
-
     # --- life ------------------------------------------------------------------------------------------
 
     def open(self, *, strict: bool = False) -> None:
         """Look, until closed as often. `strict`: what is found is an error."""
         self._users += 1
-        self._strict_users += strict
+        self.strict_users += strict
         self._choose_profile()
         if self._users == 1:
             self._table = by_callable()
@@ -115,7 +111,7 @@ class Guard:
 
     def close(self, *, strict: bool = False) -> None:
         self._users -= 1
-        self._strict_users -= strict
+        self.strict_users -= strict
         self._choose_profile()
         if self._users == 0:
             if self._tool is not None:
@@ -131,10 +127,10 @@ class Guard:
             self._choose_profile()
 
     def _choose_profile(self) -> None:
-        if has_monitoring or not (self._strict_users or self._calls_left):
+        if has_monitoring or not (self.strict_users or self._calls_left):
             self.profile = None
         else:
-            self.profile = self._profiled if self._strict_users else self._counted
+            self.profile = self._profiled if self.strict_users else self._counted
 
     def _claim_tool(self) -> None:
         for tool in _tool_ids:
@@ -184,7 +180,7 @@ class Guard:
         made: Any = getattr(called, "__init__") if isinstance(called, type) else called  # noqa: B009
         if type(made) is FunctionType:
             self._watch_code(made.__code__)
-        return None if self._strict_users else _monitoring.DISABLE
+        return None if self.strict_users else _monitoring.DISABLE
 
     def _counted(self, frame: FrameType, event: str, argument: Any) -> None:
         self._calls_left -= 1
@@ -221,7 +217,7 @@ class Guard:
             f"{instead.name} was called by the code of a workflow ({place[0]}:{place[1]}, in "
             f"{frame.f_code.co_qualname}): a replay would see something else"
         )
-        if self._strict_users:
+        if self.strict_users:
             raise NondeterministicCall(f"{message}. Use {instead.advice}")
         if place not in self._warned and len(self._warned) < warned_max:
             self._warned.add(place)

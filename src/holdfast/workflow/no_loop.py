@@ -47,7 +47,7 @@ def without_loop(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs)
 
 def _profiled(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     previous = sys.getprofile()
-    if previous is not None and not guard.is_strict:  # a profiler of the user's measures: leave it to that
+    if previous is not None and not guard.strict_users:  # a profiler of the user's measures: leave it to that
         return function(*args, **kwargs)
     sys.setprofile(guard.profile)
     try:

@@ -9,7 +9,7 @@
 import secrets
 from typing import Any, Final, cast
 
-from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.errors import ExecutionOver, unanswered
 from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.plain_json import encode_plain
 from holdfast.protocol.records import Value
@@ -65,7 +65,7 @@ async def _ask(call: Call, message: Value, key: str) -> Json:
     if answer["state"] in ("pending", "rejected_timedout"):
         raise NoAnswerInTime(f"{call.id} gave no answer within {limit_s:g} s")
     if headers_of(answer["value"]).get(CODE_HEADER) == ExecutionOver.code:
-        raise ExecutionOver(call.id)
+        raise ExecutionOver(call.id, unanswered)
     shown = show_value(answer["value"])
     if answer["state"] != "resolved":
         raise AnswerRefused(f"{call.id} refused the message: {_said(shown)}")

@@ -120,12 +120,14 @@ async def _next(call: Call, name: str, number: int) -> Json:
 async def _once_longer(call: Call, name: str, number: int) -> Json:
     """The stream is shorter than what the reader says it has: wait for its next elements, or for the end."""
     while True:
-        count: int = (await call.ask(StreamRead(call.id, name, last=True)))["count"]
-        page = await _next(call, name, min(number, count + 1))
-        if page["over"] or count + 1 >= number:
-            return page
-        if page["promises"][0]["state"] == "pending":
-            await call.services.settled(page["promises"][0]["id"])
+        last = await call.ask(StreamRead(call.id, name, last=True))
+        if last["over"]:
+            return await call.ask(StreamRead(call.id, name, number - 1))
+        if last["count"] + 1 >= number:
+            return await _next(call, name, number)
+        coming = (await _next(call, name, last["count"] + 1))["promises"]
+        if coming and coming[0]["state"] == "pending":
+            await call.services.settled(coming[0]["id"])
 
 
 def _event(promise: Json) -> bytes:
