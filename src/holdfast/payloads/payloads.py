@@ -28,7 +28,7 @@ from holdfast.protocol.events import ON_HEADER
 from holdfast.protocol.records import NOTHING, Value
 
 DIGEST_BYTES: Final = 8
-PAYLOAD_BYTES_MAX: Final = limits.data_bytes_max // 4 * 3  # so much base64 has room for
+PAYLOAD_BYTES_MAX: Final = limits.data_bytes_max // 4 * 3  # the largest JSON that fits after base64
 
 
 class Codec(Protocol):
