@@ -37,14 +37,14 @@ class OutcomeUnknown(ClientError):
 
 class ClientClosed(ClientError):
     code = "HF4004"
-    hint = "What was sent before may have been carried out; what was not has changed nothing."
+    hint = "Requests that were sent may have been carried out; the others changed nothing."
 
 
 class BadReply(ClientError):
     """Something answered that does not speak the protocol: another server, or a proxy in between."""
 
     code = "HF4005"
-    hint = "Check that the address is that of a Holdfast server, and what is in between."
+    hint = "Check that the address is that of a Holdfast server, and check any proxy in between."
 
 
 class TooManyWaiting(ClientError):

@@ -10,7 +10,7 @@ class MissingLibrary(Explained, ImportError):
     """A library that an adapter needs is not installed."""
 
     code = "HF7201"
-    hint = "Install what the sentence names."
+    hint = "Install the package that the sentence names."
 
 
 def load(module: str, extra: str | None = None) -> Any:

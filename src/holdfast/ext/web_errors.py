@@ -59,7 +59,7 @@ class NotAllowed(WebError):
 
     code = "HF7303"
     status = 403
-    hint = "Ask for something that you may do; the application decides."
+    hint = "Use an account that may do this; the application's allow= decides."
 
 
 class TooManyReaders(WebError):

@@ -22,7 +22,7 @@ class AlreadySettled(AppError):
     """The promise has another outcome already. `state` and `value` are those that stand."""
 
     code = "HF5204"
-    hint = "The first outcome stands, and yours has changed nothing; `state` and `value` say what it is."
+    hint = "The first outcome is final, and yours changed nothing; `state` and `value` say what it is."
 
     def __init__(self, what: str, state: str = "", value: Any = None) -> None:
         super().__init__(what)
@@ -56,7 +56,7 @@ class WouldBlock(AppError, RuntimeError):
     code = "HF5207"
     hint = (
         "Open the app with `async with app` and await: `await handle`, `await task.send_async(...)`. "
-        "Where that cannot be: `await asyncio.to_thread(...)`."
+        "If you cannot do that: `await asyncio.to_thread(...)`."
     )
 
 

@@ -56,28 +56,28 @@ class TaskNotFound(TasksError):
     """There is no task of this id."""
 
     code = "HF6007"
-    hint = "Check the id; it may also have been deleted, as finished tasks are after a while."
+    hint = "Check the id. Finished tasks are deleted after their retention."
 
 
 class CannotCancel(TasksError):
     """The task is running, or over."""
 
     code = "HF6008"
-    hint = "`cancel(force=True)` stops one that is running; what is over stays as it ended."
+    hint = "`cancel(force=True)` stops a running task; a task that is over cannot be cancelled."
 
 
 class CannotRerun(TasksError):
     """The task has not failed."""
 
     code = "HF6009"
-    hint = "Only what ended as FAILED, CANCELLED or EXPIRED can be run again."
+    hint = "Only a task that ended as FAILED, CANCELLED or EXPIRED can be run again."
 
 
 class CannotReschedule(TasksError):
     """The task does not wait, or must have begun before that instant."""
 
     code = "HF6023"
-    hint = "Only a task that waits can be given another instant, and that lies before its deadlines."
+    hint = "Only a waiting task can be rescheduled, to a time before its deadlines."
 
 
 class ScheduleNotFound(TasksError):
@@ -91,7 +91,7 @@ class ScheduleExists(TasksError):
     """Another schedule has this id already."""
 
     code = "HF6021"
-    hint = "Choose another id, or change what is there: app.schedules.get(id).update(...)."
+    hint = "Choose another id, or change the existing one: app.schedules.get(id).update(...)."
 
 
 class SendFailed(TasksError):

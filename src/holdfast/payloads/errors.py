@@ -68,7 +68,7 @@ class StepProcessDied(WorkerError):
     """The child process that performed a step went away before it answered."""
 
     code = "HF5007"
-    hint = "Look for the out-of-memory killer, a crash in native code, or a kill by somebody."
+    hint = "Look for the out-of-memory killer, a crash in native code, or a kill from outside."
     retryable = True
 
 
@@ -116,7 +116,7 @@ class BadTags(WorkerError, ValueError):
     """Tags that cannot be given to an execution or a promise."""
 
     code = "HF5013"
-    hint = "Use your own names, texts as values, and few of them."
+    hint = "Use your own names, texts as values, and at most 48 tags."
 
 
 class BadStepOption(WorkerError, ValueError):
@@ -129,7 +129,7 @@ class BadId(WorkerError, ValueError):
     """An id that cannot be given to an execution or a promise, or a key that a message cannot have."""
 
     code = "HF5015"
-    hint = "Use a text without NUL: an id of 1 to 1024 bytes, a key of 1 to 256; or none, for a fresh one."
+    hint = "Use a text without NUL: an id of 1 to 1024 bytes, a key of 1 to 256; or leave it out."
 
 
 class RemoteError(HoldfastError):
@@ -205,7 +205,7 @@ class NotRecorded(WorkerError):
     """An operation could not be written down, so it has not happened."""
 
     code = "HF5108"
-    hint = "Pass less data, or a reference to it; if the node refused it, its own sentence says why."
+    hint = "Pass less data, or a reference to it; if the node refused it, its message says why."
 
 
 class PayloadTooLarge(UnencodablePayload, NotRecorded):

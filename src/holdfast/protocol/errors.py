@@ -90,7 +90,7 @@ class ClaimLost(Refusal):
 
     code = "HF1201"
     status = 409
-    hint = "Somebody else drives it, or it is over: stop working on it, do not repeat the request."
+    hint = "Another worker holds it, or it is over: stop working on it, do not repeat the request."
 
 
 class KeyConflict(Refusal):
@@ -111,7 +111,7 @@ class TaskRunning(Refusal):
 class KeyTaken(Refusal):
     code = "HF1204"
     status = 409
-    hint = "Wait for it to end, cancel it, or send with another way to treat unique keys."
+    hint = "Wait for it to end, cancel it, or send with another onUnique."
 
     def __init__(self, unique: str, holder: str | None) -> None:
         who = "a task that is not yours" if holder is None else f"the task {holder!r}"
@@ -160,7 +160,7 @@ class NotWaiting(Refusal):
 
     code = "HF1219"
     status = 409
-    hint = "Only a task that waits can be given another instant: let it end, cancel it, or continue it."
+    hint = "Only a waiting task can be rescheduled: let it end, cancel it, or continue it."
 
 
 class MustWait(Refusal):
@@ -168,7 +168,7 @@ class MustWait(Refusal):
 
     code = "HF1208"
     status = 409
-    hint = "It has gone back to its queue; claim again when the queue lets tasks begin."
+    hint = "It has gone back to its queue; claim again later."
 
 
 class CannotAwait(Refusal):
@@ -250,13 +250,13 @@ class StuckExecution(Refusal):
 class LimitDiffers(Refusal):
     code = "HF1501"
     status = 409
-    hint = "Use one number of permits for one name. It changes when nobody holds or wants the lock."
+    hint = "Use the same number everywhere. You can change it when no execution holds or wants the lock."
 
 
 class LockFull(Refusal):
     code = "HF1502"
     status = 409
-    hint = "Nothing was asked for. Wait until fewer executions want it."
+    hint = "Nothing was changed. Wait until fewer executions wait for it."
 
 
 class LockDeadlock(Refusal):
@@ -264,7 +264,7 @@ class LockDeadlock(Refusal):
 
     code = "HF1503"
     status = 409
-    hint = "Nothing was asked for. Take locks in the same order everywhere, or release one and try again."
+    hint = "Nothing was changed. Take locks in the same order everywhere, or release one and try again."
 
 
 class NotItsTicket(Refusal):
@@ -285,7 +285,7 @@ class NotALock(Refusal):
 class NoSuchLock(Refusal):
     code = "HF1506"
     status = 404
-    hint = "Check the name. A lock exists from its first use on, until it has been idle for long."
+    hint = "Check the name. A lock exists from its first use until it is deleted after a long idle time."
 
     def __init__(self, name: str) -> None:
         super().__init__(f"There is no lock {name!r}")
@@ -294,7 +294,7 @@ class NoSuchLock(Refusal):
 class TooManyShapes(Refusal):
     code = "HF1601"
     status = 409
-    hint = "Nothing was awaited. Wait by the same attributes everywhere, and compare the others in your code."
+    hint = "Nothing was changed. Use the same attributes in every wait, and compare the others in your code."
 
 
 class TooManySubscriptions(Refusal):
@@ -315,7 +315,9 @@ class AlreadyExists(Refusal):
 class NotFailed(Refusal):
     code = "HF1702"
     status = 409
-    hint = "Only what failed, timed out or was cancelled is retried; fork it, or start another one."
+    hint = (
+        "Only an execution that failed, timed out or was cancelled can be retried; fork it or start another."
+    )
 
 
 class HasCaller(Refusal):
@@ -330,7 +332,7 @@ class HasCaller(Refusal):
 class WentOn(Refusal):
     code = "HF1704"
     status = 409
-    hint = "A retry would ignore that this happened. Fork it, or start it again from the beginning."
+    hint = "A retry would ignore that work. Fork it, or start it again from the beginning."
 
     def __init__(self, execution_id: str, operation: str) -> None:
         super().__init__(f"After {execution_id!r} had failed, its code did more: {operation}")

@@ -91,7 +91,7 @@ class Forbidden(Refusal):
 class ForeignOrigin(Refusal):
     code = "HF3103"
     status = 403
-    hint = "Add the origin to allowed_origins if a web page of yours should call this server."
+    hint = "Add the origin to allowed_origins if one of your web pages should call this server."
 
 
 class ForeignHost(Refusal):
@@ -119,7 +119,7 @@ class IdInUse(Refusal):
 
     code = "HF3402"
     status = 409
-    hint = "Use an id that stands for one call; GET /v1/executions/{id} shows what has it."
+    hint = "Use a new id for each call; GET /v1/executions/{id} shows what has this one."
 
 
 class NotToBeSettled(Refusal):
@@ -131,7 +131,7 @@ class NotToBeSettled(Refusal):
 class SettledOtherwise(Refusal):
     code = "HF3404"
     status = 409
-    hint = "The first outcome stands; GET /v1/promises/{id} shows it."
+    hint = "The first outcome is final; GET /v1/promises/{id} shows it."
 
 
 class NoBackgroundTask(Refusal):
@@ -165,7 +165,7 @@ class NoAnswerInTime(Refusal):
 class NothingPublished(Refusal):
     code = "HF3409"
     status = 404
-    hint = "GET /v1/executions/{id}/published lists the names; the execution may not have come there yet."
+    hint = "GET /v1/executions/{id}/published lists the names; the execution may not have published it yet."
 
 
 class ReadOnly(Refusal):

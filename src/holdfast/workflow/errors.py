@@ -82,7 +82,7 @@ class NeverWaits(WorkerError, RuntimeError):
     """The tasks of an asyncio workflow run on and on, and none waits for anything durable."""
 
     code = "HF5114"
-    hint = "Await the step, the timer or the event itself: a loop around asyncio.sleep(0) cannot."
+    hint = "Await the step, the timer or the event itself; a loop around asyncio.sleep(0) never ends."
 
 
 class NondeterministicCall(WorkerError):
@@ -101,8 +101,8 @@ class BadDatabase(WorkerError):
 
     code = "HF5130"
     hint = (
-        "Give on= what makes connections: a pathlib.Path, a pool, an engine, a sessionmaker, a factory, or "
-        "the name under which the app provides one. One that is awaited needs an async def, any other a def."
+        "Give on= a pathlib.Path, a pool, an engine, a sessionmaker, a function that connects, or the name "
+        "of one that the app provides. An asynchronous database needs an async def, a synchronous one a def."
     )
 
 
@@ -110,14 +110,14 @@ class TransactionEnded(WorkerError):
     """The function of a transactional step committed or rolled back by itself. What it wrote before stays."""
 
     code = "HF5131"
-    hint = "Leave the end of the transaction to hf.transact; use a savepoint for a part that may fail."
+    hint = "Let hf.transact end the transaction; use a savepoint for a part that may fail."
 
 
 class CommitInDoubt(WorkerError):
     """The database went away while a transactional step was committed: it has happened, or not."""
 
     code = "HF5132"
-    hint = "Give the step a retry: the next try finds out. Else look at your own tables."
+    hint = "Give the step a retry: the next attempt finds out. Without one, check your own tables."
     retryable = True
 
 
@@ -125,7 +125,7 @@ class IdTaken(WorkerError):
     """Another workflow, another version or other arguments have this id already. Nothing was started."""
 
     code = "HF5203"
-    hint = "Use an id that stands for one call, or leave it out; `app.handle(id)` is what has the id."
+    hint = "Use a new id for each call, or leave it out; `app.handle(id)` shows what has this one."
 
 
 class MessageRefused(WorkerError):
@@ -138,7 +138,7 @@ class AlreadyAnswered(WorkerError):
     """A message was answered or refused twice. The first answer stands."""
 
     code = "HF5118"
-    hint = "Answer each message once; what receive() gives is answered with None."
+    hint = "Answer each message once; hf.receive() answers its message with None by itself."
 
 
 class BadName(WorkerError, ValueError):
