@@ -27,7 +27,7 @@ export class Problem extends Error {
 /** Nobody answered: the server is away, or the way to it. */
 export class Unreachable extends Problem {
   constructor() {
-    super(0, { error: "The server does not answer", hint: "The page goes on as soon as it is back. Check that `holdfast serve` runs." });
+    super(0, { error: "The server does not answer", hint: "The page continues when the server is back. Check that `holdfast serve` runs." });
   }
 }
 

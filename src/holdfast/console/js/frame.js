@@ -60,7 +60,7 @@ function liveButton() {
     const state = current();
     button.className = `live plain is-${state}`;
     word.textContent = WORDS[state];
-    button.title = { live: "Changes appear as they happen. Click to pause.", connecting: "The server does not answer yet; the page tries again by itself.", paused: "Nothing changes on this page. Click to go on." }[state];
+    button.title = { live: "Changes appear as they happen. Click to pause.", connecting: "The server does not answer yet. The page keeps trying.", paused: "This page does not update. Click to continue." }[state];
     button.setAttribute("aria-label", `${WORDS[state]}. ${button.title}`);
   };
   addEventListener("live", draw, { signal: drawn.signal });

@@ -20,25 +20,25 @@ export function actions(it, again) {
   const button = (word, onclick, style = "") => el("button", { type: "button", class: style, "data-action": word.toLowerCase().replaceAll(" ", "-"), text: `${word}\u2026`, onclick });
   return [
     !over ? button("Cancel", () => askFirst({
-      title: "Cancel this execution?", about: [named(it.id), "It is asked to cancel itself, and so is every execution that it called. Its code sees Cancelled and may clean up; then it ends."],
+      title: "Cancel this execution?", about: [named(it.id), "It is asked to cancel itself, and so is every execution that it called. Its code sees Cancelled and may clean up. Then it ends."],
       action: "Cancel it", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"] }), done: "It was asked to cancel itself.", then: again,
     }), "danger") : null,
     !over ? button("End now", () => askFirst({
-      title: "End this execution at once?", about: [named(it.id), "It ends as cancelled, and so do the executions that it called. Its code is told nothing and cleans nothing up. Prefer Cancel unless that had no effect."],
+      title: "End this execution at once?", about: [named(it.id), "It ends as cancelled, and so do the executions that it called. Its code is not notified and cannot clean up. Use Cancel first, and this only if Cancel had no effect."],
       action: "End it now", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"], body: { now: true } }), done: "It was ended.", then: again,
     })) : null,
     it.status === "failed" || it.status === "timed_out" || it.status === "cancelled" ? button("Retry", () => askFirst({
-      title: "Retry from the failure?", about: [named(it.id), "It goes on under the same id from where it failed. What has finished stays finished; the step that failed is done again."],
-      action: "Retry", change: () => ({ method: "POST", parts: [...parts, "retry"] }), done: "It goes on from where it failed.", then: again,
+      title: "Retry from the failure?", about: [named(it.id), "It continues under the same id from where it failed. Finished steps are not repeated. The step that failed runs again."],
+      action: "Retry", change: () => ({ method: "POST", parts: [...parts, "retry"] }), done: "It continues from where it failed.", then: again,
     }), "primary") : null,
     it.status === "halted" ? button("Resume", () => askFirst({
-      title: "Let it go on?", about: [named(it.id), "A worker may take it up again, and it goes on where it was."],
-      action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It may go on.", then: again,
+      title: "Resume this execution?", about: [named(it.id), "A worker can take it again. It continues where it was."],
+      action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It is resumed.", then: again,
     }), "primary") : null,
     !over && it.status !== "halted" ? button("Halt", () => {
       const reason = el("input", { type: "text", value: "", placeholder: "for the people who find it halted" });
       askFirst({
-        title: "Halt this execution?", about: [named(it.id), "No worker takes it up until it is resumed. A step that is running may still finish, and its result is not recorded."],
+        title: "Halt this execution?", about: [named(it.id), "No worker takes it until you resume it. A running step may still finish, but its result is not recorded."],
         form: field("Reason", reason), action: "Halt it", change: () => ({ method: "POST", parts: [...parts, "halt"], body: reason.value ? { reason: reason.value } : {} }), done: "It is halted.", then: again,
       });
     }) : null,
@@ -60,12 +60,12 @@ export function fork(it, before) {
   edit.addEventListener("change", () => { box.hidden = !edit.checked; });
   askFirst({
     title: "Fork this execution?",
-    about: [named(it.id), "A new execution is started. It has everything that was recorded before the chosen step, and does the rest anew. This one stays as it is."],
+    about: [named(it.id), "This starts a new execution. It keeps everything that was recorded before the chosen step, and runs the rest. The original does not change."],
     form: el("div", { class: "stack" }, field("Id of the new execution", id), field("Before the step", step), el("label", {}, edit, " with another input"), box),
     action: "Fork",
     change: () => {
       if (!id.value.trim()) throw new FormError("The new execution needs an id.");
-      if (!step.value.trim()) throw new FormError("Name the first step that is done anew.");
+      if (!step.value.trim()) throw new FormError("Name the first step that runs again.");
       const body = { id: id.value.trim(), ...(step.value.trim() && { before: before && step.value === (before.name || before.id) ? before.id : step.value.trim() }), ...(edit.checked && input.read()) };
       return { method: "POST", parts: ["executions", it.id, "fork"], body };
     },
@@ -80,7 +80,7 @@ function tell(it, isQuestion) {
   const message = form(wait?.schema, { label: "Message" });
   askFirst({
     title: isQuestion ? "Ask this execution?" : "Tell this execution a message?",
-    about: [named(it.id), isQuestion ? "The message is appended to its mailbox, and the answer is waited for, at most 30 seconds." : "The message is appended to its mailbox. Its code sees it once, in the order of messages."],
+    about: [named(it.id), isQuestion ? "The message is added to its mailbox. The page waits at most 30 seconds for the answer." : "The message is added to its mailbox. The code sees messages in order, each once."],
     form: message.element,
     action: isQuestion ? "Ask" : "Tell",
     change: () => ({ method: "POST", parts: ["executions", it.id, "messages"], ...(isQuestion && { query: { ask: true } }), body: message.read() }),
@@ -96,7 +96,7 @@ function tell(it, isQuestion) {
 export function settle(promise, again) {
   const value = form(promise.schema, { label: promise.title ?? "Value" });
   askFirst({
-    title: "Settle this promise?", about: [named(promise.id), "Whoever waits for it goes on with this value. The first outcome stands, and cannot be changed."],
+    title: "Settle this promise?", about: [named(promise.id), "Executions that wait for it continue with this value. You cannot change it afterwards."],
     form: value.element, action: "Settle", change: () => ({ method: "POST", parts: ["promises", promise.id, "resolve"], body: { value: value.read() } }), done: "It is settled.", then: again,
   });
 }
@@ -106,8 +106,8 @@ export function reject(promise, again) {
   const message = el("input", { type: "text" });
   const name = el("input", { type: "text", value: "Exception", spellcheck: "false" });
   askFirst({
-    title: "Settle this promise with an error?", about: [named(promise.id), "The error is raised where the workflow awaits the promise. The first outcome stands."],
-    form: el("div", { class: "stack" }, field("What the error says", message), field("Name of its class", name)), action: "Reject it", danger: true,
+    title: "Settle this promise with an error?", about: [named(promise.id), "The workflow that awaits the promise gets this error. You cannot change it afterwards."],
+    form: el("div", { class: "stack" }, field("Error message", message), field("Name of its class", name)), action: "Reject it", danger: true,
     change: () => ({ method: "POST", parts: ["promises", promise.id, "reject"], body: { message: message.value, name: name.value || "Exception" } }), done: "It is settled with an error.", then: again,
   });
 }

@@ -25,15 +25,15 @@ const PAGE = 500;
 /** @type {Record<string, Record<string, Action>>} */
 const ACTIONS = {
   executions: {
-    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "running", "suspended", "halted"], means: "Each is asked to cancel itself, with everything that it called. Its code may clean up. What is over already stays as it is." },
-    retry: { word: "Retry", past: "retried", all: "retry", from: ["failed", "timed_out"], means: "Each that failed or timed out goes on from where it failed. Steps that have finished are not done again." },
-    halt: { word: "Halt", past: "halted", all: "halt", from: ["pending", "waiting", "running", "suspended"], means: "No worker takes any of them up until it is resumed." },
-    resume: { word: "Resume", past: "resumed", all: "resume", from: ["halted"], means: "Those that are halted go on." },
+    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "running", "suspended", "halted"], means: "Each is asked to cancel itself, with everything that it called. Its code may clean up. Executions that are over do not change." },
+    retry: { word: "Retry", past: "retried", all: "retry", from: ["failed", "timed_out"], means: "Each one that failed or timed out continues from where it failed. Finished steps are not repeated." },
+    halt: { word: "Halt", past: "halted", all: "halt", from: ["pending", "waiting", "running", "suspended"], means: "No worker takes them until you resume them." },
+    resume: { word: "Resume", past: "resumed", all: "resume", from: ["halted"], means: "Halted executions continue." },
   },
   tasks: {
-    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "claimed", "running", "halted"], means: "Those that wait are ended. Those that run are left alone." },
-    rerun: { word: "Rerun", past: "sent again", all: "retry", from: ["failed", "expired"], means: "Each that failed, was cancelled or has expired is sent again under a new id." },
-    promote: { word: "Run now", past: "promoted", from: ["waiting"], means: "Those that are delayed or rest before the next try may begin at once." },
+    cancel: { word: "Cancel", danger: true, past: "cancelled", all: "cancel", from: ["pending", "waiting", "claimed", "running", "halted"], means: "Waiting tasks are cancelled. Running tasks are left alone." },
+    rerun: { word: "Rerun", past: "sent again", all: "retry", from: ["failed", "expired"], means: "Each one that failed, was cancelled or has expired is sent again under a new id." },
+    promote: { word: "Run now", past: "promoted", from: ["waiting"], means: "Tasks that are delayed, or wait for their next attempt, may start at once." },
   },
 };
 
@@ -80,7 +80,7 @@ export function bulkBar(noun, pages, query) {
     const body = JSON.parse(JSON.stringify({ action: action.all, kind: NOUN[noun], ...rest, status: from, tags }));
     askFirst({
       ...question, title: `${action.word} ${found}?`, action: `${action.word} ${found}`,
-      about: [action.means, "All that match the filters at this moment are changed, also those that are not loaded here. The server does it in the background; the page may be left."],
+      about: [action.means, "This changes everything that matches the filters now, also rows that are not loaded here. The server does it in the background, so you can leave the page."],
       change: () => ({ method: "POST", parts: ["bulk"], body }),
       then: (answer) => { everything = false; pages.table.clearSelection(); void follow(answer, action); },
     });

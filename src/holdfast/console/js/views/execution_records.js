@@ -153,7 +153,7 @@ async function one(id, row, box, current) {
   box.scrollIntoView({ block: "nearest" });
   try {
     const promise = await api.promises.get(row.id);
-    fill(value, row.endedAt === undefined ? "It is not over yet." : json(promise.value, "What it gave"));
+    fill(value, row.endedAt === undefined ? "It is not over yet." : json(promise.value, "Result"));
   } catch (error) {
     fill(value, problem(error));
   }

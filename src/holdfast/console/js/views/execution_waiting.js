@@ -29,7 +29,7 @@ function told(it) {
       el("div", { class: "muted" }, "since ", when(it.since), " (", when(it.since, "for"), "). Nobody has taken it: check that a worker of that group runs, and the limits of its queue.")));
   }
   if (it.status === "waiting") {
-    return el("li", {}, icon("waiting"), el("div", { class: "grow" }, el("strong", { text: it.error ? "the next try" : "the instant from which it may begin" }), ", ", when(it.dueAt, "ago"),
+    return el("li", {}, icon("waiting"), el("div", { class: "grow" }, el("strong", { text: it.error ? "the next attempt" : "its start time" }), ", ", when(it.dueAt, "ago"),
       el("div", { class: "muted" }, "since ", when(it.since), it.error ? said(`. The last error: ${it.error}`, { max: 400 }) : "")));
   }
   if (it.status === "halted") {

@@ -74,12 +74,12 @@ function draw(found) {
 
 /** What each kind of problem means, and what to do. @type {Record<string, {word: string, status: string, todo: string}>} */
 const PROBLEMS = {
-  stuck: { word: "stuck", status: "halted", todo: "Its worker died again and again. Look at why, then resume it." },
-  halted: { word: "halted", status: "halted", todo: "It rests until somebody resumes it." },
-  crashing: { word: "crashing", status: "failed", todo: "It was lost by its worker and has recorded nothing new since." },
+  stuck: { word: "stuck", status: "halted", todo: "Its worker keeps crashing. Find out why, then resume it." },
+  halted: { word: "halted", status: "halted", todo: "It does not run until you resume it." },
+  crashing: { word: "crashing", status: "failed", todo: "Its worker crashed, and it has made no progress since." },
   unserved: { word: "no worker", status: "pending", todo: "Start a worker for it." },
   paused: { word: "paused", status: "paused", todo: "Work waits until the queue is resumed." },
-  orphan: { word: "orphan", status: "lost", todo: "No worker that runs has declared what it starts. Deploy that, or delete the schedule." },
+  orphan: { word: "orphan", status: "lost", todo: "No running worker declares what it starts. Deploy a worker that does, or delete the schedule." },
 };
 
 /** What somebody should look at. @param {any[]} rows */
@@ -144,7 +144,7 @@ const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("c
 
 /** @param {any[]} rows */
 function waiting(rows) {
-  if (!rows.length) return empty("Nothing waits.");
+  if (!rows.length) return empty("Nothing is waiting.");
   return table("Executions that wait longest", ["Execution", "Waits for", "Since"], rows.map((row) => el("tr", { "data-key": row.id },
     el("td", {}, el("span", { class: "line one" }, chip(row.status), idLink(row.id, row.kind === "task" ? "tasks" : "executions"))),
     el("td", {}, said(row.waits?.[0] ? waitWords(row.waits[0]) : row.error ?? row.name ?? "", { class: "muted", max: 120, title: true })),

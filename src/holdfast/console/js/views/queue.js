@@ -28,14 +28,14 @@ function draw(it, again) {
     el("div", { class: "head" }, el("h1", {}, said(it.name, { max: 200 })), chip(it.paused ? "paused" : "active"),
       el("div", { class: "actions" }, mayAct() ? [
         it.paused
-          ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Let tasks of this queue begin again?", about: [`Queue ${it.name}: ${count(it.pending ?? 0)} wait.`], action: "Resume", change: () => ({ method: "POST", parts: ["queues", it.name, "resume"] }), done: "The queue goes on.", then: again }) })
-          : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this queue?", about: [`Queue ${it.name}: nothing of it begins until it is resumed. What runs goes on.`], action: "Pause", change: () => ({ method: "POST", parts: ["queues", it.name, "pause"] }), done: "The queue is paused.", then: again }) }),
+          ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Resume this queue?", about: [`Queue ${it.name}: workers take its tasks again. ${count(it.pending ?? 0)} tasks wait.`], action: "Resume", change: () => ({ method: "POST", parts: ["queues", it.name, "resume"] }), done: "The queue is resumed.", then: again }) })
+          : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this queue?", about: [`Queue ${it.name}: no task starts until you resume it. Running tasks continue.`], action: "Pause", change: () => ({ method: "POST", parts: ["queues", it.name, "pause"] }), done: "The queue is paused.", then: again }) }),
         el("button", { type: "button", text: "Change limits\u2026", onclick: () => change(it, again) }),
       ] : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
     facts([
       ["Waiting", el("a", { href: link(["tasks"], { queue: it.name, status: "pending,waiting" }) }, count(it.pending ?? 0))],
       ["Of these delayed", count(it["delayed"] ?? 0)],
-      ["Claimed, not begun", count(it["claimed"] ?? 0)],
+      ["Claimed, not started", count(it["claimed"] ?? 0)],
       ["Running", el("a", { href: link(["tasks"], { queue: it.name, status: "running" }) }, count(it.running ?? 0))],
       ["The oldest waits", it.oldestAt ? when(it.oldestAt, "for") : null],
       ["Failed", el("a", { href: link(["tasks"], { queue: it.name, status: "failed" }), text: "show" })],
@@ -93,9 +93,9 @@ function change(it, again) {
     if ((number === undefined) !== (per === undefined)) throw new FormError(`${label}: give both how many and in how many seconds`);
     return number === undefined || per === undefined ? undefined : { count: number, perMs: Math.round(per * 1000) };
   };
-  const pair = (/** @type {string} */ label, /** @type {{count: HTMLInputElement, per: HTMLInputElement}} */ given) => el("fieldset", { class: "group" }, el("legend", { text: label }), field("How many are started", given.count), field("in so many seconds", given.per));
+  const pair = (/** @type {string} */ label, /** @type {{count: HTMLInputElement, per: HTMLInputElement}} */ given) => el("fieldset", { class: "group" }, el("legend", { text: label }), field("How many are started", given.count), field("In seconds", given.per));
   askFirst({
-    title: `Change the limits of ${it.name}?`, about: ["All limits are set to what stands here; an empty field lifts its limit. What runs goes on."],
+    title: `Change the limits of ${it.name}?`, about: ["These values replace all limits of the queue. An empty field means no limit. Running tasks continue."],
     form: el("div", { class: "stack" }, field("At a time", all), field("At a time, of one key", key), field("Claimed at a time (executions that wait do not count)", claimed), pair("Rate", whole), pair("Rate of one key", each), el("label", {}, fair, " fair: keys take turns"), field("Weights", weights, "how many turns a key has in a round; 1 where nothing is said")),
     action: "Set these limits",
     change: () => ({ method: "PUT", parts: ["queues", it.name], body: JSON.parse(JSON.stringify({ concurrency: read(all, "At a time"), keyConcurrency: read(key, "Of one key"), running: read(claimed, "Claimed"), rate: readRate(whole, "Rate"), keyRate: readRate(each, "Rate of one key"), fair: fair.checked || undefined, weights: readWeights() })) }),

@@ -39,7 +39,7 @@ function draw(it, again) {
       el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
     facts([
       ["When", said(it.words ?? (cronWords(it.cron) || "\u2013"), { max: 200 })], ["Cron", el("code", {}, said(it.cron, { max: 120 }))], ["Time zone", said(it.timezone ?? "UTC", { max: 60 })],
-      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["While the last run goes on", OVERLAPS[it.overlap ?? "allow"] ?? it.overlap], ["After downtime", `at most ${it.catchUp ?? 100} missed runs`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
+      ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["If the last run is not over", OVERLAPS[it.overlap ?? "allow"] ?? it.overlap], ["After downtime", `at most ${it.catchUp ?? 100} missed runs`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
     ]),
     given.length ? el("div", { class: "line" }, given.map(([name, value]) => tag(name, value))) : null,
     el("div", { class: "grid" },
@@ -53,12 +53,12 @@ function buttons(it, paused, again) {
   const parts = ["schedules", it.id];
   const about = [el("p", {}, said(it.id, { class: "mono", max: 200 }))];
   return [
-    paused ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Resume this schedule?", about: [...about, "It runs again, from now on. Runs that were missed meanwhile are not made up for."], action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It runs again.", then: again }) })
-      : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this schedule?", about: [...about, "It makes no run until it is resumed. What it has started goes on."], action: "Pause", change: () => ({ method: "POST", parts: [...parts, "pause"] }), done: "It is paused.", then: again }) }),
-    el("button", { type: "button", text: "Trigger\u2026", onclick: () => askFirst({ title: "Make one run now?", about: [...about, "One run is started at once. The next regular run stays where it is."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "trigger"] }), then: (answer) => { if (answer.id) go(link(["executions", answer.id])); else again(); } }) }),
+    paused ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Resume this schedule?", about: [...about, "It runs again, from now on. Missed runs are skipped."], action: "Resume", change: () => ({ method: "POST", parts: [...parts, "resume"] }), done: "It runs again.", then: again }) })
+      : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this schedule?", about: [...about, "It starts no runs until you resume it. Runs that have started continue."], action: "Pause", change: () => ({ method: "POST", parts: [...parts, "pause"] }), done: "It is paused.", then: again }) }),
+    el("button", { type: "button", text: "Trigger\u2026", onclick: () => askFirst({ title: "Make one run now?", about: [...about, "One run is started at once. The next regular run does not change."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "trigger"] }), then: (answer) => { if (answer.id) go(link(["executions", answer.id])); else again(); } }) }),
     el("button", { type: "button", text: "Backfill\u2026", onclick: () => backfill(it, again) }),
     el("button", { type: "button", text: "Edit\u2026", onclick: () => edit(it, again) }),
-    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It makes no more runs. What it has started goes on."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
+    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It starts no more runs. Runs that have started continue."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
   ];
 }
 
@@ -74,7 +74,7 @@ function backfill(it, again) {
   const zone = preferences.utc ? "UTC" : "local time";
   const change = (/** @type {number} */ from) => ({ method: "POST", parts: ["schedules", it.id, "backfill"], body: { since: from, until: read(until, "Until") } });
   askFirst({
-    title: "Make the runs of the past?", about: [el("p", {}, said(it.id, { class: "mono", max: 200 })), "One run is started for each occurrence between the two instants, some at a time. Those that were made already are not made again."],
+    title: "Backfill past runs?", about: [el("p", {}, said(it.id, { class: "mono", max: 200 })), "One run starts for each occurrence between the two times, some at a time. Occurrences that already have a run are skipped."],
     form: el("div", { class: "stack" }, field(`From (${zone})`, since), field(`Until (${zone})`, until)), action: "Backfill",
     change: () => change(read(since, "From")),
     run: async () => {
@@ -101,8 +101,8 @@ export function edit(it, again) {
   say();
   const input = form(undefined, { label: "Arguments", value: { args: it?.call?.args ?? [], kwargs: it?.call?.kwargs ?? {} } });
   askFirst({
-    title: it ? "Change this schedule?" : "Create a schedule?", about: [it ? "The next run follows the new rule. What has been started goes on." : "It runs a workflow again and again, at these instants."],
-    form: el("div", { class: "stack" }, it ? null : field("Id", id), it ? null : field("Workflow", work), field("Cron", cron), words, field("Time zone", zone), field("While the last run goes on", overlap, "allow a second one, skip the new one, or replace the old one"), field("After downtime, make up for at most so many", catchUp), it ? null : input.element),
+    title: it ? "Change this schedule?" : "Create a schedule?", about: [it ? "The next run follows the new rule. Runs that have started continue." : "It runs a workflow at these times, again and again."],
+    form: el("div", { class: "stack" }, it ? null : field("Id", id), it ? null : field("Workflow", work), field("Cron", cron), words, field("Time zone", zone), field("If the last run is not over", overlap, "allow a second one, skip the new one, or replace the old one"), field("After downtime, run at most this many missed runs", catchUp), it ? null : input.element),
     action: it ? "Change it" : "Create it",
     change: () => {
       if (!cron.value.trim()) throw new FormError("Cron: say when it runs, such as 0 9 * * 1-5");

@@ -22,7 +22,7 @@ export async function view({ main, query, signal, title }) {
   main.append(el("div", { class: "head" }, el("h1", { text: "Start" })), box);
   const like = query.get("like");
   const read = async () => { const [all, model] = await Promise.all([load(), like ? api.executions.get(like) : null]); return { all, model }; };
-  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app; what it knows appears here.")), signal);
+  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app. Its workflows and tasks then appear here.")), signal);
 }
 
 async function load() {
@@ -104,7 +104,7 @@ function page(it, model) {
       action: isTask ? "Send it" : "Start it", change: () => ({ method: "POST", parts: [isTask ? "tasks" : "executions"], body: ready }),
       done: isTask ? "The task was sent." : "The execution was started.", then: (answer) => go(link([isTask ? "tasks" : "executions", answer.id])),
     });
-  } }, input.element, el("details", {}, el("summary", { text: "Options" }), el("div", { class: "stack" }, field("Id", id, "The same call under the same id is one execution."), field("Tags", tags), field("Begin after so many seconds", delay), isTask ? null : field("Must be over in so many seconds", timeout))), trouble,
+  } }, input.element, el("details", {}, el("summary", { text: "Options" }), el("div", { class: "stack" }, field("Id", id, "The same call under the same id is one execution."), field("Tags", tags), field("Start after (seconds)", delay), isTask ? null : field("Must be over after (seconds)", timeout))), trouble,
     mayAct() ? el("div", { class: "line" }, button) : el("p", { class: "muted", text: "Your token may look, and start nothing." }));
   return panel(visible(it.name), {}, el("div", { class: "stack" },
     el("p", { class: "muted" }, it.about ? said(it.about.replace(/[.\s]*$/, "."), { max: 400 }) : "It has no description.", ` ${it.workers === undefined ? "" : it.workers ? `${plural(it.workers, "worker")} can run it now.` : "No worker that runs now knows it: it will wait for one."}`),

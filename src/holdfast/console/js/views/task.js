@@ -37,7 +37,7 @@ function draw(it, again) {
       ["Task", el("a", { href: link(["tasks"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
       ["Queue", el("a", { href: link(["queues", it.queue ?? job.queue ?? "default"]) }, said(it.queue ?? job.queue ?? "", { max: 80 }))],
       ["Sent", when(job.sentAt ?? it.createdAt)],
-      ["May begin", job.enqueuedAt && job.enqueuedAt !== job.sentAt ? when(job.enqueuedAt) : null],
+      ["May start", job.enqueuedAt && job.enqueuedAt !== job.sentAt ? when(job.enqueuedAt) : null],
       ["Began", job.startedAt ? when(job.startedAt) : null],
       [over ? "Took" : "For", over && it.settledAt !== undefined ? duration(it.settledAt - it.createdAt) : when(it.since, "for")],
       ["Attempts", String(it.attempts ?? 0)],
@@ -73,11 +73,11 @@ function buttons(it, again) {
   const over = ENDED.has(it.status);
   const named = () => el("p", { class: "mono" }, said(it.id, { max: 200 }));
   return [
-    it.status === "waiting" || (it.status === "pending" && it.job?.["nextRetryAt"]) ? el("button", { type: "button", "data-action": "promote", text: "Run now\u2026", onclick: () => askFirst({ title: "Run this task now?", about: [named(), "It may begin at once, whatever its delay or the rest before its next try."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "promote"] }), done: "It may begin now.", then: again }) }) : null,
+    it.status === "waiting" || (it.status === "pending" && it.job?.["nextRetryAt"]) ? el("button", { type: "button", "data-action": "promote", text: "Run now\u2026", onclick: () => askFirst({ title: "Run this task now?", about: [named(), "It may start at once. Its delay, or the wait before its next attempt, is skipped."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "promote"] }), done: "It may start now.", then: again }) }) : null,
     over && it.status !== "completed" ? el("button", { class: "primary", type: "button", "data-action": "rerun", text: "Rerun\u2026", onclick: () => askFirst({ title: "Send this task again?", about: [named(), "The same call is sent again under a new id. This record stays."], action: "Rerun", change: () => ({ method: "POST", parts: [...parts, "rerun"] }), done: "It was sent again.", then: (answer) => go(link(["tasks", answer.id])) }) }) : null,
     !over ? el("button", { class: "danger", type: "button", "data-action": "cancel", text: "Cancel\u2026", onclick: () => {
       const force = el("input", { type: "checkbox", checked: it.status === "running" });
-      askFirst({ title: "Cancel this task?", about: [named(), "It ends as cancelled and is not tried again."], form: el("label", {}, force, " also if it runs: its worker is told to stop"), action: "Cancel it", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"], body: force.checked ? { force: true } : {} }), done: "It was cancelled.", then: again });
+      askFirst({ title: "Cancel this task?", about: [named(), "It ends as cancelled and is not retried."], form: el("label", {}, force, " also if it is running: its worker stops it"), action: "Cancel it", danger: true, change: () => ({ method: "POST", parts: [...parts, "cancel"], body: force.checked ? { force: true } : {} }), done: "It was cancelled.", then: again });
     } }) : null,
   ];
 }
