@@ -11,7 +11,7 @@ from holdfast.cli.output import instant, print_json, print_table
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
-    parser.add_argument("--who", metavar="NAME", help="only by this one")
+    parser.add_argument("--who", metavar="NAME", help="only changes by this caller")
     parser.add_argument("--target", metavar="ID", help="only about this id or name")
     parser.add_argument("--count", type=int, default=50, help="how many, at most (50)")
     add_connection(parser)

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             one.add_argument("--reason", default="halted in bulk", help="why, for people")
         add_connection(one)
     for name, run, about in (
-        ("show", _show, "how far an operation has come"),
+        ("show", _show, "show the progress of an operation"),
         ("stop", _stop, "end an operation; what is done stays done"),
     ):
         one = actions.add_parser(name, help=about)

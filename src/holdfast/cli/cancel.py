@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--now",
         action="store_true",
-        help="end it and what it called at once: nothing is cleaned up",
+        help="end it and what it called at once, without cleanup",
     )
     add_connection(parser)
 

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_send))
     parser.add_argument("name", help="the name of the event")
     parser.add_argument("--data", default="{}", help="its attributes, a JSON object")
-    parser.add_argument("--id", help="under the same id it is sent once, however often this is called")
+    parser.add_argument("--id", help="events with the same id are sent once")
     add_connection(parser)
 
 

@@ -40,4 +40,4 @@ async def _fork(session: CliSession, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(PromiseReply(promise))
     else:
-        print_line(f"{promise.id} goes on before {arguments.step} of {arguments.id}")
+        print_line(f"{promise.id} continues from before {arguments.step} of {arguments.id}")

@@ -34,7 +34,7 @@ class Continued(Struct, frozen=True):
 
 
 def add_continue(commands: "Subparsers[argparse.ArgumentParser]") -> None:
-    parser = add_command(commands, "continue", "put a halted task back, or many with --all", _continue)
+    parser = add_command(commands, "continue", "continue a halted task, or many with --all", _continue)
     parser.add_argument("id", nargs="?", help="of one task")
     parser.add_argument("--version", type=int, help="the version of its claim")
     add_tags(parser, "only with this tag")

@@ -38,7 +38,7 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
             ("status", view.status),
             ("since", instant(view.since)),
             ("created", instant(view.created_at)),
-            ("goes on", instant(view.due_at) if view.status == "waiting" else None),
+            ("due", instant(view.due_at) if view.status == "waiting" else None),
             ("deadline", deadline),
             ("queue", view.queue or view.group),
             ("worker", view.worker),
@@ -49,7 +49,7 @@ async def _info(session: CliSession, arguments: argparse.Namespace) -> None:
             ("code", view.code),
             ("tags", [f"{name}={value}" for name, value in view.tags.items() if ":" not in name] or None),
             ("param", shown_payload(promise.param)),
-            ("begun with" if promise.state == "pending" else "value", shown_payload(promise.value)),
+            ("started with" if promise.state == "pending" else "value", shown_payload(promise.value)),
         ]
     )
     print_progress(view.progress)

@@ -55,13 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="DURATION", type=duration, default=instant_ms_max, help="deadline (none)"
     )
     parser.add_argument("--target", metavar="ADDRESS", help=f"which workers ({default_target})")
-    parser.add_argument("--queue", metavar="NAME", help="wait there, by its limits and for its workers")
+    parser.add_argument("--queue", metavar="NAME", help="the queue in which it waits")
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
-    parser.add_argument("--limit-key", metavar="KEY", help="what the limits per key of the queue count it by")
+    parser.add_argument("--limit-key", metavar="KEY", help="the key for the limits per key of the queue")
     parser.add_argument(
         "--overlap",
         choices=OVERLAPS,
-        help="while another with this key is open in the queue: wait for the limits (the default), "
+        help="if another with this key is open in the queue: wait for the limits (the default), "
         "refuse this one, or ask the other one to cancel",
     )
     parser.add_argument(

@@ -140,14 +140,16 @@ def add_queue_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-key", type=int, metavar="N", help="the same for one limit key")
     parser.add_argument("--rate", metavar="N/TIME", help="how many start, at most: 10/s, 100/m, 5/10s")
     parser.add_argument("--per-key-rate", metavar="N/TIME", help="the same for one limit key")
-    parser.add_argument("--running", type=int, metavar="N", help="how many are worked on at once, at most")
+    parser.add_argument(
+        "--running", type=int, metavar="N", help="how many executions workers run at once, at most"
+    )
     parser.add_argument("--fair", action="store_true", help="let the limit keys take turns")
     parser.add_argument(
         "--weight",
         action="append",
         metavar="KEY=N",
         default=[],
-        help="turns of this key for one turn of another",
+        help="how many turns this key gets for one turn of another",
     )
 
 

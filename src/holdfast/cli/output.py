@@ -67,7 +67,7 @@ def print_done(as_json: bool) -> None:
 def print_more(cursor: str | None) -> None:
     if cursor is not None:
         print_line()
-        print_line(f"There are more: --cursor {cursor!r} goes on, --all shows everything.")
+        print_line(f"There are more: --cursor {cursor!r} shows the next page, --all shows everything.")
 
 
 def instant(value: Millis | None) -> str | None:

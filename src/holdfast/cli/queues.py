@@ -19,11 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_command(commands, "show", "limits of a queue, and how many tasks wait and run", _show).add_argument(
         "name"
     )
-    add_command(commands, "pause", "hand out no more tasks; running ones continue", _pause).add_argument(
-        "name"
-    )
-    add_command(commands, "resume", "hand out tasks again", _resume).add_argument("name")
-    change = add_command(commands, "set", "replace the limits; one that is left out is lifted", _set)
+    add_command(commands, "pause", "start no more tasks; running ones continue", _pause).add_argument("name")
+    add_command(commands, "resume", "start tasks again", _resume).add_argument("name")
+    change = add_command(commands, "set", "replace all limits; a limit that is left out is removed", _set)
     change.add_argument("name")
     add_queue_limits(change)
 

@@ -29,4 +29,4 @@ async def _retry(session: CliSession, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(PromiseReply(promise))
     else:
-        print_line(f"{promise.id} goes on; `holdfast tree {promise.id}` shows how it goes")
+        print_line(f"{promise.id} continues; `holdfast tree {promise.id}` shows its progress")

@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_tags(create, "a tag of each promise")
     create.add_argument("--target", metavar="ADDRESS", help="address of the workers that run them")
     create.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
-    create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="when the last still runs")
+    create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="if the last run is not over")
     create.add_argument(
         "--catch-up", metavar="N", type=int, help="after downtime, run at most this many missed occurrences"
     )
@@ -80,8 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     resume = add_command(commands, "resume", "fire runs again, from now on", _pause)
     resume.add_argument("id")
     resume.set_defaults(paused=False)
-    add_command(commands, "trigger", "make one run now", _trigger).add_argument("id")
-    backfill = add_command(commands, "backfill", "make the runs of past occurrences", _backfill)
+    add_command(commands, "trigger", "start one run now", _trigger).add_argument("id")
+    backfill = add_command(commands, "backfill", "start the runs of past occurrences", _backfill)
     backfill.add_argument("id")
     for name in ("since", "until"):
         backfill.add_argument(f"--{name}", type=moment, metavar="INSTANT", required=True, help=moment_help)

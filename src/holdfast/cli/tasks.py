@@ -39,12 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_ref(acquire)
     _add_claim(acquire)
 
-    claim = add_command(commands, "claim", "claim what waits in groups", actions.claim)
+    claim = add_command(commands, "claim", "claim pending tasks of groups", actions.claim)
     claim.add_argument("groups", nargs="+", metavar="GROUP")
     claim.add_argument("--count", type=int, default=1, help="how many, at most (1)")
     _add_claim(claim)
 
-    _add_ref(add_command(commands, "start", "say that the work has begun", actions.start))
+    _add_ref(add_command(commands, "start", "report that a claimed task has started", actions.start))
 
     fence = add_command(
         commands, "fence", "create or settle a promise as the holder of a task", actions.fence
@@ -58,7 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     heartbeat = add_command(commands, "heartbeat", "keep claims alive", actions.heartbeat)
     heartbeat.add_argument("--pid", required=True, help="who holds them")
-    heartbeat.add_argument("refs", nargs="*", metavar="ID@VERSION", help="which (all that pid holds)")
+    heartbeat.add_argument(
+        "refs", nargs="*", metavar="ID@VERSION", help="which tasks (all that the pid holds)"
+    )
 
     suspend = add_command(
         commands, "suspend", "give a task back until one of some promises settles", actions.suspend
@@ -80,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     halt = add_command(commands, "halt", "halt a task until it is continued", actions.halt)
     _add_ref(halt, required=False)
     halt.add_argument("--reason", metavar="TEXT", default="halted by hand", help="why (%(default)s)")
-    halt.add_argument("--code", help="which kind of reason it is, for `continue --all --code`")
+    halt.add_argument("--code", help="a code for the reason, for `continue --all --code`")
     add_continue(commands)
 
     search = add_command(commands, "search", "list tasks, by id", actions.search)
@@ -93,31 +95,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     """Those of queues: what their lifecycle says, and what can be done about it."""
-    listing = add_command(commands, "list", "background tasks, and what is halted, by id", jobs.list_)
+    listing = add_command(commands, "list", "list background tasks and halted tasks, by id", jobs.list_)
     listing.add_argument("--status", choices=(*jobs.STATUSES, jobs.HALTED), help="only in this state")
     listing.add_argument("--queue", help="only of this queue")
     listing.add_argument("--name", help="only of this function")
     add_paging(listing)
 
     show = add_command(
-        commands, "info", "a background task, its instants and attempts, or an execution", info
+        commands, "info", "show a background task with its times and attempts, or an execution", info
     )
     show.add_argument("id")
 
-    fail = add_command(commands, "fail", "say that an attempt at a background task has failed", jobs.fail)
+    fail = add_command(commands, "fail", "report that an attempt at a background task has failed", jobs.fail)
     _add_ref(fail)
     fail.add_argument("--code", required=True, help="what went wrong, like SMTP_DOWN")
-    fail.add_argument("--message", metavar="TEXT", help="the same for people")
+    fail.add_argument("--message", metavar="TEXT", help="the error message, for people")
     fail.add_argument(
         "--retry-delay",
         metavar="DURATION",
         type=duration,
-        help="if it is tried again, wait at least this long",
+        help="if it is retried, wait at least this long",
     )
 
-    add_command(commands, "promote", "let a background task begin now", jobs.reschedule).add_argument("id")
+    add_command(commands, "promote", "start a waiting background task now", jobs.reschedule).add_argument(
+        "id"
+    )
     later = add_command(
-        commands, "reschedule", "let a background task begin at another instant", jobs.reschedule
+        commands, "reschedule", "start a waiting background task at another time", jobs.reschedule
     )
     later.add_argument("id")
     later.add_argument("--at", type=moment, metavar="INSTANT", required=True, help=moment_help)
@@ -142,7 +146,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
         metavar="DURATION",
         type=duration,
         default=1_000,
-        help="with --attempts: the wait before the second try, doubled before each further one (1s)",
+        help="with --attempts: the wait before the second attempt, doubled before each further one (1s)",
     )
     send.add_argument("--queue", help="where it waits (what the app says, or default)")
     send.add_argument("--priority", type=int, help="higher ones first")
@@ -153,8 +157,8 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
         "--good-for", metavar="DURATION", type=duration, help="start no later than after this time"
     )
     send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
-    send.add_argument("--key", help="at most one open task has it")
-    send.add_argument("--limit-key", help="what the limits per key count by")
+    send.add_argument("--key", help="a unique key: at most one open task has it")
+    send.add_argument("--limit-key", help="the key for limits per key")
     add_tags(send)
 
 

@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_tell))
     parser.add_argument("id", help="the id of the execution")
     add_payload(parser, "message")
-    parser.add_argument("--key", help="under the same key it is sent once, however often this is called")
+    parser.add_argument("--key", help="messages with the same key are sent once")
     add_connection(parser)
 
 

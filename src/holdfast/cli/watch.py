@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", nargs="?", help="only the stream or published value of this name; `in` for its messages"
     )
-    parser.add_argument("--after", metavar="NUMBER", type=int, default=0, help="begin after this number (0)")
+    parser.add_argument("--after", metavar="NUMBER", type=int, default=0, help="start after this number (0)")
     add_connection(parser)
 
 

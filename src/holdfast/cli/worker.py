@@ -35,13 +35,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="MODULE:APP", help="where the App is: shop.orders:app")
     parser.add_argument("-S", "--url", help="the node or store to work for (the App's own, or HOLDFAST_URL)")
     parser.add_argument(
-        "-c", "--concurrency", type=int, metavar="N", help="executions driven, and tasks run, at once"
+        "-c", "--concurrency", type=int, metavar="N", help="how many executions and tasks it runs at once"
     )
     parser.add_argument(
         "-Q", "--queues", metavar="A,B", help="the queues whose tasks it runs (those of the App's tasks)"
     )
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="tasks in processes of their own at once (one a core)"
+        "--processes",
+        type=int,
+        metavar="N",
+        help="how many tasks it runs in child processes at once (one a core)",
     )
     parser.add_argument(
         "--prefetch", type=int, metavar="N", help="tasks claimed ahead of the slots that run them (0)"
