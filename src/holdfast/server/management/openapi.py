@@ -67,7 +67,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.follow is not None:
         operation["parameters"].append(
             _parameter("Last-Event-ID", "header")
-            | {"description": "as events: go on after the one with this id"}
+            | {"description": "as events: continue after the one with this id"}
         )
         operation["responses"]["204"] = {"description": "as events: it is over, and there is nothing left"}
     return operation

@@ -58,7 +58,7 @@ class Route(Struct, frozen=True):
 
 
 _PAGING: Final = (
-    Parameter("limit", "integer", "at most so many on a page"),
+    Parameter("limit", "integer", "how many on a page, at most"),
     Parameter("cursor", "string", "continue where a page ended"),
 )
 _PREFIX: Final = Parameter("prefix", "string", "only ids that begin with it")
@@ -90,7 +90,7 @@ _BULK: Final = (
 _LIMITS: Final = (
     Parameter("concurrency", "integer", "how many run at a time"),
     Parameter("keyConcurrency", "integer", "how many of one key run at a time"),
-    Parameter("rate", "object", "{count, perMs}: how many are started in a stretch of time"),
+    Parameter("rate", "object", "{count, perMs}: how many start in this time"),
     Parameter("keyRate", "object", "{count, perMs}: the same for one key"),
     Parameter("fair", "boolean", "its keys take turns"),
     Parameter("weights", "object", "{key: weight}: how many turns a key of a fair queue gets"),
@@ -98,9 +98,9 @@ _LIMITS: Final = (
 )
 _RHYTHM: Final = (
     Parameter("cron", "string", "when: five fields, or six with seconds in front"),
-    Parameter("every", "integer", "instead of `cron`: every so many seconds"),
+    Parameter("every", "integer", "instead of `cron`: the interval in seconds"),
     Parameter("timezone", "string", "an IANA name like Europe/Paris; UTC without it"),
-    Parameter("overlap", "string", "while the last run goes on: allow, skip or replace"),
+    Parameter("overlap", "string", "if the last run is not over: allow, skip or replace"),
     Parameter("catchUp", "integer", "after downtime, run at most this many missed occurrences"),
     Parameter("workflow", "string", "the name of the workflow that is run"),
     Parameter("task", "string", "instead of `workflow`: the name of a background task"),
@@ -111,7 +111,7 @@ _RHYTHM: Final = (
     Parameter("queue", "string", "of the background task; `default` without it"),
     Parameter("retry", "object", "of the background task: {retries, delays} or {retries, base, factor, max}"),
     Parameter("tags", "object", "texts to find the runs by"),
-    Parameter("timeout", "number", "each run must be over in so many seconds"),
+    Parameter("timeout", "number", "seconds in which each run must be over"),
 )
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -144,14 +144,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/executions/{id}/cancel",
         "Ask an execution to cancel itself",
         executions.cancel,
-        body=(Parameter("now", "boolean", "end it at once, with what it called; its code is told nothing"),),
+        body=(Parameter("now", "boolean", "end it at once, with what it called; its code cannot clean up"),),
     ),
     Route(
         "POST",
         "/v1/executions/{id}/retry",
-        "Let one that failed, timed out or was cancelled go on from where it failed",
+        "Continue an execution that failed, timed out or was cancelled from where it failed",
         executions.retry,
-        body=(Parameter("timeout", "number", "over in so many seconds; as long as before without it"),),
+        body=(Parameter("timeout", "number", "seconds it may take; by default as long as before"),),
     ),
     Route(
         "POST",
@@ -163,7 +163,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             Parameter("id", "string", "of the new execution; a new one without it"),
             Parameter("args", "array", "other arguments by position, as plain JSON"),
             Parameter("kwargs", "object", "other arguments by name, as plain JSON"),
-            Parameter("timeout", "number", "it must be over in so many seconds"),
+            Parameter("timeout", "number", "seconds in which it must be over"),
         ),
     ),
     Route(
@@ -176,7 +176,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             Parameter("code", "string", "which kind of reason it is"),
         ),
     ),
-    Route("POST", "/v1/executions/{id}/resume", "Let a halted execution go on", executions.resume),
+    Route("POST", "/v1/executions/{id}/resume", "Resume a halted execution", executions.resume),
     Route("POST", "/v1/bulk", "Do something to all that a filter finds", bulk.begin, body=_BULK),
     Route("GET", "/v1/bulk", "Bulk operations, newest first", bulk.find, _PAGING),
     Route("GET", "/v1/bulk/{id}", "How far a bulk operation has come", bulk.get),
@@ -200,9 +200,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Send a message to an execution, or ask it something",
         messages.send,
         (
-            Parameter("key", "string", "it is sent once under this key; so does the header Idempotency-Key"),
+            Parameter(
+                "key",
+                "string",
+                "a message with this key is sent once; the header Idempotency-Key does the same",
+            ),
             Parameter("ask", "boolean", "wait for the answer"),
-            Parameter("timeout", "number", "wait so many seconds for it; 30 without it, 300 at most"),
+            Parameter("timeout", "number", "seconds to wait for it; by default 30, at most 300"),
         ),
         content="the message",
     ),
@@ -212,7 +216,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/executions/{id}/streams/{name}",
         "A stream, in the order of its numbers",
         streams.read,
-        (_AFTER, Parameter("limit", "integer", "at most so many on a page"), _TICKET),
+        (_AFTER, Parameter("limit", "integer", "how many on a page, at most"), _TICKET),
         follow=streams.follow,
     ),
     Route(
@@ -261,7 +265,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Settle it with an error, which is raised where the workflow awaits it",
         promises.reject,
         body=(
-            Parameter("message", "string", "what the error says"),
+            Parameter("message", "string", "the error message"),
             Parameter("name", "string", "the name of its class"),
             Parameter("type", "string", "module:Class, if the workflow knows it"),
         ),
@@ -279,7 +283,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
         "/v1/tasks/{id}/promote",
-        "Let a background task that is delayed, or rests before its next try, begin now",
+        "Start a background task now that is delayed or waits for its next attempt",
         tasks.promote,
     ),
     Route(
@@ -333,7 +337,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         (
             Parameter("name", "string", "of which events", required=True),
             Parameter("before", "integer", "only with a smaller number"),
-            Parameter("limit", "integer", "at most so many on a page"),
+            Parameter("limit", "integer", "how many on a page, at most"),
         ),
     ),
     Route("GET", "/v1/locks/{name}", "Look at a lock: who holds it, who waits", locks.get),
@@ -378,7 +382,9 @@ ROUTES: Final[tuple[Route, ...]] = (
             Parameter("until", "integer", "to this instant", required=True),
         ),
     ),
-    Route("DELETE", "/v1/schedules/{id}", "Delete a schedule; what it has started goes on", schedules.delete),
+    Route(
+        "DELETE", "/v1/schedules/{id}", "Delete a schedule; runs that have started continue", schedules.delete
+    ),
     Route("GET", "/v1/workers", "Workers, by id: what each is, holds and knows", workers.find, _PAGING),
     Route("GET", "/v1/workers/{id}", "Look at a worker", workers.get),
     Route(
@@ -405,9 +411,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET",
         "/v1/changes",
-        "As events: what changes from now on; else where to go on from later",
+        "As events: what changes from now on; otherwise the id to continue from later",
         changes.get,
-        (Parameter("after", "string", "as events: go on behind the one with this id"), _TICKET),
+        (Parameter("after", "string", "as events: continue after the one with this id"), _TICKET),
         follow=changes.follow,
     ),
     Route(
