@@ -9,7 +9,7 @@
 | `start` | starts a workflow | yes |
 | `tell`, `ask` | sends a message; waits for its answer | yes |
 | `settle` | settles a promise that a workflow waits for | yes |
-| `retry` | lets a failed execution go on from where it failed | yes |
+| `retry` | continues a failed execution from where it failed | yes |
 
 1. Without `write` the tools that change something do not exist.
 2. Everything goes through the app, so what it may see and do is what its token allows.
@@ -157,7 +157,7 @@ class _Tools:
         return _json({"settled": id})
 
     async def retry(self, id: str) -> str:  # noqa: A002
-        """Let an execution that failed, timed out or was cancelled go on from where it failed. Steps that are
+        """Continue an execution that failed, timed out or was cancelled, from where it failed. Steps that are
         recorded are not performed again."""
         await self._app.handle(id).retry()
         return _json({"retried": id})

@@ -77,10 +77,11 @@ class Conversing:
     def resolve(self, id: str, value: Any = None, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle a promise that a workflow waits for. In a script it is durable when this returns.
 
-        `id` is that of the promise; or, with `name`, that of the execution whose `hf.promise(name=...)` it
-        is, also before the code has come there. The first outcome stands. Settling it again with the same
-        value is fine; with another one it raises `AlreadySettled`, which says what stands. With `name`:
-        `NoSuchExecution`, `ExecutionOver`. Executions and tasks are refused: cancel them instead.
+        `id` is the id of the promise. With `name`, it is the id of the execution that has
+        `hf.promise(name=...)`; the code need not have asked for it yet. The first outcome is final. Settling
+        it again with the same value is fine; another value raises `AlreadySettled`, which has the outcome.
+        With `name` it may raise `NoSuchExecution` and `ExecutionOver`. Executions and tasks are refused:
+        cancel them instead.
         """
         return self._settle("resolving", id, value, name)
 

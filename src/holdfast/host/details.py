@@ -21,9 +21,9 @@ from holdfast.steps.info import StepProgress, read_progress
 class WaitDetails(Struct, frozen=True):
     """One thing that a suspended execution waits for, and the line of code that does so.
 
-    `what`: the operation, such as `sleep`, `promise`, `call pay`. Of a step that waits for its next attempt:
-    how many there were, the `error` of the last, and when the next begins. Of a lock: which execution has
-    held it longest, and since when. `schema`: of the value, where the code declares a type.
+    `what`: the operation, such as `sleep`, `promise`, `call pay`. For a step that waits for its next
+    attempt: how many attempts there were, the `error` of the last, and the time of the next. For a lock: the
+    execution that has held it longest, and since when. `schema`: of the value, if the code declares a type.
     """
 
     id: str
@@ -85,9 +85,9 @@ class MessageAside(Struct, frozen=True):
 class OperationDetails(Struct, frozen=True):
     """One operation of an execution: a step, a sleep, a call, a promise, a note, a message to it.
 
-    `took_s` is None while it runs. `error` is what it failed with, as text. Of a step that was tried again,
-    `failures` are the latest attempts before the last, each with a shortened traceback; `resumes_at` is when
-    its next attempt begins, while it waits for that.
+    `took_s` is None while it runs. `error` is its error as text. For a step that was retried, `failures`
+    has the latest attempts before the last, each with a shortened traceback. `resumes_at` is the time of its
+    next attempt, while it waits for that.
     """
 
     id: str
@@ -104,7 +104,7 @@ class OperationDetails(Struct, frozen=True):
     _value: Any = None
 
     def result(self) -> Any:
-        """What it gave, decoded from its record; None while it runs or if it failed."""
+        """Its result, decoded from its record; None while it runs or if it failed."""
         return self._value() if self._value is not None else None
 
 

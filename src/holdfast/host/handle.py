@@ -65,24 +65,24 @@ class Handle(Generic[T]):
     def cancel(self, *, now: bool = False) -> Awaitable[None]:
         """Ask it to cancel itself, wherever it runs: its code sees `Cancelled` and may clean up first.
 
-        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. What it called
-        with `hf.call` is asked too; a task that it called is cancelled unless it has begun. In a script the
-        request is durable when this returns. Crash: it is not forgotten. `now=True` ends it at once, and what
-        it called too; its code is told nothing and stops at its next write.
+        It ends as cancelled unless the code catches `Cancelled` and does not raise it again. Workflows
+        that it called with `hf.call` are asked too; a task that it called is cancelled unless it has started.
+        In a script the request is durable when this returns. Crash: the request is kept. `now=True` ends it
+        at once, with everything it called; its code is not notified and stops at its next write.
         """
         return self._app.do(f"the cancelling of {self.id}", self._cancel(now))
 
     def retry(self, *, timeout: Duration | None = None) -> Awaitable[None]:
-        """Let an execution that failed, timed out or was cancelled go on from where it failed.
+        """Continue an execution that failed, timed out or was cancelled, from where it failed.
 
-        No recorded step is performed again. What failed is: the step, the call (which is retried itself), the
-        timeout, the promise that somebody was to settle. If a bug in the workflow's own code was fixed, it
+        Recorded steps are not performed again. The operation that failed is tried again: a step, a call
+        (which is itself retried), a timeout, a promise. If you fixed a bug in the workflow's own code, it
         continues after its last record. `timeout`: how long it may take from now on; by default as long as
-        before. One that is under way stays as it is. Callers that waited have got the failure; they call
+        before. A running execution does not change. Callers that waited have got the failure; they call
         `result()` again.
 
-        Raises `Refused` for one that has completed, or whose code did more after it had failed (it cleaned
-        up): fork that, or start it again. Crash: it is either retried or left as it was.
+        Raises `Refused` if the execution has completed, or if its code did more work after the failure (it
+        cleaned up): fork it, or start it again. Crash: it is either retried or left as it was.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     app.handle(failed.id).retry()

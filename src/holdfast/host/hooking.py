@@ -80,7 +80,7 @@ class Hooking:
             install(self)
 
     def fallback(self, function: Callable[..., Any], /) -> Workflow[..., Any]:
-        """A workflow for every name that nobody has declared here: it gets the name, then the arguments.
+        """A workflow for every name that is not declared here. It gets the name, then the arguments.
 
         Executions keep the name that they were started under. A worker of an older deployment takes names
         that only a newer one declares, so use this where names are data: interpreters, webhooks, plugins.

@@ -73,8 +73,8 @@ class TaskHandle(Generic[T, E]):
         await self._task_app.bridge(self._reschedule(None))
 
     def reschedule(self, at: datetime) -> None:
-        """Let it begin at another instant, with a time zone. Raises `CannotReschedule` if it does not wait,
-        or must have begun before that.
+        """Start it at another instant, with a time zone. Raises `CannotReschedule` if it is not waiting, or
+        if its deadline is before that.
         """
         self._task_app.block(self._reschedule(instant("at", at)))
 

@@ -49,7 +49,7 @@ page_size: Final = 100
 
 
 class ScheduleInfo(Struct, frozen=True):
-    """One schedule, as it was when somebody looked.
+    """One schedule, as it was when you asked.
 
     `next_run_at`: None while it is paused. `last_run_at`: None if it has not run. `declared_by`: the group of
     the app whose code declares it; None if it was made at run time. `is_orphan`: this app declared it once,

@@ -81,7 +81,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         return self._one(await send_all_async(self._task_app, [self._prepare(args, kwargs)]))
 
     def schedule(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
-        """Queue a call that no worker begins before `delay` has passed. Raises `SendFailed`."""
+        """Queue a call that starts no earlier than after `delay`. Raises `SendFailed`."""
         return self._refined({"delay": delay}).send(*args, **kwargs)
 
     async def schedule_async(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
@@ -126,16 +126,15 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         tags: Mapping[str, str] | None = None,
         connection: Any = None,
     ) -> "Sending[P, T, E]":
-        """The same task, sent otherwise.
+        """The same task with other options.
 
-        `good_until`: not begun after this instant (with a time zone). `delay`, `at`: not begun before that
-        much time has passed, or that instant. `priority`: higher ones first.
-        `timeout`: it must be over by then. `key`: at most one open task has it; another send finds it
-        (`existing`), cancels it (`replace`) or is refused (`reject`), as `on_conflict` says. `debounce`: wait
-        so long, and begin again whenever another with the same key is sent. `limit_key`: what the queue's
-        limits per key count by. `retry` and `time_limit`: instead of the task's own. `tags`: to find it
-        by; those of several `with_options` add up. `connection`: send inside the transaction that is open
-        on it.
+        `good_until`: it must start before this instant (with a time zone). `delay`, `at`: start no earlier
+        than after this time, or at this instant. `priority`: higher ones first. `timeout`: it must be over
+        by then. `key`: at most one open task has it; `on_conflict` says whether another send returns that
+        task (`existing`), replaces it (`replace`) or is refused (`reject`). `debounce`: start this long after
+        the most recent send with the same key. `limit_key`: the key for the queue's limits per key. `retry`
+        and `time_limit`: instead of the task's own. `tags`: to find it by; those of several `with_options`
+        add up. `connection`: send inside the transaction that is open on it.
         """
         given = {**locals()}
         given.pop("self")

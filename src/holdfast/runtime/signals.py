@@ -29,7 +29,7 @@ _keys = count()
 
 
 class Signal:
-    """Was this work called off, and why."""
+    """Whether this work was cancelled, and why."""
 
     __slots__ = ("__weakref__", "_callbacks", "_children", "_key", "_parent", "_reason", "_report")
 

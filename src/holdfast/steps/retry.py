@@ -64,14 +64,14 @@ class Snooze(Exception):
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """How often and how patiently a step or a background task is tried.
+    """How often a step or a background task is tried, and with which waits.
 
     `Retry(attempts=5, delay="1s")`. The n-th wait is `delay * factor ** (n - 1)`, at most `delay_max`; or the
-    n-th of `delays`, whose last is repeated. It is spread up or down by up to its share `jitter`: 0 is exact.
+    n-th of `delays`, whose last is repeated. It varies up or down by up to its share `jitter`; 0 is exact.
 
-    A step chooses by classes of errors (`retry_on`, `give_up_on`) and may have a `time_limit` for all its
-    tries. A task chooses by codes (`retry_for`), and `retry_crashes=False` keeps it from being tried again
-    after its worker died. What the other one has is refused where it is given.
+    A step selects by error classes (`retry_on`, `give_up_on`) and may have a `time_limit` for all its
+    attempts. A task selects by codes (`retry_for`). With `retry_crashes=False` it is not retried after its
+    worker died. Options for steps are refused for a task, and the other way round.
 
     A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
     instant are stored, and the execution is suspended. After a crash the count continues from there. The

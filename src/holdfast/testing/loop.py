@@ -215,7 +215,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         super().close()
 
     def bury(self) -> None:
-        """The end of all that is still under way, dead or alive: nothing of it is told to anybody."""
+        """End all that is still under way, without reporting it to anybody."""
         kept, self.tasks = self.tasks or [], None
         tasks = dict.fromkeys([*(task for task, _ in kept), *asyncio.all_tasks(self)])
         self.close()

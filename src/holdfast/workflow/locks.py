@@ -99,7 +99,7 @@ class SharedLock:
         """The fencing token of this hold: larger than that of every hold before it.
 
         Hand it to what the lock protects, and have that refuse a smaller one: a process
-        that was cut off may not know yet that it holds the lock no more.
+        that lost its connection may not know yet that it no longer holds the lock.
         """
         if self._token is None:
             raise BadLock(f"{self} is not held, so it has no token")

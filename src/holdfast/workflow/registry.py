@@ -131,19 +131,18 @@ class WorkflowDefinition(Generic[P, T_co]):
         connection: Any = None,
         on_existing: OnExisting | None = None,
     ) -> Self:
-        """The same workflow, started otherwise: what is not given stays as it is.
+        """The same workflow with other options. Options that you leave out stay as they are.
 
-        `id`: of the execution, when it is started from outside; a call inside a workflow gets its id from
-        its place there. `tags`: added to those it has. `timeout`: it must be over by then, or its code sees
-        `Cancelled`. `grace`: so long it may clean up after that (30 s), then it is ended. `group`: whose
-        workers run it. `queue`: where it waits, by the limits of that queue, and for the workers that serve
-        it; `limit_key`: what limits per key count it by. `overlap`: while another with this key is open
-        there, it waits by those limits ("wait"), is refused ("reject"), or the other one is asked to cancel
-        ("replace"). `priority`: higher ones first. `delay`, `at`: it does not begin before that much time
-        has passed, or that instant. `connection`: start it inside the transaction that is open on it, so
-        exactly if you commit. `on_existing`: what becomes of an execution that has the id: it is the one
-        that you get ("return"), you are refused ("reject"), it begins anew if it has failed
-        ("again_if_failed") or in any case, and an open one is cancelled first ("replace").
+        `id`: the id of the execution; without it, a call in a workflow gets its id from its place in the
+        code. `tags`: added to those it has. `timeout`: its deadline; then its code sees `Cancelled`.
+        `grace`: how long it may clean up after that (30 s); then it is ended. `group`: the workers that run
+        it. `queue`: the queue in which it waits. `limit_key`: the key for limits per key. `overlap`: if
+        another with this key is open in the queue, wait for the limits ("wait"), refuse this one
+        ("reject"), or ask the other one to cancel ("replace"). `priority`: higher ones first. `delay`, `at`:
+        start no earlier than after this time, or at this instant. `connection`: start it inside the
+        transaction that is open on it, so if and only if you commit. `on_existing`: if an execution has the
+        id, return that one ("return"), raise `IdTaken` ("reject"), start again if it has failed
+        ("again_if_failed"), or cancel it if it is open and start again ("replace").
         """
         if on_existing is not None:
             check_on_existing(on_existing)

@@ -166,8 +166,8 @@ def run(function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwarg
 @overload
 def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
 def run(function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Perform a step: call a function outside the workflow, once, and remember its result. For functions that
-    are not ours; one of our own is better declared by `@step`, and then called.
+    """Perform a function as a step, and record its result. Use it for functions of a library; declare your
+    own steps with `@step`.
 
     Options beside the function's own arguments: `retry` (a `Retry`), `timeout` (of one attempt), `name`, and
     `mode` ("thread", "async" or "process"; chosen by the function otherwise).
@@ -210,9 +210,9 @@ def transact(function: Any, /, *args: Any, on: Any, **kwargs: Any) -> Future[Any
     exactly once.
 
     The function is given the open connection or session first, then its arguments; it must not commit. `on`
-    is what makes connections: a `pathlib.Path` of a SQLite file, a pool of psycopg or asyncpg, an engine or a
+    says where to connect: a `pathlib.Path` of a SQLite file, a pool of psycopg or asyncpg, an engine or a
     sessionmaker of SQLAlchemy, a function that connects, or the name under which the app provides one of
-    these. A database that is awaited takes an `async def`, any other a plain `def`. Options are those of
+    these. An asynchronous database needs an `async def`, a synchronous one a plain `def`. Options are those of
     `run`, without `mode`.
 
     Crash: either the function's writes and the record are there, and it is not repeated; or neither is, and
