@@ -38,7 +38,7 @@ _counter: Final = itertools.count()
 
 
 class SendError(Struct, frozen=True):
-    """Why a task was not sent. After ENQUEUE_FAILED it may have been sent; you can send it again under `task_id`."""
+    """Why a task was not sent. After ENQUEUE_FAILED it may have been; sending it again is safe."""
 
     code: SendCode
     message: str
