@@ -102,8 +102,8 @@ MENDING = (
         "a ticket where a call was forgets its version",
         "something without a task carries the version of the task that was there",
         "engine",
-        "record = replace(record, tags=with_version(record.tags, take_version(kept, ws)))",
-        "take_version(kept, ws)",
+        "record = replace(record, tags=with_version(record.tags, version))",
+        "record = replace(record)",
         _VERSIONS,
     ),
     Mutant(

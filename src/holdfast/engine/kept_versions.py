@@ -58,8 +58,9 @@ def with_version(entries: dict[str, str], version: int) -> dict[str, str]:
 def put_record(record: Promise, ws: WorkingSet) -> Promise:
     """Write something new without a task, such as a ticket. It carries the version that was kept there."""
     kept = ws.promise(record.id)
-    if kept is not None:
-        record = replace(record, tags=with_version(record.tags, take_version(kept, ws)))
+    version = 0 if kept is None else take_version(kept, ws)
+    if version:
+        record = replace(record, tags=with_version(record.tags, version))
     ws.put_promise(record)
     return record
 
