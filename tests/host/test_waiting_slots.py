@@ -14,6 +14,7 @@ from holdfast.jobs.send_request import SendRequest, make_orders
 from holdfast.jobs.task import AnyTask
 from holdfast.node import Node
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.steps.runner import StepRunner
 from tests.node.test_group_commit import GatedStore, opened, settle_down
@@ -127,7 +128,7 @@ class Place:
     def request(self, number: int) -> Request:
         return ask(order_of(self.task, number, self._payloads).creation)
 
-    def send(self, number: int) -> "asyncio.Future[object]":
+    def send(self, number: int) -> "asyncio.Future[list[Reply]]":
         return asyncio.ensure_future(self.node.request([self.request(number)]))
 
 
@@ -239,14 +240,14 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         handle = app.start(long, id="long")
         await handle.started()
         await until(lambda: bool(app.session._workflows.known_now))  # type: ignore[union-attr]
-        take = node._claims.take
+        take = node._claims.take  # pyright: ignore[reportPrivateUsage]
 
         def noted() -> object:
             taken = take()
             claims.extend(claim.request.data for claim in taken if isinstance(claim.request.data, TaskClaim))
             return taken
 
-        node._claims.take = noted  # type: ignore[assignment, method-assign]
+        node._claims.take = noted  # type: ignore[assignment, method-assign]  # pyright: ignore[reportPrivateUsage]
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
