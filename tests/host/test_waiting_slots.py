@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
 
 import holdfast as hf
 from holdfast.client.embedded import EmbeddedClient
@@ -251,3 +255,24 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
+
+
+def test_an_execution_that_one_commit_suspends_and_wakes_is_driven_on_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The claim is answered before the suspension: nobody may take that for a lease that is over."""
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    asked: SimpleQueue[str] = SimpleQueue()
+
+    @app.workflow
+    async def approve() -> str:
+        approval = hf.promise(bool)
+        await hf.run(asked.put, approval.id)
+        return "approved" if await approval else "refused"
+
+    with caplog.at_level("INFO", "holdfast"), app:
+        for _ in range(20):
+            handle = app.start(approve)
+            app.resolve(asked.get(timeout=patience_s), True)
+            assert handle.result(patience_s) == "approved"
+    assert [each.getMessage() for each in caplog.records if "no longer driven" in each.getMessage()] == []
