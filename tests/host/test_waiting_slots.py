@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
 
 import holdfast as hf
 from holdfast.client.embedded import EmbeddedClient
@@ -14,6 +18,7 @@ from holdfast.jobs.send_request import SendRequest, make_orders
 from holdfast.jobs.task import AnyTask
 from holdfast.node import Node
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.steps.runner import StepRunner
 from tests.node.test_group_commit import GatedStore, opened, settle_down
@@ -127,7 +132,7 @@ class Place:
     def request(self, number: int) -> Request:
         return ask(order_of(self.task, number, self._payloads).creation)
 
-    def send(self, number: int) -> "asyncio.Future[object]":
+    def send(self, number: int) -> "asyncio.Future[list[Reply]]":
         return asyncio.ensure_future(self.node.request([self.request(number)]))
 
 
@@ -239,14 +244,35 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         handle = app.start(long, id="long")
         await handle.started()
         await until(lambda: bool(app.session._workflows.known_now))  # type: ignore[union-attr]
-        take = node._claims.take
+        take = node._claims.take  # pyright: ignore[reportPrivateUsage]
 
         def noted() -> object:
             taken = take()
             claims.extend(claim.request.data for claim in taken if isinstance(claim.request.data, TaskClaim))
             return taken
 
-        node._claims.take = noted  # type: ignore[assignment, method-assign]
+        node._claims.take = noted  # type: ignore[assignment, method-assign]  # pyright: ignore[reportPrivateUsage]
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
+
+
+def test_an_execution_that_one_commit_suspends_and_wakes_is_driven_on_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The claim is answered before the suspension: nobody may take that for a lease that is over."""
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    asked: SimpleQueue[str] = SimpleQueue()
+
+    @app.workflow
+    async def approve() -> str:
+        approval = hf.promise(bool)
+        await hf.run(asked.put, approval.id)
+        return "approved" if await approval else "refused"
+
+    with caplog.at_level("INFO", "holdfast"), app:
+        for _ in range(20):
+            handle = app.start(approve)
+            app.resolve(asked.get(timeout=patience_s), True)
+            assert handle.result(patience_s) == "approved"
+    assert [each.getMessage() for each in caplog.records if "no longer driven" in each.getMessage()] == []

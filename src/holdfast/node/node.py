@@ -454,6 +454,8 @@ class Node:
                     self.want_sweep()
                 case DebugReset():
                     self.router.clear()
+                case _:
+                    pass
 
     # --- timers --------------------------------------------------------------------------------------
 
