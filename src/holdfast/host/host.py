@@ -328,7 +328,7 @@ class Host:
         if self._held.get(held.run.id) is held:
             del self._held[held.run.id]
         if held.successor is not None:  # not before its runner has put it aside
-            asyncio.get_running_loop().call_soon(held.successor)
+            self._loop.call_soon(held.successor)
             held.successor = None
         self._left.set()
 
@@ -452,8 +452,7 @@ class Host:
                 [reply] = await self._client.request([ask(search)])
                 page = expect(reply, TasksReply)
                 strays += [task for task in page.tasks if not self._holds(task)]
-                cursor = page.cursor
-                if cursor is None:
+                if (cursor := page.cursor) is None:
                     break
         return strays
 

@@ -446,16 +446,13 @@ class Node:
 
     def _follow_debug(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            match request.data:
-                case DebugStart():
-                    self.router.pause()
-                case DebugStop():
-                    self.router.resume()
-                    self.want_sweep()
-                case DebugReset():
-                    self.router.clear()
-                case _:
-                    pass
+            if isinstance(request.data, DebugStart):
+                self.router.pause()
+            elif isinstance(request.data, DebugStop):
+                self.router.resume()
+                self.want_sweep()
+            elif isinstance(request.data, DebugReset):
+                self.router.clear()
 
     # --- timers --------------------------------------------------------------------------------------
 
