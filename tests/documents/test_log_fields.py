@@ -15,8 +15,8 @@ MAKERS = {"fields", "_fields"}  # functions, and names of dicts, that hold the f
 
 
 def names_in(node: ast.AST) -> set[str]:
-    dicts = (each for each in ast.walk(node) if isinstance(each, ast.Dict))
-    return {key.value for each in dicts for key in each.keys if isinstance(key, ast.Constant)}
+    keys = (key for each in ast.walk(node) if isinstance(each, ast.Dict) for key in each.keys)
+    return {str(key.value) for key in keys if isinstance(key, ast.Constant)}
 
 
 def logged(tree: ast.AST) -> Iterator[str]:
