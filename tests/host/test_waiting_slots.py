@@ -1,8 +1,10 @@
 """A worker with free slots leaves its claim at the node of its process: what that costs, and how it ends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+
+import pytest
 
 import holdfast as hf
 from holdfast.client.embedded import EmbeddedClient
@@ -14,7 +16,8 @@ from holdfast.jobs.send_request import SendRequest, make_orders
 from holdfast.jobs.task import AnyTask
 from holdfast.node import Node
 from holdfast.payloads.payloads import Payloads
-from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.protocol.requests import Request, StreamAppend, TaskClaim, TaskSuspend
+from holdfast.protocol.streams import MAILBOX
 from holdfast.steps.runner import StepRunner
 from tests.node.test_group_commit import GatedStore, opened, settle_down
 from tests.requests import ask
@@ -101,6 +104,16 @@ def test_a_waiting_claim_takes_every_free_slot_once() -> None:
     slots.hand_back(intent)
     assert slots.free == 2
     assert slots.waiting_intent("w", 1_000, ()) is intent, "nothing has changed"
+
+
+def test_a_waiting_claim_names_only_what_is_in_memory_now() -> None:
+    slots = SlotGroup(["g"], 3, kind="workflows")
+    slots.may_have_work = False
+    for known in (["large"], [], ["other"]):
+        intent = slots.waiting_intent("w", 1_000, known)
+        assert intent is not None
+        assert intent.claim.known == known
+        slots.hand_back(intent)
 
 
 def test_a_slot_group_that_will_claim_anyway_leaves_no_claim() -> None:
@@ -250,3 +263,66 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
+
+
+async def test_what_is_woken_in_the_commit_that_suspends_it_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def listening() -> int:
+        return len(await hf.receive(str)) + len(await hf.receive(str))
+
+    async with app:
+        node, conversations = app.session.node, app.session.conversations
+        submit = node.submit
+        together = 0
+
+        def submit_and_wake(requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+            nonlocal together
+            replies = submit(requests)
+            if any(isinstance(request.data, TaskSuspend) for request in requests) and together < 2:
+                together += 1
+                message = conversations.encode(f"{together}")
+                submit([ask(StreamAppend("x", MAILBOX, message, f"key-{together}"))])
+            return replies
+
+        node.submit = submit_and_wake  # type: ignore[method-assign]
+        async with asyncio.timeout(patience_s):
+            assert await app.start(listening, id="x") == 2
+        await until(lambda: app.session.is_idle)
+        assert together == 2
+        assert app.session._workflows.warm_count == 0  # type: ignore[union-attr]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_an_execution_that_is_lost_while_it_is_suspended_is_not_kept() -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def listening() -> int:
+        return len(await hf.receive(str))
+
+    async with app:
+        node, workflows = app.session.node, app.session._workflows
+        assert workflows is not None
+        submit = node.submit
+        lost = 0
+
+        def submit_and_lose(requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+            nonlocal lost
+            if any(isinstance(request.data, TaskSuspend) for request in requests):
+                for run in [*workflows._driving.values()]:  # pyright: ignore[reportPrivateUsage]
+                    lost += 1
+                    workflows.lose(run, "a test says so", is_stopping=False)
+            return submit(requests)
+
+        node.submit = submit_and_lose  # type: ignore[method-assign]
+        handle = app.start(listening, id="x")
+        await handle.started()
+        await until(lambda: lost == 1 and app.session.is_idle)
+        assert workflows.warm_count == 0
+        node.submit = submit  # type: ignore[method-assign]
+        await app.tell("x", "four")
+        assert await handle == 4
