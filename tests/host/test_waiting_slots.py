@@ -16,9 +16,11 @@ from holdfast.jobs.send_request import SendRequest, make_orders
 from holdfast.jobs.task import AnyTask
 from holdfast.node import Node
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import Request, StreamAppend, TaskClaim, TaskSuspend
 from holdfast.protocol.streams import MAILBOX
 from holdfast.steps.runner import StepRunner
+from holdfast.store.interface import Result, Work
 from tests.node.test_group_commit import GatedStore, opened, settle_down
 from tests.requests import ask
 
@@ -158,9 +160,9 @@ def order_of(task: AnyTask, number: int, payloads: Payloads) -> SendRequest:
     return order
 
 
-async def place_at_rest(slots: int = 2) -> Place:
+async def place_at_rest(slots: int = 2, store: GatedStore | None = None) -> Place:
     """The worker has found that there is nothing to do."""
-    store = GatedStore()
+    store = store or GatedStore()
     node = await opened(store)
     store.gate.set()
     place = Place(node, store, slots)
@@ -218,6 +220,61 @@ async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_wa
     await asyncio.gather(*sending)
     await until_settled(place.store, 5)
     await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+class LockedStore(GatedStore):
+    """Takes several groups, of which one waits for what somebody else has locked."""
+
+    parallel_groups = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_next_locked = False
+        self.unlocked = asyncio.Event()
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        if self.is_next_locked:
+            self.is_next_locked = False
+            await self.unlocked.wait()
+        return await super().transact(work)
+
+
+async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    assert place.slots.free == 0, "its slots are promised to that commit"
+    await place.send(2)
+    await until_settled(store, 1)
+    assert not sending.done()
+    store.unlocked.set()
+    await sending
+    await until_settled(store, 2)
+    assert place.slots.free == 2
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_a_worker_that_stops_does_not_wait_for_a_commit_that_waits_for_a_lock() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    async with asyncio.timeout(patience_s):
+        await place.host.stop()
+    assert not sending.done()
+    store.unlocked.set()
+    await sending
+    [task] = store.tasks.values()
+    assert (task.state, task.pid) == ("pending", None), "nobody would run it"
     await place.host.end_streams()
     await place.node.stop()
 

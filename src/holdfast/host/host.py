@@ -239,6 +239,8 @@ class Host:
         if self._stopping or self._looking is not None or self.is_draining:
             return
         for slots, runner in self._served.items():
+            if slots.may_have_work:
+                self._waiting.make_way(slots)
             while slots.claimed and slots.free > 0:
                 self._ask_to_start(slots.claimed.popleft())
             known = runner.known(slots.invited) if slots.invited else ()

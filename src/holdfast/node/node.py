@@ -337,7 +337,7 @@ class Node:
     ) -> None:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
         self._under_way += 1
-        context = self._context(requests, [claim.request for claim in taken] if taken else ())
+        context = self._context(requests, taken)
         asked_at, began = self._clock.read(), self._stopwatch()
 
         def done(result: "asyncio.Future[CommitOutcome]") -> None:
@@ -415,7 +415,7 @@ class Node:
         self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         self._after_commit(outcome)
 
-    def _context(self, requests: Sequence[Request], claims: Sequence[Request]) -> CommitContext:
+    def _context(self, requests: Sequence[Request], claims: Sequence[TakenClaim]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
         now = self._clock.now()
         waiting = self.router.waiting if looks else ()
