@@ -11,7 +11,7 @@ import random
 import socket
 import time
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 from holdfast.server.management.routes import ROUTES, Parameter, Route
@@ -162,10 +162,11 @@ def wrong_with(request: bytes, head: bytes, body: bytes) -> str | None:
     if int(status[0]) < 400 or not is_ours or request.startswith((b"HEAD", b"OPTIONS")):
         return None
     try:
-        refusal = json.loads(body)
+        refusal: Any = json.loads(body)
     except ValueError:
         return "a refusal is not JSON"
-    told = isinstance(refusal, dict) and all(refusal.get(name) for name in ("error", "code"))
+    fields = cast("dict[str, Any]", refusal) if isinstance(refusal, dict) else {}
+    told = all(fields.get(name) for name in ("error", "code"))
     return None if told else "a refusal does not say what it is"
 
 

@@ -63,7 +63,7 @@ async def test_one_refusal_of_the_stream_of_task_messages_does_not_end_listening
         await until(lambda: is_heard(server))
     changed = Settings(port=settings.port, store="memory:", tokens=("another-secret",))
     async with running(changed):
-        refused = "the messages of queue.mail cannot be heard"
+        refused = "the messages of group queue.mail cannot be received"
         await until(lambda: any(refused in record.getMessage() for record in caplog.records))
     told = next(record for record in caplog.records if "queue.mail" in record.getMessage())
     assert told.levelname == "ERROR"

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -142,7 +144,7 @@ class Place:
     def request(self, number: int) -> Request:
         return ask(order_of(self.task, number, self._payloads).creation)
 
-    def send(self, number: int) -> "asyncio.Future[object]":
+    def send(self, number: int) -> "asyncio.Future[list[Reply]]":
         return asyncio.ensure_future(self.node.request([self.request(number)]))
 
 
@@ -309,14 +311,14 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         handle = app.start(long, id="long")
         await handle.started()
         await until(lambda: bool(app.session._workflows.known_now))  # type: ignore[union-attr]
-        take = node._claims.take
+        take = node._claims.take  # pyright: ignore[reportPrivateUsage]
 
         def noted() -> object:
             taken = take()
             claims.extend(claim.request.data for claim in taken if isinstance(claim.request.data, TaskClaim))
             return taken
 
-        node._claims.take = noted  # type: ignore[assignment, method-assign]
+        node._claims.take = noted  # type: ignore[assignment, method-assign]  # pyright: ignore[reportPrivateUsage]
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
@@ -383,3 +385,24 @@ async def test_an_execution_that_is_lost_while_it_is_suspended_is_not_kept() -> 
         node.submit = submit  # type: ignore[method-assign]
         await app.tell("x", "four")
         assert await handle == 4
+
+
+def test_an_execution_that_one_commit_suspends_and_wakes_is_driven_on_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The claim is answered before the suspension: nobody may take that for a lease that is over."""
+    app = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    asked: SimpleQueue[str] = SimpleQueue()
+
+    @app.workflow
+    async def approve() -> str:
+        approval = hf.promise(bool)
+        await hf.run(asked.put, approval.id)
+        return "approved" if await approval else "refused"
+
+    with caplog.at_level("INFO", "holdfast"), app:
+        for _ in range(20):
+            handle = app.start(approve)
+            app.resolve(asked.get(timeout=patience_s), True)
+            assert handle.result(patience_s) == "approved"
+    assert [each.getMessage() for each in caplog.records if "no longer driven" in each.getMessage()] == []

@@ -213,7 +213,7 @@ async def test_a_report_that_makes_no_sense_is_refused_and_changes_nothing(api: 
 
 
 async def test_declarations_without_a_digest_are_refused_and_workers_are_still_listed(api: Api) -> None:
-    report = {"group": "g", "startedAt": 1, "declarations": []}
+    report: dict[str, Any] = {"group": "g", "startedAt": 1, "declarations": []}
     assert await api.refused("POST", "workers/bare", report) == (400, "HF3401")
     assert "bare" not in [each["id"] for each in (await api.get("workers"))["workers"]]
     await api.get("declarations")

@@ -210,7 +210,7 @@ def test_an_async_generator_that_awaits_our_futures_can_be_looped_over() -> None
     ],
 )
 def test_a_free_function_outside_a_fiber_says_so(call: Any) -> None:
-    with pytest.raises(NotInFiber, match="inside a running fiber"):
+    with pytest.raises(NotInFiber, match="only in the code of a workflow"):
         call()
 
 

@@ -303,4 +303,5 @@ class Workflow(WorkflowDefinition[P, T_co]):
 
         >>> basket.with_options(id="order-17").start_and_tell(Item("tea", 5))
         """
-        return self._begin(self, args, kwargs, (message,))._as_told()
+        handle = self._begin(self, args, kwargs, (message,))
+        return handle._as_told()  # pyright: ignore[reportPrivateUsage]

@@ -286,6 +286,11 @@ class Host:
             self._outbox.put(TaskRelease(claim.task.id, claim.task.version), _ignore)
             return
         older = self._held.get(claim.task.id)
+        if older is not None and older.state == "running" and older.run.is_leaving:
+            # One commit has suspended it, woken it and given it to us again. The first reply is on its way.
+            slots.asked_to_start += 1
+            older.successor = partial(self._accept_again, claim, slots, lease_ends_s)
+            return
         if older is not None:  # its lease lapsed unnoticed, and the task came back to us
             self._lose(older, "its lease is over")
             self._forget(older)
@@ -301,6 +306,10 @@ class Host:
         else:
             slots.running += 1
             self._begin(held)
+
+    def _accept_again(self, claim: AcquireReply, slots: SlotGroup, lease_ends_s: float) -> None:
+        slots.asked_to_start -= 1
+        self._accept(claim, slots, lease_ends_s, is_ahead=False)
 
     def _runner_of(self, claim: AcquireReply, slots: SlotGroup) -> Runner[Any]:
         """Executions wait in queues, too: who runs workflows here runs them, in the slots of the queue."""
@@ -320,6 +329,9 @@ class Host:
         held.state = "gone"
         if self._held.get(held.run.id) is held:
             del self._held[held.run.id]
+        if held.successor is not None:  # not before its runner has put it aside
+            asyncio.get_running_loop().call_soon(held.successor)
+            held.successor = None
         self._left.set()
 
     async def take(self, slots: SlotGroup, task: TaskRef) -> Taken:

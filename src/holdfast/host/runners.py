@@ -22,6 +22,10 @@ class Run(Protocol):
     def version(self) -> int: ...
     @property
     def is_lost(self) -> bool: ...
+    @property
+    def is_leaving(self) -> bool:
+        """It has given the task up, and waits for the reply."""
+        ...
 
 
 R = TypeVar("R", bound=Run)

@@ -70,7 +70,7 @@ class Held:
     claimed -> starting -> running -> ending (its final request is on its way) -> gone
     """
 
-    __slots__ = ("pending", "run", "runner", "slots", "state")
+    __slots__ = ("pending", "run", "runner", "slots", "state", "successor")
 
     def __init__(self, run: Run, runner: Runner[Any], slots: "SlotGroup") -> None:
         self.run = run
@@ -78,6 +78,7 @@ class Held:
         self.slots = slots
         self.state: State = "claimed"
         self.pending: PendingRequest | None = None  # its final request, on its way
+        self.successor: Callable[[], None] | None = None  # accepts the task again, once this run has left it
 
     @property
     def release(self) -> TaskRelease:

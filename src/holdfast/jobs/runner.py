@@ -84,6 +84,8 @@ class JobRun:
         "waited_s",
     )
 
+    is_leaving: Final = False  # the host itself sends what ends it
+
     def __init__(self, claim: AcquireReply, task: AnyTask, call: StoredCall, lease_ends_s: float) -> None:
         self.id = claim.task.id
         self.version = claim.task.version

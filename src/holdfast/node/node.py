@@ -44,13 +44,7 @@ from holdfast.node.reads import (
 )
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
-from holdfast.node.waiting_claims import (
-    Granted,
-    IdleWorker,
-    TakenClaim,
-    WaitingClaims,
-    is_granted_again,
-)
+from holdfast.node.waiting_claims import Granted, IdleWorker, TakenClaim, WaitingClaims
 from holdfast.protocol import limits
 from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
 from holdfast.protocol.messages import Execute, Message
@@ -378,8 +372,7 @@ class Node:
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)
         granted = outcome.granted if error is None else None
         self._queue.let_go(group)
-        replies_first = bool(taken) and granted is not None and is_granted_again(requests, granted)
-        self._deliver(outcome.messages, () if replies_first else taken, granted)
+        self._deliver(outcome.messages, taken, granted)
         start = 0
         for number, submission in enumerate(group):
             if self._lanes > 1:
@@ -391,8 +384,6 @@ class Node:
             if not submission.future.done():  # the caller may have gone away; what it asked for is done
                 submission.future.set_result(outcome.replies[start:end])
             start = end
-        if replies_first:  # whoever awaits one of these replies is called before that
-            self._loop.call_soon(self._claims.answer, taken, granted)
         if put_off:
             self._queue.put_back(put_off)
         if self._debug:
@@ -463,6 +454,8 @@ class Node:
                     self.want_sweep()
                 case DebugReset():
                     self.router.clear()
+                case _:
+                    pass
 
     # --- timers --------------------------------------------------------------------------------------
 

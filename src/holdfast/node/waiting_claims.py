@@ -12,14 +12,13 @@ has written, so every rule about it is the engine's. A node only decides when it
 3. A commit whose fate is unknown answers a claim with None: the worker looks up what it holds.
 4. Workers are asked in turn: whoever was granted something comes last.
 5. An offer is told to nobody if the task was granted in the same commit, and nothing else is left to claim.
-6. Who has let go of a task and is granted it again in the same commit hears the first of these first.
-7. Only what this node commits is seen here. Everything else reaches a worker by messages, as always.
+6. Only what this node commits is seen here. Everything else reaches a worker by messages, as always.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.engine import Footprint, WorkingSet
 from holdfast.node.budget import commit_steps_max
@@ -28,23 +27,13 @@ from holdfast.protocol.address import claim_group
 from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.replies import ClaimReply, Reply
-from holdfast.protocol.requests import (
-    Request,
-    TaskClaim,
-    TaskFail,
-    TaskRelease,
-    TaskSnooze,
-    TaskSuspend,
-)
+from holdfast.protocol.requests import Request, TaskClaim
 from holdfast.store.interface import CorruptRecord, Load, Work
 
 if TYPE_CHECKING:
     from holdfast.node.group import Commit
 
 log = logging.getLogger("holdfast.node")
-
-# By which a worker lets go of a task that is not over.
-letting_go_kinds: Final = frozenset({TaskFail, TaskRelease, TaskSnooze, TaskSuspend})
 
 # The replies to all claims of a commit: None of all of them: nobody knows; of one: it was not carried out.
 Granted = Sequence[Reply | None] | None
@@ -144,28 +133,14 @@ def is_all_granted(claim: TaskClaim, reply: ClaimReply) -> bool:
     return len(reply.tasks) < claim.count and not reply.limited and reply.next_at is None
 
 
-def is_granted_again(requests: Iterable[Request], granted: Iterable[Reply | None]) -> bool:
-    """Rule 6: was a task granted of which these requests, in the same commit, have let go?"""
-    ids = granted_ids(granted)
-    return bool(ids) and any(
-        type(request.data) in letting_go_kinds and request.data.id in ids  # type: ignore[attr-defined]
-        for request in requests
-    )
-
-
-def granted_ids(replies: Iterable[Reply | None]) -> set[str]:
-    found: set[str] = set()
-    for reply in replies:
-        if reply is not None and isinstance(reply.data, ClaimReply):
-            found.update([claim.task.id for claim in reply.data.tasks])
-    return found
-
-
 def without_granted(
     messages: Iterable[Message], replies: Iterable[Reply | None], done: set[str]
 ) -> list[Message]:
     """Rule 5: without the offers of what these replies grant, where nothing is left in their group."""
-    granted = granted_ids(replies)
+    granted: set[str] = set()
+    for reply in replies:
+        if reply is not None and isinstance(reply.data, ClaimReply):
+            granted.update([claim.task.id for claim in reply.data.tasks])
     return [
         each
         for each in messages

@@ -65,7 +65,8 @@ def gather(*inputs: Any) -> Future[Any]:
     Raises the first failure, whatever kind the inputs are; the other inputs continue. Without inputs the
     result is empty. Crash: a replay sees the same values in the same order.
 
-    >>> stock, price = await hf.gather(count(item), quote(item))
+    >>> async def look(item: str) -> None:
+    ...     stock, price = await hf.gather(count(item), quote(item))
     """
     members, shape = _members(inputs)
     return All(members, current(), shape)
@@ -94,7 +95,8 @@ def race(*inputs: Any, cancel_losers: bool = False) -> Future[Any]:
     steps are set. Without inputs it raises ValueError, since nothing could ever win. Crash: the winner
     is recorded, so a replay has the same one.
 
-    >>> first = await hf.race(ask_shop(1), ask_shop(2))
+    >>> async def buy() -> None:
+    ...     first = await hf.race(ask_shop(1), ask_shop(2))
     """
     return Race(_some(inputs, "race"), current(), cancel_losers)
 
@@ -114,7 +116,8 @@ def any_of(*inputs: Waitable[T]) -> Future[T]: ...
 def any_of(*inputs: Any) -> Future[Any]:
     """The value of the first input to succeed. If all fail, an ExceptionGroup in input order.
 
-    >>> quote = await hf.any_of(ask_shop(1), ask_shop(2))
+    >>> async def buy() -> None:
+    ...     quote = await hf.any_of(ask_shop(1), ask_shop(2))
     """
     return AnyOf(_some(inputs, "any_of"), current())
 
@@ -130,7 +133,8 @@ def all_settled(*inputs: Any) -> Future[Any]:
 
     A failed input never makes it raise. A cancellation does: it is raised in the fiber that waits here.
 
-    >>> outcomes = await hf.all_settled(charge(card) for card in cards)
+    >>> async def charge_all(cards: list[str]) -> None:
+    ...     outcomes = await hf.all_settled(charge(card) for card in cards)
     """
     return AllSettled(_members(inputs)[0], current())
 

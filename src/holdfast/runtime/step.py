@@ -184,9 +184,10 @@ def named(name: str, function: Callable[P, T]) -> Callable[P, T]:
 def step_signal() -> Signal:
     """The signal of the step that is running here: is its result still needed?
 
-    >>> for page in pages:
-    ...     hf.step_signal().raise_if_set()
-    ...     store(page)
+    >>> def download(pages: list[str]) -> None:
+    ...     for page in pages:
+    ...         hf.step_signal().raise_if_set()
+    ...         store(page)
     """
     found = attempt_here.get(None)
     if found is None:

@@ -160,7 +160,8 @@ def map_over(function: Callable[[S], Waitable[T]], items: Iterable[S], *, limit:
 
     Raises the first failure, after the calls under way were interrupted and have ended.
 
-    >>> sizes = await hf.map_over(download, urls, limit=10)
+    >>> async def measure(urls: list[str]) -> None:
+    ...     sizes = await hf.map_over(download, urls, limit=10)
     """
     if limit < 1:
         raise ValueError(f"map_over() needs a limit of at least one, not {limit}.")

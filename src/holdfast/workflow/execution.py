@@ -80,6 +80,7 @@ class Execution(FiberWorld):
         self.failure: Exception | None = None  # with which it has ended
         self.lost_because = ""
         self.is_loss_told = False
+        self.is_leaving = False  # it has suspended or fulfilled its task, and waits for the reply
         self._loop = asyncio.get_running_loop()
         self._prepare(bound, claim.preload)
         if claim.data.awaited is not None:  # what has woken it: a message is no part of what is preloaded
@@ -141,6 +142,7 @@ class Execution(FiberWorld):
         if claim.task.version != self.version + 1 or self._writer.is_lost:
             return False
         self._writer.version = claim.task.version
+        self.is_leaving = False
         self._lingering.resumed(self._loop.time())
         self._claim = None
         self.promise = claim.promise
@@ -361,6 +363,7 @@ class Execution(FiberWorld):
         ]
         waits = self._progress.describe_waits(waiting)
         began_s = self._loop.time()
+        self.is_leaving = True
         [reply] = await self._write(
             TaskSuspend(self.id, self.version, actions, True, waits, self._writer.generation)
         )
@@ -368,6 +371,7 @@ class Execution(FiberWorld):
             self._awaiting = awaited
             self._lingering.suspended(began_s, self._loop.time())
             return True
+        self.is_leaving = False
         if self._writer.refused or self._progress.unwritten:  # what was to be awaited could not be created
             return False
         if reply.status != 300:
@@ -385,7 +389,7 @@ class Execution(FiberWorld):
         if self._inbox is not None and self._inbox.taken:
             self._progress.unwritten.append(all_read(self.id, self._inbox.taken))
         asked = [] if self._inbox is None else [StreamList(self.id)]
-        self._writer.is_last = True
+        self._writer.is_last = self.is_leaving = True
         reply, *streams = await self._write(fulfil, *asked)
         if reply.status != 200:
             raise ClaimGone(f"{self.id}: {reply.data}")
