@@ -263,6 +263,25 @@ async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work() 
     await place.node.stop()
 
 
+async def test_a_claim_that_was_taken_back_from_a_commit_that_fails_is_handed_back_once() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    await place.send(2)
+    await until_settled(store, 1)
+    store.failure = OSError("the disk did not answer")
+    store.unlocked.set()
+    await sending
+    await settle_down()
+    assert place.slots.free == 2
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
 async def test_a_worker_that_stops_does_not_wait_for_a_commit_that_waits_for_a_lock() -> None:
     store = LockedStore()
     place = await place_at_rest(store=store)
