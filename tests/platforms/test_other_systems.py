@@ -16,6 +16,7 @@ from holdfast.store.sqlite import SqliteFile
 from tests.platforms.simulated import CONSOLE, SYSTEMS, command, run
 from tests.processes import environment, eventually, holdfast as console
 
+pytestmark = pytest.mark.slow  # each starts processes that load everything again
 systems = pytest.mark.parametrize("system", [*SYSTEMS])
 
 

@@ -70,7 +70,9 @@ def run_all(jobs: list[tuple[str, int]], node_url: str, kind: str, database: str
     return ended
 
 
-@pytest.mark.parametrize("kind", ["sqlite3", "psycopg", pytest.param("asyncpg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["sqlite3", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("psycopg", "asyncpg"))]
+)
 @pytest.mark.parametrize("way", ["own", "other"])
 def test_killed_at_every_statement_a_step_happens_once(way: str, kind: str, tmp_path: Path) -> None:
     node_url, database, count = places(way, kind, tmp_path)

@@ -235,7 +235,10 @@ def test_a_cancellation_waits_for_the_steps_and_calls_inside_a_shield(how: str, 
         assert ledger.entries == ["committed", "set out", "called"]
 
 
-@pytest.mark.parametrize("how", ["inline", "gather", "given"])
+@pytest.mark.parametrize(
+    "how",
+    ["inline", pytest.param("gather", marks=pytest.mark.slow), pytest.param("given", marks=pytest.mark.slow)],
+)
 def test_a_shield_holds_though_the_worker_dies_at_any_point(how: str) -> None:
     proof = crash_everywhere(
         careful,

@@ -325,6 +325,7 @@ def test_what_can_never_go_on_is_a_deadlock_that_names_the_lines() -> None:
         ran(code)
 
 
+@pytest.mark.slow
 def test_a_loop_that_never_waits_is_ended() -> None:
     async def code() -> Any:
         step = hf.run(double, 1)
