@@ -137,18 +137,21 @@ class WaitingHost:
             self._withdrawals.append(client.leave_claim(claim))
 
     def withdraw(self) -> None:
-        """Nothing more is asked for. What is being carried out is answered."""
+        """Nothing more is asked for. What is under way is answered."""
         for withdraw in self._withdrawals:
             withdraw()
-        for claim in self._claims.values():
-            claim.take_back()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
+    def take_back(self) -> None:
+        """What is not being carried out yet shall not be."""
+        for claim in self._claims.values():
+            claim.take_back()
+
     def make_way(self, slots: SlotGroup) -> None:
-        """There may be other work for these slots: take back their claim, once it is long under way."""
-        claim = self._claims.get(slots)
+        """If there may be other work for these slots, take back their claim, once it is long under way."""
+        claim = self._claims.get(slots) if slots.may_have_work else None
         left_s = None if claim is None else claim.left_s()
         if claim is None or left_s is None or slots in self._timers:
             return
