@@ -91,11 +91,9 @@ class Node:
         self._lanes = 1 if debug else store.parallel_groups
         self._under_way = 0
         self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
-        self._awake = self._sweeping = self._swept_last = False
+        self._awake = self._sweeping = self._swept_last = self._stopping = False
         self._patience = Patience(self._wake)
-        self._stopwatch = stopwatch
-        self._unreadable = Unreadable()
-        self._stopping = False
+        self._stopwatch, self._unreadable = stopwatch, Unreadable()
         bus = None if debug else store.bus
         self.observed = Observed(store, self.router)
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())

@@ -189,9 +189,7 @@ class Execution(FiberWorld):
         try:
             await self._start_or_catch_up()
             while True:
-                if (
-                    writer.is_lost or time() >= self.lease_ends_s
-                ):  # one that was asleep finds out by its clock
+                if writer.is_lost or time() >= self.lease_ends_s:  # who was asleep finds out by the clock
                     raise ClaimGone(self.id)
                 if self._is_doubtful:
                     self._is_doubtful = False
@@ -290,9 +288,7 @@ class Execution(FiberWorld):
             return "suspended" if await self._suspend() else True
         if self._progress.unwritten or self._writer.leading:
             await self._write()
-            if (
-                self._writer.is_lost or self._loop.time() >= self.lease_ends_s
-            ):  # the answer may have come late
+            if self._writer.is_lost or self._loop.time() >= self.lease_ends_s:  # the answer came late
                 raise ClaimGone(self.id)
             learnt = True
         alone = len(steps) == 1  # it need not wait for the next turn; several of one execution go together
