@@ -383,7 +383,7 @@ async def test_an_execution_that_is_lost_while_it_is_suspended_is_not_kept() -> 
         return len(await hf.receive(str))
 
     async with app:
-        node, workflows = app.session.node, app.session._workflows
+        node, workflows = app.session.node, app.session._workflows  # pyright: ignore[reportPrivateUsage]
         assert workflows is not None
         submit = node.submit
         lost = 0
