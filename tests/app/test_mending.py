@@ -365,6 +365,21 @@ async def test_what_becomes_of_an_execution_that_has_the_id(app: hf.App) -> None
     assert await value(app.start(order, 3, id="o", on_existing="replace")) == 3
 
 
+async def test_the_steps_of_one_that_was_replaced_are_its_own(app: hf.App) -> None:
+    @app.workflow
+    async def child() -> int:
+        return 1
+
+    @app.workflow
+    async def order(calls: bool) -> int:
+        return await hf.call(child) if calls else 2
+
+    assert await value(order.with_options(id="o").start(True)) == 1
+    second = order.with_options(id="o", on_existing="replace").start(False)
+    assert await value(second) == 2
+    assert await second.steps_async() == []
+
+
 async def test_one_that_is_replaced_while_it_runs_is_cancelled_and_writes_nothing_more(app: hf.App) -> None:
     entered, release = asyncio.Event(), asyncio.Event()
     ended: list[int] = []

@@ -173,3 +173,26 @@ def test_the_overview_goes_on_while_something_in_it_has_the_focus(shop: World, l
     suspended(shop, f"overview-{before}")
     expect(suspended_now.locator(".number")).not_to_have_text(before or "")
     expect(suspended_now).to_be_focused()
+
+
+RENEWED_WITHOUT_A_HANDLER = """
+async () => {
+  const main = document.querySelector('script[type="module"]').src;
+  const { el } = await import(new URL("dom.js", main));
+  const { renew } = await import(new URL("renew.js", main));
+  const heard = [];
+  const box = el("div", {}, el("span", { onclick: () => heard.push("old") }));
+  const span = box.firstChild;
+  renew(box, el("span", {}));
+  span.click();
+  const isSame = span === box.firstChild;
+  renew(box, el("span", { onclick: () => heard.push("new") }));
+  span.click();
+  return [isSame, heard];
+}
+"""
+
+
+def test_an_element_that_stays_does_nothing_that_the_new_one_would_not_do(look: Watched) -> None:
+    page = look.open("executions")
+    assert page.evaluate(RENEWED_WITHOUT_A_HANDLER) == [True, ["new"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ from tests.conformance.test_mending import (
     retry,
     start,
 )
-from tests.conformance.wire import FAR, HOUR, Wire
+from tests.conformance.wire import FAR, HOUR, WORKERS, Wire
 
 Deed = Callable[[Wire], None]
+SUPERSEDED = {"headers": {"holdfast:superseded": "true"}}
 
 
 def version_of(wire: Wire, name: str) -> int:
@@ -101,6 +103,59 @@ def test_the_version_is_kept_by_a_task_that_is_created_and_acquired_at_once(wire
     action = {"kind": "promise.create", "data": creation}
     answer = wire.send("task.create", {"pid": "q", "ttl": HOUR, "action": action})
     assert answer.task["version"] == 3
+
+
+def ask_for_lock(wire: Wire, version: int) -> Any:
+    asked = {"id": "w:1", "name": "printer", "timeoutAt": FAR, "tags": lineage("w")}
+    return wire.fence("w", "lock.acquire", asked, version).data["action"]
+
+
+def wait_for_event(wire: Wire, version: int) -> Any:
+    asked = {"id": "w:1", "name": "paid", "timeoutAt": FAR, "tags": lineage("w")}
+    return wire.fence("w", "event.await", asked, version).data["action"]
+
+
+def ask_another(wire: Wire, version: int) -> Any:
+    wire.create("other", target=WORKERS)
+    answer = {"id": "w:1", "timeoutAt": FAR, "tags": lineage("w")}
+    asked = {"id": "other", "stream": "in", "answer": answer}
+    return wire.fence("w", "stream.append", asked, version).data["action"]
+
+
+@pytest.mark.parametrize("deed", [ask_for_lock, wait_for_event, ask_another])
+def test_the_version_is_kept_by_a_lock_an_event_and_a_question_where_a_call_was(
+    wire: Wire, deed: Callable[[Wire, int], Any]
+) -> None:
+    call_and_replace(wire)
+    assert claim(wire)["w"] == 3
+    assert deed(wire, 3)["head"]["status"] == 200
+    assert wire.get("w:1").promise["value"] != SUPERSEDED
+    start(wire, "replace")
+    call(wire, "w:1")
+    assert version_of(wire, "w:1") == 2
+
+
+@pytest.mark.parametrize("deed", [ask_for_lock, wait_for_event, ask_another])
+def test_a_lock_an_event_and_a_question_take_the_place_of_a_step_that_took_that_of_a_call(
+    wire: Wire, deed: Callable[[Wire, int], Any]
+) -> None:
+    call_and_replace(wire)
+    settled_step(wire)
+    start(wire, "replace")
+    assert claim(wire)["w"] == 4
+    assert deed(wire, 4)["head"]["status"] == 200
+    assert wire.get("w:1").promise["tags"]["holdfast:next-version"] == "2"
+
+
+def test_what_is_only_kept_for_its_version_is_no_record_that_a_call_under_a_chosen_id_is_over(
+    wire: Wire,
+) -> None:
+    call_and_replace(wire)
+    own = dict.fromkeys(lineage("own"), "own")
+    wire.create("own", target=WORKERS, tags=own | {"holdfast:caller": "w:1"})
+    wire.send("promise.register_callback", {"awaited": "own", "awaiter": "w"})
+    wire.send("execution.cancel", {"id": "w", "now": True})
+    assert wire.get("own").promise["state"] == "rejected_canceled"
 
 
 def test_what_is_only_kept_for_its_version_is_not_preloaded(wire: Wire) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.test_kept_versions import call_and_replace, version_of
+from tests.conformance.test_mending import call, lineage
 from tests.conformance.wire import SECOND, T0
 from tests.job_rules.wire import JobWire, job_creation
 
@@ -139,3 +141,12 @@ def test_a_task_born_expired_takes_nothing(wire: JobWire) -> None:
     assert again(wire, "replace", "late", goodUntil=T0) == (200, "late")
     assert wire.status("late") == "EXPIRED"
     assert again(wire, "reject") == (200, "new")
+
+
+def test_a_task_that_is_not_created_leaves_the_version_that_is_kept_under_its_id(wire: JobWire) -> None:
+    """Of a call that an execution made before it was replaced."""
+    call_and_replace(wire)
+    wire.enqueue("holder", unique="k")
+    assert wire.enqueue("w:1", unique="k", tags=lineage("w")).promise["id"] == "holder"
+    call(wire, "w:1")
+    assert version_of(wire, "w:1") == 2

@@ -193,7 +193,7 @@ class EventMachine(Machine):
 
     def await_event(self, data: Json, task: Task, call: Call) -> Json:
         wait_id, name, timeout_at, match, look_back, param, tags = read_await(data)
-        existing = self.promises.get(wait_id)
+        existing = self.created(wait_id)
         if existing is not None:
             if "holdfast:event" not in existing.tags:
                 raise Refused(409, "the promise waits for no event", "HF1202")
@@ -218,9 +218,11 @@ class EventMachine(Machine):
             self.write_topic(anchor, topic)
             bucket = self.bucket_for(list_id(name, match), call.now)
             wait.tags = tags | {"holdfast:dependent": task.id, "holdfast:wait": bucket.id}
+            self.put_record(wait)
             bucket.callbacks.append(wait_id)
             self.promises[task.id].callbacks.append(wait_id)
-        self.promises[wait_id] = wait
+            return {"promise": self.show_promise(wait, call.dialect, call.now)}
+        self.put_record(wait)
         return {"promise": self.show_promise(wait, call.dialect, call.now)}
 
     def bucket_for(self, name: str, now: int) -> Promise:

@@ -133,7 +133,7 @@ class LockMachine(Machine):
 
     def acquire_lock(self, data: Json, task: Task, call: Call) -> Json:
         asked, name, limit, deadline, param, tags = read_acquire(data)
-        existing = self.promises.get(asked.id)
+        existing = self.created(asked.id)
         if existing is not None:
             if existing.tags.get("holdfast:ticket") != name:
                 raise Refused(409, "the promise exists and is no ticket", "HF1202")
@@ -170,7 +170,7 @@ class LockMachine(Machine):
             if anchor.id not in owed:
                 owed.append(anchor.id)
             self.write_lock(lock, call.now)
-        self.promises[ticket.id] = ticket
+        self.put_record(ticket)
         return {"promise": self.show_promise(ticket, call.dialect, call.now)}
 
     def release_lock(self, data: Json, task: Task, call: Call) -> Json:

@@ -460,6 +460,21 @@ class Machine:
                 self.tasks[promise.id], now, delay if delay is not None and delay > now else None
             )
 
+    def superseded(self, promise_id: str) -> int:
+        raise NotImplementedError
+
+    def created(self, promise_id: str) -> Promise | None:
+        """What is there for whoever creates something: not what is only kept for its version."""
+        promise = self.promises.get(promise_id)
+        return None if promise is None or promise.value == SUPERSEDED else promise
+
+    def put_record(self, promise: Promise) -> None:
+        """Something new without a task, which carries the version of a task that was there."""
+        version = self.superseded(promise.id)
+        if version:
+            promise.tags = {**promise.tags, NEXT_VERSION: str(version)}
+        self.promises[promise.id] = promise
+
     def keep_version(self, deleted: Promise) -> None:
         """What carries the version of a task that was there before it leaves that."""
         if NEXT_VERSION not in deleted.tags:

@@ -292,7 +292,7 @@ class MendingMachine(StreamMachine):
             return True
         operation = promise.tags.get("holdfast:caller", "")
         number = re.fullmatch(rf"{re.escape(below(caller))}(g[0-9]+\.)?[0-9]+", operation)
-        return number is not None and caller in promise.callbacks and operation not in self.promises
+        return number is not None and caller in promise.callbacks and self.created(operation) is None
 
     # ---------------------------------------------------------------------------------------------- retry
 

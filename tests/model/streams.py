@@ -218,7 +218,7 @@ class StreamMachine(Machine):
         name: str = answer.get("id") or f"{element}.answer"
         if len(name.encode()) > fields.NAME_BYTES_MAX:
             raise bad("the id of the answer is too long")
-        if name in self.promises or name == element:
+        if self.created(name) is not None or name == element:
             raise Refused(409, "the promise of the answer exists", "HF1202")
         return name
 
@@ -265,7 +265,7 @@ class StreamMachine(Machine):
         tags = own | {DEPENDENT_TAG: execution.id, ANSWER_TAG: element}
         deadline = fields.integer(answer, "timeoutAt")
         promise = Promise(name, fields.payload(answer, "param"), tags, deadline, min(call.now, deadline))
-        self.promises[name] = promise
+        self.put_record(promise)
         if deadline <= call.now:
             promise.state, promise.settled_at = "rejected_timedout", deadline
         else:

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _CONFORMANCE = "tests/conformance/test_mending.py -k memory"
 _VERSIONS = "tests/conformance/test_kept_versions.py -k memory"
+_UNIQUE = "tests/job_rules/test_unique.py -k memory"
 _CRASHES = "tests/conformance/test_crashes.py -k memory"
 
 MENDING = (
@@ -98,6 +99,23 @@ MENDING = (
         _VERSIONS,
     ),
     Mutant(
+        "a ticket where a call was forgets its version",
+        "something without a task carries the version of the task that was there",
+        "engine",
+        "record = replace(record, tags=with_version(record.tags, version))",
+        "record = replace(record)",
+        _VERSIONS,
+    ),
+    Mutant(
+        "a task that is not created takes the version that was kept for it",
+        "what is only kept for its version stays until something is created there",
+        "engine",
+        "if existing is not None and is_superseded(existing):\n    existing, kept = None, existing",
+        "if existing is not None and is_superseded(existing):\n"
+        "    take_version(existing, ws)\n    existing = None",
+        _UNIQUE,
+    ),
+    Mutant(
         "the version goes with the step that carries it",
         "what carries a version leaves it when it is deleted",
         "engine",
@@ -159,7 +177,8 @@ MENDING = (
         "cancelling at once ends what was only started",
         "a call that has a record is over: what it started goes on",
         "engine",
-        "return found + [key for key, operation in operations.items() if ws.promise(operation) is None]",
+        "return found + [key for key, operation in operations.items() "
+        "if find_created(operation, ws) is None]",
         "return found + [*operations]",
         _CONFORMANCE,
     ),

@@ -15,14 +15,17 @@ from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.replies import AcquireReply, TaskReply
 from holdfast.protocol.requests import (
+    CreateAction,
     ExecutionFork,
     ExecutionRetry,
+    ExecutionStart,
     PromiseCreate,
     PromiseSettle,
     TaskGet,
     TaskSuspend,
 )
 from holdfast.protocol.requests.promises import PromiseRegisterCallback, RegisterAction
+from holdfast.protocol.tags import TARGET
 from holdfast.store import urls as stores
 from holdfast.store.interface import Store
 from holdfast.store.memory import MemoryStore
@@ -68,6 +71,20 @@ async def test_a_tree_that_is_over_goes_with_everything_in_it(node: Node) -> Non
     assert await statuses(node, *names) == [404] * 5
     [reply] = await node.request([create("a", data="anew")])
     assert reply.data.promise.param.data == "anew"  # type: ignore[union-attr]
+
+
+async def test_what_is_only_kept_for_its_version_goes_with_its_tree(node: Node) -> None:
+    """`a` had called two, and began anew; where it called the first, it had a step, and began anew again."""
+    anew = ask(
+        ExecutionStart(CreateAction(PromiseCreate("a", FAR, tags={TARGET: "poll://any@g"})), "replace")
+    )
+    await node.request([create(name, target="poll://any@g", origin="a") for name in ("a", "a:1", "a:2")])
+    await node.request([anew, create("a:1", origin="a"), anew])
+    assert await statuses(node, "a:1", "a:2") == [200, 200]
+    assert await node.collect_garbage(ANY_AGE) == 0
+    await node.request([settle("a")])
+    assert await node.collect_garbage(ANY_AGE) == 3
+    assert await statuses(node, "a", "a:1", "a:2") == [404] * 3
 
 
 async def test_a_background_task_that_has_ended_goes_and_one_that_waits_stays(node: Node) -> None:

@@ -66,6 +66,13 @@ def test_a_record_below_its_execution_is_found_by_its_id_alone(opened: Opened) -
     assert claim.cursor is None
 
 
+def test_a_record_with_nothing_behind_the_delimiter_is_found(opened: Opened) -> None:
+    for name, record in (("w", "w:"), ("w:1", "w:1.")):
+        opened.execution(name)
+        opened.record(name, record)
+        assert preloaded(opened.claim(name)) == [record]
+
+
 def test_what_has_another_id_is_found_by_the_index(opened: Opened) -> None:
     opened.execution("w")
     opened.record("w", "w:1", "elsewhere", "w.1", "w:1.1", "w:x:1")

@@ -27,6 +27,14 @@ class Entry(Base):
     who: Mapped[str]
 
 
+class Patience(Base):
+    """How long a statement would have waited for a lock that another one holds."""
+
+    __tablename__ = "patience"
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(String, "sqlite"), primary_key=True)
+    lock_timeout: Mapped[str] = mapped_column(server_default=text("current_setting('lock_timeout')"))
+
+
 def add(session: Session, number: int, who: str) -> int:
     session.add(Entry(id=number, who=who))
     session.flush()
@@ -118,6 +126,44 @@ def test_a_session_that_commits_by_itself_is_told_so(tmp_path: Path) -> None:
     with app, pytest.raises(hf.errors.TransactionEnded):
         app.start(work).result(RESULT_S)
     assert everyone(engine) == []
+    engine.dispose()
+
+
+@WAYS
+@pytest.mark.parametrize("driver", ["psycopg", "async psycopg", "asyncpg"])
+def test_what_a_session_has_not_flushed_waits_for_locks_as_long_as_its_owner_says(
+    driver: str, way: str, tmp_path: Path
+) -> None:
+    node_url, url = postgres_places(tmp_path, way)
+    engine = create_engine(url)
+    Base.metadata.create_all(engine)
+    app = hf.App(node_url)
+
+    def keep(session: Session) -> None:
+        session.execute(text("SET LOCAL lock_timeout = '21s'"))
+        session.add(Patience(id=1))
+
+    async def keep_async(session: AsyncSession) -> None:
+        await session.execute(text("SET LOCAL lock_timeout = '21s'"))
+        session.add(Patience(id=1))
+
+    async def main() -> None:
+        awaited = async_engine(driver.removeprefix("async "), url)
+
+        @app.workflow
+        async def work() -> None:
+            if driver == "psycopg":
+                await hf.transact(keep, on=sessionmaker(engine))
+            else:
+                await hf.transact(keep_async, on=async_sessionmaker(awaited))
+
+        async with app:
+            await app.start(work)
+        await awaited.dispose()
+
+    asyncio.run(main())
+    with Session(engine) as session:
+        assert session.scalars(select(Patience.lock_timeout)).all() == ["21s"]
     engine.dispose()
 
 

@@ -12,6 +12,7 @@
 
 from collections.abc import Iterable
 
+from holdfast.engine.kept_versions import find_created
 from holdfast.engine.overlap import ask_to_cancel
 from holdfast.engine.transitions import settle
 from holdfast.engine.trees import label_of
@@ -101,7 +102,7 @@ def called_by(execution_id: str, ws: WorkingSet) -> list[str]:
         if is_operation_of(operation, execution_id) and execution_id in ws.awaiters(key):
             operations[key] = operation
     ws.need(operations.values())  # one that has a record is over: it was a start
-    return found + [key for key, operation in operations.items() if ws.promise(operation) is None]
+    return found + [key for key, operation in operations.items() if find_created(operation, ws) is None]
 
 
 def is_called(promise: Promise) -> bool:

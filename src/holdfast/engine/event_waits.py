@@ -9,6 +9,7 @@
 
 from msgspec.structs import replace
 
+from holdfast.engine.kept_versions import put_record
 from holdfast.engine.lock_queue import SettleCall
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
@@ -50,8 +51,7 @@ def join(list_name: str, wait: Promise, ws: WorkingSet, now: Millis) -> Promise:
     count = read_bucket(bucket).count + 1 if bucket.value.data else 1
     ws.put_promise(replace(bucket, value=record_value(Bucket(count))))
     put_list(promise, replace(waits, count=waits.count + 1), ws, now)
-    kept = replace(wait, tags={**wait.tags, tags.WAIT: name})
-    ws.put_promise(kept)
+    kept = put_record(replace(wait, tags={**wait.tags, tags.WAIT: name}), ws)
     ws.add_callback(name, wait.id)
     return kept
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from holdfast.engine.event_waits import join, take_buckets
+from holdfast.engine.kept_versions import find_created, put_record
 from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.promises import new_promise
 from holdfast.engine.transitions import offer, settle
@@ -111,7 +112,7 @@ def _wake(event: Promise, buckets: list[str], ws: WorkingSet, now: Millis) -> No
 
 def wait(data: EventAwait, fence: Task, ws: WorkingSet, now: Millis) -> Promise:
     """The promise of the wait; resolved if an event that counts was sent before."""
-    existing = ws.promise(data.id)
+    existing = find_created(data.id, ws)
     if existing is not None:
         if tags.EVENT not in existing.tags:
             raise KeyConflict(f"The promise {data.id!r} exists, and waits for no event")
@@ -122,14 +123,12 @@ def wait(data: EventAwait, fence: Task, ws: WorkingSet, now: Millis) -> Promise:
     if deadline <= now:
         param = data.param
         late = Promise(data.id, "rejected_timedout", param, NOTHING, entries, deadline, deadline, deadline)
-        ws.put_promise(late)
-        return late
+        return put_record(late, ws)
     early = _look_back(data, topic, ws, now)
     if early is not None:
         value = Value({**(early.param.headers or {}), EVENT_HEADER: early.id}, early.param.data)
         found = Promise(data.id, "resolved", data.param, value, entries, deadline, now, now)
-        ws.put_promise(found)
-        return found
+        return put_record(found, ws)
     shape = sorted(data.match)
     if shape not in topic.shapes:
         if len(topic.shapes) >= limits.event_shapes_max:

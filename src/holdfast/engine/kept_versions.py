@@ -6,8 +6,8 @@ a worker of the old run holds, and then that worker could write.
 
 1. What has a task and lies below what begins anew stays, as cancelled, with the value `SUPERSEDED`. A reader
    finds a promise. For whoever creates something there, or mends the execution, it does not exist.
-2. Code that has changed may create something under its id that has no task, such as a step. That one carries
-   the version, in a tag that nobody else writes.
+2. Code that has changed may create something under its id that has no task: a step, a ticket for a lock, a
+   wait for an event, an answer. That one carries the version, in a tag that nobody else writes.
 3. When that is deleted while the execution stays, what is left of it is again only kept for its version: an
    empty promise, in no branch and of no parent.
 4. All of it goes when the whole tree is deleted.
@@ -26,6 +26,12 @@ from holdfast.protocol.streams import Streams
 def is_superseded(promise: Promise) -> bool:
     """Is it only kept for its version?"""
     return promise.value == SUPERSEDED
+
+
+def find_created(promise_id: str, ws: WorkingSet) -> Promise | None:
+    """What is there for whoever creates something under this id."""
+    promise = ws.promise(promise_id)
+    return None if promise is None or is_superseded(promise) else promise
 
 
 def supersede(task: Task, ws: WorkingSet) -> None:
@@ -47,6 +53,16 @@ def take_version(superseded: Promise, ws: WorkingSet) -> int:
 def with_version(entries: dict[str, str], version: int) -> dict[str, str]:
     """The tags of something without a task, created where there was a task."""
     return {**entries, tags.NEXT_VERSION: str(version)}
+
+
+def put_record(record: Promise, ws: WorkingSet) -> Promise:
+    """Write something new without a task, such as a ticket. It carries the version that was kept there."""
+    kept = ws.promise(record.id)
+    version = 0 if kept is None else take_version(kept, ws)
+    if version:
+        record = replace(record, tags=with_version(record.tags, version))
+    ws.put_promise(record)
+    return record
 
 
 def delete(promise_id: str, ws: WorkingSet) -> None:

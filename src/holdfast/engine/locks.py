@@ -10,6 +10,7 @@
 
 from msgspec.structs import replace
 
+from holdfast.engine.kept_versions import find_created, put_record
 from holdfast.engine.lock_queue import drop_ticket, granted, put_lock, token_value
 from holdfast.engine.lock_rings import find_ring
 from holdfast.engine.scans import page_of
@@ -34,7 +35,7 @@ from holdfast.protocol.requests import LockAcquire, LockGet, LockRelease, LockSe
 
 def acquire(data: LockAcquire, fence: Task, ws: WorkingSet, now: Millis) -> Promise:
     """The ticket: resolved if the lock is held by it now. Whatever refuses does so before it is written."""
-    existing = ws.promise(data.id)
+    existing = find_created(data.id, ws)
     if existing is not None:
         if existing.tags.get(tags.TICKET) != data.name:
             raise KeyConflict(f"The promise {data.id!r} exists, and is no ticket for {data.name!r}")
@@ -50,8 +51,7 @@ def acquire(data: LockAcquire, fence: Task, ws: WorkingSet, now: Millis) -> Prom
         ended = Promise(
             data.id, "rejected_timedout", data.param, NOTHING, entries, deadline, deadline, deadline
         )
-        ws.put_promise(ended)
-        return ended
+        return put_record(ended, ws)
     asked = Ticket(data.id, fence.id, now, data.wanted, holding=data.holding or [])
     if not lock.waiters and lock.free >= data.wanted:
         lock = granted(lock, asked, now)
@@ -61,7 +61,7 @@ def acquire(data: LockAcquire, fence: Task, ws: WorkingSet, now: Millis) -> Prom
         _check_wait(asked, lock, ws)
         lock = replace(lock, waiters=[*lock.waiters, asked])
         ticket = Promise(data.id, "pending", data.param, NOTHING, entries, deadline, now)
-    ws.put_promise(ticket)
+    ticket = put_record(ticket, ws)
     put_lock(promise, lock, ws, now)
     ws.add_callback(fence.id, promise.id)
     return ticket

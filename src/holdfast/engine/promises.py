@@ -83,17 +83,20 @@ def create_promise(
 
     With `settle` it is as if promise.settle had followed: one write for what both do.
     """
-    existing = ws.promise(data.id)
-    version = 0
+    existing, kept = ws.promise(data.id), None
     if existing is not None and is_superseded(existing):
-        version = take_version(existing, ws)
-        existing = None
+        existing, kept = None, existing
     if existing is not None:
         check_creation_key(existing, data.ikc)
         if data.settle is not None:
             settle_now = PromiseSettle(data.id, data.settle.state, data.settle.value, data.settle.iku)
             return settle_promise(settle_now, ws, now)
         return see_promise(existing, ws, now)
+    if target is not None:
+        if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
+            return holder
+        make_place(data.tags, target, request.scope, ws, now)
+    version = 0 if kept is None else take_version(kept, ws)
     entries = with_version(data.tags, version) if version and target is None else data.tags
     if data.settle is not None and now < data.timeout_at:
         settled = Promise(
@@ -110,9 +113,6 @@ def create_promise(
         )
         ws.put_promise(settled)
         return settled
-    if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
-        return holder
-    make_place(data.tags, target, request.scope, ws, now)
     promise, task = new_promise(
         data.id,
         data.param,

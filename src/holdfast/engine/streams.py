@@ -12,6 +12,7 @@
 
 from msgspec.structs import replace
 
+from holdfast.engine.kept_versions import find_created, put_record
 from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.transitions import settle
 from holdfast.engine.view import is_live, is_open, see_promise
@@ -246,7 +247,7 @@ def _check_answer(answer: StreamAnswer, streams: Streams, element: str, ws: Work
     if streams.open_answers >= limits.open_answers_max:
         raise TooManyAnswers(f"{limits.open_answers_max} questions to {streams.id!r} wait for an answer")
     name = answer.id or _checked_id(answer_id(element))
-    if ws.promise(name) is not None or name == element:
+    if find_created(name, ws) is not None or name == element:
         raise KeyConflict(f"The promise {name!r} exists, so it cannot be that of an answer")
     return name
 
@@ -271,10 +272,8 @@ def _open_answer(
         answer = Promise(
             name, "rejected_timedout", asked.param, NOTHING, entries, deadline, deadline, deadline
         )
-        ws.put_promise(answer)
-        return answer
-    answer = Promise(name, "pending", asked.param, NOTHING, entries, asked.timeout_at, now)
-    ws.put_promise(answer)
+        return put_record(answer, ws)
+    answer = put_record(Promise(name, "pending", asked.param, NOTHING, entries, asked.timeout_at, now), ws)
     ws.add_callback(execution.id, name)
     streams = _streams_of(execution, ws)
     ws.put_streams(replace(streams, open_answers=streams.open_answers + 1))

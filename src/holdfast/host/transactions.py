@@ -163,6 +163,7 @@ class StepTransactions:
         try:
             value = await _call(step, transaction)
             asked = step.requests(value)
+            await transaction.flush()
             begun = transaction.number
             if begun is None:
                 await transaction.check_same()

@@ -17,6 +17,7 @@ from holdfast.protocol.failures import Tried, step_of
 from holdfast.protocol.generations import base_of, generation_of_record
 from holdfast.protocol.ids import below, lies_within
 from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.mending import SUPERSEDED
 from holdfast.protocol.records import Millis, Promise, PromiseState
 from holdfast.protocol.streams import MAILBOX
 
@@ -135,7 +136,9 @@ def tries_of(records: Iterable[Promise]) -> dict[str, list[Promise]]:
 
 
 def _is_own(record: Promise, root: str) -> bool:
-    return record.id != root and record.tags.get(tags.PARENT) == root and lies_within(record.id, root)
+    """Not what the run before has called, which is kept for its version."""
+    is_below = record.id != root and record.tags.get(tags.PARENT) == root and lies_within(record.id, root)
+    return is_below and record.value != SUPERSEDED
 
 
 def _places(own: Mapping[str, Promise]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from holdfast.store import callers_session
-from holdfast.store.callers_session import ASYNC, SYNC, classes_of, unwrap_async
+from holdfast.store.callers_session import ASYNC, SESSIONS, SYNC, classes_of, unwrap_async
 from holdfast.store.interface import CannotJoin
 from holdfast.store.postgres_drivers import CallersConnection, adapt, adapt_sync
 from holdfast.store.postgres_statements import INSISTED_ON_SYNC, PLACE, place_text
@@ -240,6 +240,12 @@ class UserTransaction:
     async def look_again(self) -> None:
         """A session that has committed may have another connection."""
         await self._look_below()
+
+    async def flush(self) -> None:
+        """Let a session write now what it would write with its commit: while its owner's settings hold, such
+        as how long it waits for a lock."""
+        if classes_of(self.given, "sqlalchemy") & SESSIONS:
+            await _finish(self.given.flush())
 
     async def check_same(self) -> None:
         """Raises `Ended` if this is not the transaction that was begun."""

@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 SYNC = frozenset({"Session", "scoped_session", "Connection"})
 ASYNC = frozenset({"AsyncSession", "async_scoped_session", "AsyncConnection"})
+SESSIONS = frozenset({"Session", "scoped_session", "AsyncSession", "async_scoped_session"})
 
 
 def classes_of(given: Any, package: str) -> frozenset[str]:

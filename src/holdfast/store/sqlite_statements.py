@@ -149,7 +149,7 @@ _WALKED: Final = (
     "AND instr(substr(p.id, length(named.value) + 2), '.') = 0 "
     "AND instr(substr(p.id, length(named.value) + 2), ':') = 0 "
     "FROM json_each(?1) named CROSS JOIN promises p ON p.id IN (SELECT id FROM promises "
-    "WHERE id > named.value || iif(instr(named.value, ':'), '.', ':') "
+    "WHERE id >= named.value || iif(instr(named.value, ':'), '.', ':') "
     f"AND id < named.value || iif(instr(named.value, ':'), '/', ';') {_FIRST})"
 )
 BRANCHES: Final = f"{_INDEXED} UNION ALL {_WALKED}"

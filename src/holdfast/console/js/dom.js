@@ -45,10 +45,10 @@ function set(element, name, value) {
 }
 
 /** @typedef {(event: any) => void} Handler */
-/** @type {WeakMap<Element, Map<string, Handler>>} */
+/** @type {WeakMap<Element, Map<string, Handler | undefined>>} */
 const handlers = new WeakMap();
 
-/** @param {Element} element @param {string} name @param {Handler} handler */
+/** @param {Element} element @param {string} name @param {Handler | undefined} handler */
 function handle(element, name, handler) {
   const own = handlers.get(element) ?? new Map();
   handlers.set(element, own);
@@ -59,8 +59,9 @@ function handle(element, name, handler) {
 /** The handler of an element, by the name of its event. @param {Element} element @param {string} name */
 export const handlerOf = (element, name) => handlers.get(element)?.get(name);
 
-/** Let an element do from now on what another one would have done. @param {Element} element @param {Element} other */
+/** Let an element do from now on what another one would have done, and nothing else. @param {Element} element @param {Element} other */
 export function adoptHandlers(element, other) {
+  for (const name of handlers.get(element)?.keys() ?? []) handle(element, name, handlerOf(other, name));
   for (const [name, handler] of handlers.get(other) ?? []) handle(element, name, handler);
 }
 
