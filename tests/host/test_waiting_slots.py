@@ -203,7 +203,7 @@ async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run() -> None:
     place.store.gate.set()
     await sending
     await until_settled(place.store, 1)
-    assert place.slots.free == 2
+    await until(lambda: place.slots.free == 2)
     await place.host.stop()
     await place.host.end_streams()
     await place.node.stop()
@@ -257,7 +257,7 @@ async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work() 
     store.unlocked.set()
     await sending
     await until_settled(store, 2)
-    assert place.slots.free == 2
+    await until(lambda: place.slots.free == 2)
     await place.host.stop()
     await place.host.end_streams()
     await place.node.stop()
@@ -276,7 +276,7 @@ async def test_a_claim_that_was_taken_back_from_a_commit_that_fails_is_handed_ba
     store.unlocked.set()
     await sending
     await settle_down()
-    assert place.slots.free == 2
+    await until(lambda: place.slots.free == 2)
     await place.host.stop()
     await place.host.end_streams()
     await place.node.stop()
