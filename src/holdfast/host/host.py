@@ -328,7 +328,7 @@ class Host:
         if self._held.get(held.run.id) is held:
             del self._held[held.run.id]
         if held.successor is not None:  # not before its runner has put it aside
-            asyncio.get_running_loop().call_soon(held.successor)
+            self._loop.call_soon(held.successor)
             held.successor = None
         self._left.set()
 
