@@ -91,7 +91,11 @@ class WaitingClaims:
         for worker in self.workers:
             if self._router.drained and self._is_drained(worker):
                 continue
-            request = worker.claim()
+            try:
+                request = worker.claim()
+            except Exception:  # of one worker; the commit goes on without it
+                log.exception("a worker could not be asked for its claim")
+                continue
             if request is not None:
                 taken.append(TakenClaim(worker, request))
         return taken
