@@ -1,7 +1,7 @@
 """A worker with free slots leaves its claim at the node of its process: what that costs, and how it ends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,8 +19,10 @@ from holdfast.jobs.task import AnyTask
 from holdfast.node import Node
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.requests import Request, TaskClaim
+from holdfast.protocol.requests import Request, StreamAppend, TaskClaim, TaskSuspend
+from holdfast.protocol.streams import MAILBOX
 from holdfast.steps.runner import StepRunner
+from holdfast.store.interface import Result, Work
 from tests.node.test_group_commit import GatedStore, opened, settle_down
 from tests.requests import ask
 
@@ -108,6 +110,16 @@ def test_a_waiting_claim_takes_every_free_slot_once() -> None:
     assert slots.waiting_intent("w", 1_000, ()) is intent, "nothing has changed"
 
 
+def test_a_waiting_claim_names_only_what_is_in_memory_now() -> None:
+    slots = SlotGroup(["g"], 3, kind="workflows")
+    slots.may_have_work = False
+    for known in (["large"], [], ["other"]):
+        intent = slots.waiting_intent("w", 1_000, known)
+        assert intent is not None
+        assert intent.claim.known == known
+        slots.hand_back(intent)
+
+
 def test_a_slot_group_that_will_claim_anyway_leaves_no_claim() -> None:
     slots = SlotGroup(["queue.default"], 3)
     assert slots.may_have_work
@@ -150,9 +162,9 @@ def order_of(task: AnyTask, number: int, payloads: Payloads) -> SendRequest:
     return order
 
 
-async def place_at_rest(slots: int = 2) -> Place:
+async def place_at_rest(slots: int = 2, store: GatedStore | None = None) -> Place:
     """The worker has found that there is nothing to do."""
-    store = GatedStore()
+    store = store or GatedStore()
     node = await opened(store)
     store.gate.set()
     place = Place(node, store, slots)
@@ -191,7 +203,7 @@ async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run() -> None:
     place.store.gate.set()
     await sending
     await until_settled(place.store, 1)
-    assert place.slots.free == 2
+    await until(lambda: place.slots.free == 2)
     await place.host.stop()
     await place.host.end_streams()
     await place.node.stop()
@@ -210,6 +222,80 @@ async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_wa
     await asyncio.gather(*sending)
     await until_settled(place.store, 5)
     await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+class LockedStore(GatedStore):
+    """Takes several groups, of which one waits for what somebody else has locked."""
+
+    parallel_groups = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_next_locked = False
+        self.unlocked = asyncio.Event()
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        if self.is_next_locked:
+            self.is_next_locked = False
+            await self.unlocked.wait()
+        return await super().transact(work)
+
+
+async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    assert place.slots.free == 0, "its slots are promised to that commit"
+    await place.send(2)
+    await until_settled(store, 1)
+    assert not sending.done()
+    store.unlocked.set()
+    await sending
+    await until_settled(store, 2)
+    await until(lambda: place.slots.free == 2)
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_a_claim_that_was_taken_back_from_a_commit_that_fails_is_handed_back_once() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    await place.send(2)
+    await until_settled(store, 1)
+    store.failure = OSError("the disk did not answer")
+    store.unlocked.set()
+    await sending
+    await settle_down()
+    await until(lambda: place.slots.free == 2)
+    await place.host.stop()
+    await place.host.end_streams()
+    await place.node.stop()
+
+
+async def test_a_worker_that_stops_does_not_wait_for_a_commit_that_waits_for_a_lock() -> None:
+    store = LockedStore()
+    place = await place_at_rest(store=store)
+    store.gate.set()
+    store.is_next_locked = True
+    sending = place.send(1)
+    await settle_down()
+    async with asyncio.timeout(patience_s):
+        await place.host.stop()
+    assert not sending.done()
+    store.unlocked.set()
+    await sending
+    [task] = store.tasks.values()
+    assert (task.state, task.pid) == ("pending", None), "nobody would run it"
     await place.host.end_streams()
     await place.node.stop()
 
@@ -255,6 +341,69 @@ async def test_large_executions_that_are_in_memory_are_claimed_without_what_they
         await app.tell("long", "four")
         assert await handle == 4
     assert ["long"] in [claim.known for claim in claims]
+
+
+async def test_what_is_woken_in_the_commit_that_suspends_it_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def listening() -> int:
+        return len(await hf.receive(str)) + len(await hf.receive(str))
+
+    async with app:
+        node, conversations = app.session.node, app.session.conversations
+        submit = node.submit
+        together = 0
+
+        def submit_and_wake(requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+            nonlocal together
+            replies = submit(requests)
+            if any(isinstance(request.data, TaskSuspend) for request in requests) and together < 2:
+                together += 1
+                message = conversations.encode(f"{together}")
+                submit([ask(StreamAppend("x", MAILBOX, message, f"key-{together}"))])
+            return replies
+
+        node.submit = submit_and_wake  # type: ignore[method-assign]
+        async with asyncio.timeout(patience_s):
+            assert await app.start(listening, id="x") == 2
+        await until(lambda: app.session.is_idle)
+        assert together == 2
+        assert app.session._workflows.warm_count == 0  # type: ignore[union-attr]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_an_execution_that_is_lost_while_it_is_suspended_is_not_kept() -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def listening() -> int:
+        return len(await hf.receive(str))
+
+    async with app:
+        node, workflows = app.session.node, app.session._workflows  # pyright: ignore[reportPrivateUsage]
+        assert workflows is not None
+        submit = node.submit
+        lost = 0
+
+        def submit_and_lose(requests: Sequence[Request]) -> "asyncio.Future[list[Reply]]":
+            nonlocal lost
+            if any(isinstance(request.data, TaskSuspend) for request in requests):
+                for run in [*workflows._driving.values()]:  # pyright: ignore[reportPrivateUsage]
+                    lost += 1
+                    workflows.lose(run, "a test says so", is_stopping=False)
+            return submit(requests)
+
+        node.submit = submit_and_lose  # type: ignore[method-assign]
+        handle = app.start(listening, id="x")
+        await handle.started()
+        await until(lambda: lost == 1 and app.session.is_idle)
+        assert workflows.warm_count == 0
+        node.submit = submit  # type: ignore[method-assign]
+        await app.tell("x", "four")
+        assert await handle == 4
 
 
 def test_an_execution_that_one_commit_suspends_and_wakes_is_driven_on_as_it_was(

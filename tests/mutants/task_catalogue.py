@@ -247,6 +247,22 @@ TASKS = (
         "tests/node/test_waiting_claims.py tests/host/test_waiting_slots.py",
     ),
     Mutant(
+        "a claim is taken back while it is carried out",
+        "what a worker is granted is run or given back",
+        "host",
+        "if self._is_under_way and self._pop():\n    assert self._intent is not None\n    ...",
+        "if self._is_under_way:\n    assert self._intent is not None\n    ...",
+        "tests/host/test_waiting_slots.py",
+    ),
+    Mutant(
+        "the queues of waiting claims are locked after the first of them has written",
+        "whoever holds a queue does not wait for what was written by somebody who waits for it",
+        "node",
+        "yield from load_gates(wanted, commit.ws)",
+        "yield from load_gates((), commit.ws)",
+        "tests/node/test_waiting_claims.py",
+    ),
+    Mutant(
         "nobody is told of what a waiting claim has left",
         "what is offered and not granted is told to the workers",
         "node",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import holdfast as hf
 from holdfast.engine import Rules
@@ -17,7 +18,7 @@ from holdfast.protocol.requests import (
     TaskClaim,
     TaskSuspend,
 )
-from holdfast.store.interface import Result, Save, Work
+from holdfast.store.interface import Load, Result, Save, Work
 from holdfast.store.memory import MemoryStore
 from tests.host.test_waiting_slots import double, order_of, until
 from tests.node.test_group_commit import GatedStore, finished, opened, settle_down
@@ -35,6 +36,7 @@ class Idle:
         self.is_under_way = False
         self.granted: list[tuple[str, int]] = []
         self.unknown = 0
+        self.is_back = False
 
     def claim(self) -> Request | None:
         assert not self.is_under_way, "its claim was not answered yet"
@@ -43,6 +45,9 @@ class Idle:
         self.asked += 1
         self.is_under_way = True
         return ask(TaskClaim([*self.groups], self.slots, self.pid, 60_000))
+
+    def begin(self) -> bool:
+        return not self.is_back
 
     def answered(self, reply: Reply | None) -> None:
         self.is_under_way = False
@@ -220,6 +225,20 @@ async def test_a_withdrawn_claim_is_not_carried_out_unless_it_is_under_way() -> 
     await finished(node, store)
 
 
+async def test_a_claim_that_its_worker_has_taken_back_is_not_carried_out_and_others_are() -> None:
+    async with Node(MemoryStore()) as node:
+        first, second = Idle("first"), Idle("second")
+        node.leave_claim(first)
+        node.leave_claim(second)
+        first.is_back = True
+        await node.request([work("a")])
+        assert (first.granted, second.granted) == ([], [("a", 1)])
+        assert not first.is_under_way
+        second.is_back = True
+        await node.request([work("b")])
+        assert invitations(node) == ["b"]
+
+
 class RunsTwice(MemoryStore):
     """As a database that finds at the first write that others were faster: the work is begun again."""
 
@@ -251,6 +270,33 @@ async def test_the_limits_of_a_queue_hold_and_what_they_leave_is_offered() -> No
         await node.request([work("a", "queue.q")])
         assert worker.granted == []
         assert invitations(node) == ["a"]
+
+
+class StepNames(MemoryStore):
+    """Remembers what it was asked for: gates, and saves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def _perform(self, step: Any) -> Any:
+        if isinstance(step, Load) and step.footprint.gates:
+            self.steps.append("gates " + " ".join(sorted(step.footprint.gates)))
+        elif isinstance(step, Save):
+            self.steps.append("save")
+        return super()._perform(step)
+
+
+async def test_the_queues_of_all_claims_are_locked_before_anything_is_written() -> None:
+    store = StepNames()
+    async with Node(store) as node:
+        for pid, name in (("first", "b"), ("second", "a")):
+            await node.request([ask(QueuePause(name, paused=True))])
+            node.leave_claim(Idle(pid, groups=(f"queue.{name}",)))
+        store.steps.clear()
+        await node.request([work("x", "queue.a"), work("y", "queue.b")])
+        assert store.steps[:2] == ["gates a b", "save"]
+        assert [step for step in store.steps if step != "save"] == ["gates a b"]
 
 
 async def test_a_worker_that_is_drained_is_not_asked() -> None:

@@ -174,6 +174,7 @@ class Host:
         """Let what runs finish for a while, by default as long as its runner allows; give back the rest."""
         began_s = self._loop.time()
         self._claim_no_more()
+        self._waiting.take_back()
         for held in [*self._held.values()]:
             if held.state == "claimed":
                 self._give_back(held)
@@ -185,9 +186,7 @@ class Host:
                 await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning(
-                "the node was not reached before the stop; what this worker holds waits for its lease"
-            )
+            log.warning("the node was not reached before the stop; what is held here waits for its lease")
         await self._close()
 
     async def abandon(self) -> None:
@@ -239,6 +238,7 @@ class Host:
         if self._stopping or self._looking is not None or self.is_draining:
             return
         for slots, runner in self._served.items():
+            self._waiting.make_way(slots)
             while slots.claimed and slots.free > 0:
                 self._ask_to_start(slots.claimed.popleft())
             known = runner.known(slots.invited) if slots.invited else ()

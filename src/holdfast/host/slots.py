@@ -161,10 +161,11 @@ class SlotGroup:
         if count <= 0:
             return None
         self.asked_to_start += count
-        last = self._waiting_intent
-        if last is None or last.claim.count != count or last.claim.groups is not self.groups or known:
+        last, needless = self._waiting_intent, [*known]
+        is_same = last is not None and last.claim.groups is self.groups and last.claim.known == needless
+        if last is None or not is_same or last.claim.count != count:
             starts = self.kind != "workflows"
-            claim = TaskClaim(self.groups, count, pid, lease_ms, starts, known=[*known])
+            claim = TaskClaim(self.groups, count, pid, lease_ms, starts, known=needless)
             last = self._waiting_intent = ClaimIntent(claim, is_ahead=False, is_complete=True)
         return last
 

@@ -43,7 +43,7 @@ from holdfast.node.looking import Look, look
 from holdfast.node.queue import Submission
 from holdfast.node.rates import Tally, shortest_keep, tally
 from holdfast.node.unreadable import Unread, unreadable_rest_ms
-from holdfast.node.waiting_claims import carry_out_waiting, load_gates
+from holdfast.node.waiting_claims import TakenClaim, carry_out_waiting, load_gates
 from holdfast.protocol import limits
 from holdfast.protocol.errors import AnswerTooLarge, DebugDisabled, InternalFault, Overloaded
 from holdfast.protocol.messages import Message, newest_by_key
@@ -143,7 +143,7 @@ class CommitContext(Struct, frozen=True):
     left_out: frozenset[RequestData] = frozenset()  # of what is due: it could not be read a moment ago
     stopwatch: Stopwatch = _stands_still
     tells_changes: bool = False
-    claims: Sequence[Request] = ()  # that wait for what this commit offers: see waiting_claims.py
+    claims: Sequence[TakenClaim] = ()  # that wait for what this commit offers: see waiting_claims.py
 
 
 def run_group(
@@ -186,7 +186,7 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     yield from commit.look_at_the_clock()
     due: Due = yield FindDue(commit.now, sweep_limit)
     left = yield from commit.sweep_some(due)
-    replies = commit.swept
+    replies, unread_count = commit.swept, len(commit.unread)
     crashes = find_crashes(commit.ws, due.tasks, commit.now)
     stuck = find_stuck(commit.ws, due.tasks, commit.now)
     if context.claims:
@@ -197,7 +197,7 @@ def run_sweep(context: CommitContext) -> Work[CommitOutcome]:
     is_due_new = written_due is not None and commit.next_due == written_due
     carried_out = sum(reply.status == 200 for reply in replies)
     is_stuck = not carried_out and not due.is_empty
-    if (is_stuck or carried_out + len(commit.unread) < len(replies)) and commit.next_due is not None:
+    if (is_stuck or carried_out + unread_count < len(replies)) and commit.next_due is not None:
         # Something due cannot be carried out. Keep trying, but do not spin on it.
         commit.next_due = max(commit.next_due, commit.now + fault_rest_ms)
     if commit.unread or context.left_out:
@@ -361,7 +361,7 @@ class Commit:
         """Find what the claim can be given. The records of queues with limits were locked with the load."""
         ws = self.ws
         yield from self.save()
-        yield from load_gates(data, ws)
+        yield from load_gates(data.groups, ws)
         ws.plan = plan = ClaimPlan(data, scope, ws, now)
         held: list[HeldRow] = [] if plan.held_scan is None else (yield Find(plan.held_scan))
         self.looked += sum(counted for _, _, counted, _ in held)

@@ -91,11 +91,9 @@ class Node:
         self._lanes = 1 if debug else store.parallel_groups
         self._under_way = 0
         self._busy: set[str] = set()  # the roots of the groups that are under way, where there can be several
-        self._awake = self._sweeping = self._swept_last = False
+        self._awake = self._sweeping = self._swept_last = self._stopping = False
         self._patience = Patience(self._wake)
-        self._stopwatch = stopwatch
-        self._unreadable = Unreadable()
-        self._stopping = False
+        self._stopwatch, self._unreadable = stopwatch, Unreadable()
         bus = None if debug else store.bus
         self.observed = Observed(store, self.router)
         self._cluster = None if bus is None else Cluster(self, bus, chance or SystemRandom())
@@ -331,7 +329,7 @@ class Node:
     ) -> None:
         """Hand work to the store without a task of its own: a turn of the loop saved on every commit."""
         self._under_way += 1
-        context = self._context(requests, [claim.request for claim in taken] if taken else ())
+        context = self._context(requests, taken)
         asked_at, began = self._clock.read(), self._stopwatch()
 
         def done(result: "asyncio.Future[CommitOutcome]") -> None:
@@ -406,7 +404,7 @@ class Node:
         self._deliver(outcome.messages, taken, outcome.granted if error is None else None)
         self._after_commit(outcome)
 
-    def _context(self, requests: Sequence[Request], claims: Sequence[Request]) -> CommitContext:
+    def _context(self, requests: Sequence[Request], claims: Sequence[TakenClaim]) -> CommitContext:
         looks = self._debug and any(isinstance(request.data, DebugSnap) for request in requests)
         now = self._clock.now()
         waiting = self.router.waiting if looks else ()

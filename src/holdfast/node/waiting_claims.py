@@ -6,7 +6,8 @@ has written, so every rule about it is the engine's. A node only decides when it
 
 1. A worker is asked for its claim when a commit begins that may make work. From then until it is told how
    that ended, the slots of the claim are taken, and it is not asked again. So nobody is granted more than he
-   has slots for, however many commits are under way.
+   has slots for, however many commits are under way. A commit may have to wait for what others have locked:
+   as long as its claims are not being carried out, a worker may take its claim back (`begin`).
 2. A claim is carried out only if the commit has offered a task to one of its groups.
 3. A commit whose fate is unknown answers a claim with None: the worker looks up what it holds.
 4. Workers are asked in turn: whoever was granted something comes last.
@@ -50,6 +51,11 @@ class IdleWorker(Protocol):
         """A `task.claim` for the slots that are free now, which are taken until one of the calls below."""
         ...
 
+    def begin(self) -> bool:
+        """It is about to be carried out, perhaps again. False: the worker has taken it back. This is asked
+        from where the store works, which may be another thread."""
+        ...
+
     def answered(self, reply: Reply | None) -> None:
         """It was carried out; None: nobody knows."""
         ...
@@ -85,7 +91,11 @@ class WaitingClaims:
         for worker in self.workers:
             if self._router.drained and self._is_drained(worker):
                 continue
-            request = worker.claim()
+            try:
+                request = worker.claim()
+            except Exception:  # of one worker; the commit goes on without it
+                log.exception("a worker could not be asked for its claim")
+                continue
             if request is not None:
                 taken.append(TakenClaim(worker, request))
         return taken
@@ -142,22 +152,27 @@ def without_granted(
     ]
 
 
-def carry_out_waiting(commit: "Commit", claims: Sequence[Request]) -> Work[None]:
+def carry_out_waiting(commit: "Commit", claims: Sequence[TakenClaim]) -> Work[None]:
     """Claims that wait for what was offered in this commit. What cannot be claimed now is
     told to the workers, and they ask again."""
     offered = groups_offered(commit.ws.messages)
+    asked = [_asked(claim) for claim in claims]
+    wanted = {group for data in asked if not offered.isdisjoint(data.groups) for group in data.groups}
+    if not wanted or commit.is_crowded or commit.spent >= commit_steps_max:
+        return
+    with suppress(CorruptRecord):  # then a claim of it is refused
+        # Before anything is saved: whoever holds a queue must not wait for what we have written.
+        yield from load_gates(wanted, commit.ws)
+    yield from commit.save()  # which may wait for others, too
     done: set[str] = set()  # groups of which nothing is left
-    for number, request in enumerate(claims):
-        data = request.data
-        assert isinstance(data, TaskClaim)
+    for number, (claim, data) in enumerate(zip(claims, asked, strict=True)):
         if offered.isdisjoint(data.groups):
             continue
         if commit.is_crowded or commit.spent >= commit_steps_max:
             break
-        with suppress(CorruptRecord):  # then the claim is refused
-            # Before anything is saved: whoever holds a queue must not wait for what we have written.
-            yield from load_gates(data, commit.ws)
-        reply = yield from commit.answer(request, commit.now)
+        if not claim.worker.begin():
+            continue
+        reply = yield from commit.answer(claim.request, commit.now)
         if not isinstance(reply.data, ClaimReply):
             break
         commit.granted[number] = reply
@@ -170,8 +185,14 @@ def carry_out_waiting(commit: "Commit", claims: Sequence[Request]) -> Work[None]
         messages[:] = without_granted(messages, commit.granted, done)
 
 
-def load_gates(data: TaskClaim, ws: WorkingSet) -> Work[None]:
-    """The queues of a claim that are paused or have limits."""
-    named = [name for group in data.groups if (name := queue_of(group)) is not None]
+def _asked(claim: TakenClaim) -> TaskClaim:
+    data = claim.request.data
+    assert isinstance(data, TaskClaim)
+    return data
+
+
+def load_gates(groups: Iterable[str], ws: WorkingSet) -> Work[None]:
+    """Those of their queues that are paused or have limits."""
+    named = [name for group in groups if (name := queue_of(group)) is not None]
     if unknown := {name for name in named if not ws.holds_queue(name)}:
         yield Load(ws, Footprint(gates=unknown))

@@ -227,6 +227,9 @@ class _WitnessedWorker:
         self._asked, self._asked_at = self._worker.claim(), self._witness.clock
         return self._asked
 
+    def begin(self) -> bool:
+        return self._worker.begin()
+
     def answered(self, reply: Reply | None) -> None:
         assert self._asked is not None
         if reply is not None:

@@ -165,7 +165,8 @@ class WorkflowRunner:
         self._failures.pop(execution.id, None)
         if ending == "lost":
             self._tell_lost(execution, execution.lost_because)
-        if ending == "suspended" and not self._is_closed and execution.is_kept_warm:
+        is_ours = not (self._is_closed or execution.is_lost)  # it may be lost while it is being suspended
+        if ending == "suspended" and is_ours and execution.is_kept_warm:
             self._warm[execution.id] = execution
             if execution.has_many_records:
                 self._large[execution.id] = None
