@@ -224,8 +224,10 @@ class _WitnessedWorker:
         return self._worker.groups
 
     def claim(self) -> Request | None:
-        self._asked, self._asked_at = self._worker.claim(), self._witness.clock
-        return self._asked
+        request = self._worker.claim()
+        if request is not None:  # otherwise the one before may still be under way
+            self._asked, self._asked_at = request, self._witness.clock
+        return request
 
     def begin(self) -> bool:
         return self._worker.begin()
