@@ -83,7 +83,7 @@ def test_an_approval_is_given_once_and_another_one_is_refused(client: Any) -> No
     assert approve(client, answer).status_code == 204
     ended(client, answer)
     refused = approve(client, answer, "eve")
-    assert (refused.status_code, refused.json()["code"]) == (409, "HF1402")
+    assert (refused.status_code, refused.json()["code"]) == (409, "HF5204")
 
 
 def test_the_same_key_starts_one_execution(client: Any) -> None:
