@@ -41,6 +41,7 @@ def test_a_view_breaks_no_rule_for_screen_readers_and_contrast(
     shop: World, filled: Scenes, open_looks: dict[str, Watched], name: str, view: str
 ) -> None:
     look = open_looks[name]
+    look.page.goto("about:blank")  # else the view before may be taken for this one
     page = look.open(filled.place(view))
     expect(page.locator("main h1").first).to_be_visible()
     expect(page.locator("main")).to_contain_text(filled.says(view))

@@ -4,7 +4,7 @@ import { VIEWS } from "./frame.js";
 import { tell } from "./kit/dialog.js";
 import { go, link } from "./router.js";
 
-const PREFIX_MS = 1_500;
+const PREFIX_MS = 5_000; // a busy page may take a second for each key
 
 export function bindKeys() {
   let prefixed = -Infinity;
