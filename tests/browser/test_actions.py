@@ -169,7 +169,7 @@ def test_a_message_is_told_in_a_form_of_the_type_of_the_mailbox(shop: World, loo
 
 def test_it_is_told_and_asked(shop: World, look: Watched) -> None:
     page = open_suspended(shop, look, "basket", id="basket-talk", tab="?tab=messages")
-    expect(page.locator(".tabpanel")).to_contain_text("Nobody has told it anything")
+    expect(page.locator(".tabpanel")).to_contain_text("It has no messages")
     for number, name in enumerate(("tea", "milk"), 1):
         press(page, "Tell")
         write_json(page, f'{{"name": "{name}", "price": {number}}}')
