@@ -14,7 +14,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -27,6 +26,7 @@ from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.result import TaskError
 from holdfast.jobs.task import AnyTask
 from holdfast.jobs.telling import tell_failed, write_trouble
+from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
@@ -109,7 +109,7 @@ class JobRun:
 
     @property
     def info(self) -> ExecutionInfo:
-        deadline = datetime.fromtimestamp(self.timeout_at / 1000, UTC) if self.timeout_at < never_ms else None
+        deadline = datetime_of(self.timeout_at) if self.timeout_at < never_ms else None
         return ExecutionInfo(
             self.id, self.task.name, self.attempt, deadline, self.version, progress=self.progress
         )

@@ -165,7 +165,7 @@ POSTGRES_WALK: Final = (
 ).format(**_POSTGRES)
 
 
-def wishes(scan: ClaimScan, group: str) -> list[Any]:
+def parameters(scan: ClaimScan, group: str) -> list[Any]:
     """The first six parameters."""
     prefix = scan.scope
     size, edge = (0, 1) if prefix is None else (len(prefix), edge_of(prefix) + 1)
