@@ -42,7 +42,6 @@ from holdfast.protocol.requests import (
     TaskRelease,
     TaskSnooze,
 )
-from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
 from holdfast.steps.here import StepClaim
 from holdfast.steps.info import ExecutionInfo, never_ms, read_progress
@@ -54,8 +53,6 @@ from holdfast.steps.runner import StepRunner
 from holdfast.steps.step_run import StepCall, StepOutcome
 
 log = logging.getLogger("holdfast.tasks")
-
-_nobody: Final = Signal()  # above the signals of all attempts; it is never set
 
 Ended = Callable[[RequestData | None], None]
 
@@ -176,11 +173,11 @@ class JobRunner:
         task, provided = run.task, self._provided
         supplied = provided.supplied_to(task.function, task.mode)
         if task.mode == "process":  # middlewares are in the child, too
-            step = Step(task.name, child.order(task, run.call, run.param.headers), (), {}, _nobody)
+            step = Step(task.name, child.order(task, run.call, run.param.headers), (), {}, None)
         else:
             args, kwargs = self._payloads.bind_arguments(task.function, run.call, supplied)
             kwargs |= provided.fill(task.function) if supplied else {}
-            step = Step(task.name, task.function, args, kwargs, _nobody)
+            step = Step(task.name, task.function, args, kwargs, None)
             if self._hooks.middlewares.around["task"]:
                 step.around = partial(self._around, run)
         if self._hooks.carried.variables:

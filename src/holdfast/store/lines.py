@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.engine.needed import line_name
+from holdfast.engine.queue_lines import line_name
 from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.ids import edge_of
 from holdfast.store.scan_sql import IN_QUEUES, LINE, READY
