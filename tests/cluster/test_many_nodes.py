@@ -33,7 +33,7 @@ from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import Asked, play, told_s
 from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
-from tests.counts import count_of
+from tests.counts import count_of, rest_slow
 from tests.postgres import PostgresServer, execute
 from tests.requests import acquire, ask, create, listen, promise_of, settle
 from tests.seeds import chosen_seed
@@ -102,7 +102,7 @@ def without_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "held_task", held_task)
 
 
-@pytest.mark.parametrize("plant", [without_locks, without_versions])
+@pytest.mark.parametrize("plant", rest_slow([without_locks, without_versions], quick=1))
 async def test_a_planted_fault_is_refuted(
     nodes: list[Node],
     monkeypatch: pytest.MonkeyPatch,

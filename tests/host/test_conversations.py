@@ -15,7 +15,7 @@ from tests.host.talkers import ID, make_app
 from tests.processes import Server, environment
 from tests.seeds import seed_for_test
 
-MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=160, full=10_000)
+MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=60, full=10_000)
 SENDERS = 8
 ROOT = Path(__file__).parent.parent.parent
 
