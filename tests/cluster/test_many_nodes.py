@@ -150,9 +150,13 @@ async def test_a_worker_at_another_node_hears_of_work_from_the_node_that_has_it(
     mailbox = there.connect("g", "w")
     for index in range(20):
         await here.request([create(f"t{index}", target="poll://any@g")])
-        [message] = await asyncio.wait_for(mailbox.receive(), told_s)
-        assert isinstance(message, Execute)
-        assert message.task.id == f"t{index}"
+        heard: set[str] = set()
+        async with asyncio.timeout(told_s):
+            while f"t{index}" not in heard:  # those before it may be offered again: nobody takes them
+                heard |= {
+                    message.task.id for message in await mailbox.receive() if isinstance(message, Execute)
+                }
+        assert heard <= {f"t{number}" for number in range(index + 1)}
 
 
 async def test_a_worker_at_another_node_is_told_in_its_own_words(nodes: list[Node]) -> None:

@@ -25,7 +25,6 @@ from holdfast.jobs.task import TaskDefinition, TaskOptions
 from holdfast.jobs.task_client import Sent, TaskApp
 from holdfast.payloads.durations import Duration
 from holdfast.payloads.errors import WorkerError
-from holdfast.payloads.signature import signature_of
 from holdfast.protocol import tags
 from holdfast.steps.middleware import Entered
 from holdfast.steps.retry import Retry
@@ -154,7 +153,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
                     f"{name}= makes no sense where a workflow calls a task: its id is the workflow's"
                 )
         supplied = self._task_app.providers.supplied_to(task.function, task.mode)
-        self._task_app.payloads.encode_call(task.name, args, kwargs, 1, signature_of(task.function), supplied)
+        self._task_app.payloads.encode_call(task.name, args, kwargs, 1, task.signature, supplied)
         entries = job_tags(task, options, None, self._task_app.tasks.priority_of(options.queue or task.queue))
         if options.at_ms is not None:
             entries[tags.DELAY] = str(options.at_ms)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from holdfast.jobs.codes import OperationalCode
 from holdfast.jobs.result import TaskError, TaskResult
-from holdfast.payloads.signature import signature_of
+from holdfast.payloads.signature import Signature, signature_of
 from holdfast.protocol.jobs import RetryRule
 from holdfast.steps.middleware import Middlewares
 
@@ -77,8 +77,7 @@ class TaskDefinition(Generic[P, R, T, E]):
         self.retry = options.retry
         self.time_limit_s = options.time_limit_s
         self.mode: Mode = options.mode
-        signature = signature_of(function)
-        hint = type(None) if signature.gives_none else signature.returns
+        hint = type(None) if self.signature.gives_none else self.signature.returns
         self.gives_result = hint is TaskResult or get_origin(hint) is TaskResult
         inside: list[Any] = [*get_args(hint)] if self.gives_result else [hint, TaskError]
         returns, error_type = inside or [Any, TaskError]
@@ -89,6 +88,10 @@ class TaskDefinition(Generic[P, R, T, E]):
         self.__name__ = name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
+
+    @property
+    def signature(self) -> Signature:
+        return signature_of(self.function)
 
     def code_of(self, error: BaseException) -> str:
         """The code under which a raised exception fails the task."""
