@@ -15,7 +15,7 @@ from tests.host.talkers import ID, make_app
 from tests.processes import Server, environment
 from tests.seeds import seed_for_test
 
-MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=60, full=10_000)
+MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=160, full=10_000)
 SENDERS = 8
 ROOT = Path(__file__).parent.parent.parent
 
@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.sized
+@pytest.mark.slow
 def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server, tmp_path: Path) -> None:
     rng = random.Random(seed_for_test())
     each = MESSAGES // SENDERS
