@@ -180,19 +180,21 @@ class ScheduleHandle:
         self._task_app = task_app
 
     def info(self) -> ScheduleInfo:
+        """Its definition, and its next and last run."""
         return self._task_app.block(self._info())
 
     async def info_async(self) -> ScheduleInfo:
         return await self._task_app.bridge(self._info())
 
     def pause(self) -> None:
-        """No more runs until `resume`. Those that are missed meanwhile are not made up for (`backfill`)."""
+        """Fire no more runs until `resume`. Missed runs are skipped; `backfill` runs them."""
         self._task_app.block(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     async def pause_async(self) -> None:
         await self._task_app.bridge(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     def resume(self) -> None:
+        """Fire runs again, from now on."""
         self._task_app.block(self._ask(SchedulePause(self.id, False), ScheduleReply))
 
     async def resume_async(self) -> None:
