@@ -166,14 +166,43 @@ def command_line() -> str:
         "Every command of `holdfast` with its options, from the parsers themselves.",
         "[The command line](cli.md) explains how they are used. Each takes `--help`.",
         "",
+        "## Connection options",
+        "",
+        "Commands that talk to a node take these options too.",
+        "",
+        *_table([*filter(None, map(_row, _connection(parser_of("info"))))]),
     ]
+    served = [*filter(None, map(_row, parser_of("serve")._actions))]
     for name in COMMANDS:
         for title, parser in parsers(name):
             lines += [f"{'##' if ' ' not in title else '###'} `holdfast {title}`", ""]
-            lines += [_sentence(parser.description), ""] if parser.description else []
-            rows = [row for row in map(_row, parser._actions) if row]
-            lines += ["| option | meaning |", "|---|---|", *rows, ""] if rows else []
+            connection = _connection(parser)
+            rows = [row for row in map(_row, _own_first(parser, connection)) if row]
+            about = [_sentence(parser.description)] if parser.description else []
+            about += ["It takes the [connection options](#connection-options) too."] if connection else []
+            if name == "dev":
+                about += ["It takes the options of [`holdfast serve`](#holdfast-serve). These are different:"]
+                rows = [row for row in rows if row not in served]
+            lines += [*about, ""] if about else []
+            lines += _table(rows) if rows else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(rows: list[str]) -> list[str]:
+    return ["| option | meaning |", "|---|---|", *rows, ""]
+
+
+def _connection(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The options by which a command reaches a node, if it does that."""
+    found = [group for group in parser._action_groups if group.title == "connection"]
+    named = [action for action in parser._actions if found and action.dest == "json"]
+    return [action for group in found for action in group._group_actions] + named
+
+
+def _own_first(parser: argparse.ArgumentParser, others: list[argparse.Action]) -> list[argparse.Action]:
+    """What a command takes besides: first what has no dashes, as one types it."""
+    own = [action for action in parser._actions if action not in others]
+    return sorted(own, key=lambda action: bool(action.option_strings))
 
 
 def parsers(name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
