@@ -124,7 +124,7 @@ def _param(arguments: argparse.Namespace) -> Value:
     if not arguments.func:
         return payload(arguments.data, arguments.raw_data, headers)
     if arguments.data is not None or arguments.raw_data is not None:
-        raise UsageError("--func makes the param, so --data and --raw-data have no place beside it")
+        raise UsageError("--func makes the param: leave out --data and --raw-data")
     return call_param(arguments, headers)
 
 

@@ -165,7 +165,7 @@ class Payloads:
         if len(coded) > PAYLOAD_BYTES_MAX:
             after = "" if self._codec is None else f", and {len(coded):,} after the codec"
             raise PayloadTooLarge(
-                f"The value takes {len(raw):,} bytes as JSON{after}; the most is {PAYLOAD_BYTES_MAX:,}"
+                f"The value takes {len(raw):,} bytes as JSON{after}; the limit is {PAYLOAD_BYTES_MAX:,}"
             )
         return b2a_base64(coded, newline=False).decode("ascii")
 

@@ -133,7 +133,7 @@ def step(
 
     def declare(function: Any) -> StepFunction[..., Any, Any]:
         if isinstance(function, StepFunction):
-            raise BadStepOption(f"{function!r} is a step already, and was declared as one again")
+            raise BadStepOption(f"{function!r} is already a step")
         if isinstance(function, staticmethod | classmethod) or not callable(function):
             kind = type(cast(Any, function)).__name__
             raise BadStepOption(f"A step is a function, not a {kind}: write @step below @{kind}")
