@@ -51,7 +51,7 @@ GROUPS: Final = {
 
 
 # What public functions return, without a name of its own in `hf.types`: by the call, below a group.
-GIVEN: Final = {
+GIVEN: Final[dict[str, dict[str, type[Any]]]] = {
     "Messages, values and streams": {"hf.mailbox(...)": Mailbox, "handle.stream(...)": StreamReader},
     "Events, locks, entities": {"app.entities(...)": Entities},
     "Background tasks": {"app.queue(...)": TaskQueue},

@@ -126,7 +126,7 @@ def document(found: Any) -> str:
 
 def _own_docstring(found: Any) -> str:
     """What it says itself. A method that overrides one of another library does not speak with its words."""
-    text = found.__func__.__doc__ if isinstance(found, staticmethod | classmethod) else found.__doc__
+    text: Any = getattr(found, "__func__", found).__doc__
     return inspect.cleandoc(text) if isinstance(text, str) else ""
 
 

@@ -59,7 +59,8 @@ def test_every_command_has_a_table_of_all_its_options() -> None:
         for title, parser in parsers(name)
         for action in parser._actions
         for option in action.option_strings
-        if option not in ("-h", "--help") and action.help != argparse.SUPPRESS
+        if option not in ("-h", "--help")
+        and action.help != argparse.SUPPRESS
         and f"`{option}" not in parts[title] + parts["serve"] * (title == "dev")
         and not (f"`{option}" in shared and "connection options" in parts[title])
     ]
