@@ -39,7 +39,7 @@ BLOCKS = [
     )
     for page in PAGES
     for number, block in enumerate(blocks(page.read_text("utf-8"), "python"))
-    if "..." not in block and not OTHERS.search(block)  # with dots it is a sketch, not a program
+    if not OTHERS.search(block)
 ]
 
 
