@@ -1,5 +1,6 @@
 """Traces, span by span, with the SDK of OpenTelemetry: in one process, under replay, and after kill -9."""
 
+import asyncio
 import importlib
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from holdfast.ext.otel import OpenTelemetry
 from holdfast.testing import World
 from holdfast.testing.mortal import CrashPoint
 from tests.integrations import spans
-from tests.processes import environment
+from tests.processes import environment, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS = ("charge", "book", "pack", "thank")
@@ -296,6 +297,62 @@ def test_metrics_are_instruments_too(tmp_path: Path) -> None:
     assert found["holdfast.executions.failed"][(("workflow", "order"),)].value == 1
     assert found["holdfast.execution.duration"][(("workflow", "order"),)].count == 2
     assert found["holdfast.task.wait"][(("queue", "default"), ("task", "mail"))].count == 1
+
+
+def collected(reader: Any) -> dict[str, dict[str, Any]]:
+    """By the name of the instrument, and the group that it tells of."""
+    data = reader.get_metrics_data()
+    scopes = data.resource_metrics[0].scope_metrics if data is not None else ()
+    return {
+        metric.name: {point.attributes["group"]: point.value for point in metric.data.data_points}
+        for scope in scopes
+        for metric in scope.metrics
+        if metric.name.startswith("holdfast.queue.")
+    }
+
+
+def waiting_shop(folder: Path) -> tuple[hf.App, Any, Any]:
+    """Nobody works, so whatever is sent waits. The app, its workflow, and the reader of its instruments."""
+    metrics: Any = importlib.import_module("opentelemetry.sdk.metrics")
+    reader = importlib.import_module("opentelemetry.sdk.metrics.export").InMemoryMetricReader()
+    app = hf.App(f"sqlite:///{folder}/holdfast.db", worker=False)
+    app.use(OpenTelemetry(meter_provider=metrics.MeterProvider(metric_readers=[reader])))
+
+    @app.workflow
+    async def order() -> None: ...
+
+    return app, order, reader
+
+
+def test_what_waits_and_for_how_long_is_a_gauge(tmp_path: Path) -> None:
+    app, order, reader = waiting_shop(tmp_path)
+
+    @app.task(queue="email")
+    def mail(to: str) -> str:
+        return to
+
+    assert collected(reader) == {}, "nobody opens an app by collecting"
+    with app:
+        for _ in range(3):
+            order.start()
+        mail.send("ada")
+        found = collected(reader)
+        assert found["holdfast.queue.length"] == {"default": 3, "queue.email": 1}
+        first = found["holdfast.queue.age"]["default"]
+        eventually(lambda: collected(reader)["holdfast.queue.age"]["default"] > first >= 0)
+    assert collected(reader) == {}
+
+
+async def test_whoever_collects_on_an_event_loop_does_not_stop_it(tmp_path: Path) -> None:
+    """He gets what was read for the one before him."""
+    app, order, reader = waiting_shop(tmp_path)
+    async with app:
+        await order.start().started()
+        assert collected(reader) == {}
+        async with asyncio.timeout(60):
+            while not (found := collected(reader)):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert found["holdfast.queue.length"] == {"default": 1}
 
 
 def test_prometheus_reads_what_an_app_exposes(tmp_path: Path) -> None:
