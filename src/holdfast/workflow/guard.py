@@ -173,6 +173,9 @@ class Guard:
         if instead is None and type(called) is MethodType:
             called = called.__func__
             instead = self._table.get(called)
+        if instead is None and type(called) is FunctionType:  # of a method, as Python 3.14 tells of it
+            listed = self._codes.get(called.__code__, ())
+            instead = next((each for each, own in listed if own is argument), None)
         if instead is not None:
             if slot.scheduler is not None:
                 self._found(instead, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
