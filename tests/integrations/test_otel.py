@@ -237,6 +237,67 @@ def test_a_worker_that_dies_at_any_write_tells_of_nothing_twice(write: int, side
     assert missing == 0 if side == "before" else missing <= 2  # a wait, and the step that follows it
 
 
+@pytest.mark.parametrize("write", range(1, 12))
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_generations_of_an_execution_are_below_one_span_and_told_once(write: int, side: Any) -> None:
+    exporter = spans.in_memory()
+    app = hf.App()
+    app.use(OpenTelemetry(spans.provider(exporter)))
+
+    @app.workflow
+    async def monthly(left: int) -> str:
+        await hf.run(len, "x" * left, name="charge")
+        if left:
+            await hf.sleep("30d")
+            hf.continue_as_new(left - 1)
+        return "paid"
+
+    with World(app, crashes=[CrashPoint(write, side)]):
+        assert monthly.with_options(id="m").start(2).result() == "paid"
+    found = spans.finished(exporter)
+    recorded = [span for span in found if span.name in ("step charge", "sleep")]
+    assert {*Counter(span.id for span in recorded).values()} == {1}
+    missing = 5 - len(recorded)
+    assert missing == 0 if side == "before" else missing <= 2
+    [whole] = [span for span in found if span.name == "workflow monthly"] or [None]
+    if side == "before":
+        assert {span.parent for span in recorded} == {whole.id if whole else ""}
+
+
+def test_waits_for_locks_events_and_entities_are_spans_too(shop: Shop) -> None:
+    app = shop.app
+
+    @app.entity
+    class Account(hf.Entity):
+        cents: int = 0
+
+        async def deposit(self, cents: int) -> int:
+            self.cents += await hf.run(abs, cents, name="count")
+            return self.cents
+
+    @app.workflow
+    async def pay(cents: int) -> int:
+        async with hf.lock("till"):
+            await hf.event("opened", timeout="1h", look_back="1h")
+        return await Account("ada").deposit(cents)
+
+    with app:
+        app.event("opened")
+        assert app.start(pay, 5, id="p").result() == 5
+    found = spans.finished(shop.exporter)
+    assert {*spans.tree(found)} >= {
+        ("lock", "workflow pay"),
+        ("event", "workflow pay"),
+        ("entity", "workflow pay"),
+        ("attempt count", "step count"),
+    }
+    by_name = {span.name: span for span in found}
+    assert by_name["entity"].attributes["holdfast.other"] == "Account/ada"
+    assert {span.trace for span in found if span.attributes.get("holdfast.execution") == "p"} == {
+        by_name["workflow pay"].trace
+    }
+
+
 @pytest.mark.parametrize("killed_in", STEPS)
 def test_after_kill_9_the_trace_is_whole(tmp_path: Path, killed_in: str) -> None:
     url, told = f"sqlite:///{tmp_path}/holdfast.db", tmp_path / "spans"
