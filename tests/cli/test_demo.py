@@ -1,4 +1,4 @@
-"""The demo ends with a command to type. It must be one that the shell knows which the demo was started from."""
+"""The demo ends with a command to type: one that the shell knows from which the demo was started."""
 
 import sys
 

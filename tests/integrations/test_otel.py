@@ -259,9 +259,9 @@ def test_generations_of_an_execution_are_below_one_span_and_told_once(write: int
     assert {*Counter(span.id for span in recorded).values()} == {1}
     missing = 5 - len(recorded)
     assert missing == 0 if side == "before" else missing <= 2
-    [whole] = [span for span in found if span.name == "workflow monthly"] or [None]
     if side == "before":
-        assert {span.parent for span in recorded} == {whole.id if whole else ""}
+        [whole] = [span.id for span in found if span.name == "workflow monthly"]
+        assert {span.parent for span in recorded} == {whole}
 
 
 def test_waits_for_locks_events_and_entities_are_spans_too(shop: Shop) -> None:
