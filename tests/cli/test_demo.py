@@ -9,7 +9,7 @@ from holdfast.cli.demo import own_command
 
 def test_whoever_came_by_uvx_is_told_to_use_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV", "/usr/bin/uv")
-    monkeypatch.setattr(sys, "prefix", "/home/ada/.cache/uv/archive-v0/NQwtRWu70")
+    monkeypatch.setattr(sys, "prefix", "/cache/uv/archive-v0/NQwtRWu70")
     assert own_command() == "uvx holdfast"
 
 

@@ -272,7 +272,7 @@ def test_waits_for_locks_events_and_entities_are_spans_too(shop: Shop) -> None:
         cents: int = 0
 
         async def deposit(self, cents: int) -> int:
-            self.cents += await hf.run(abs, cents, name="count")
+            self.cents += await hf.run(int, str(cents), name="count")
             return self.cents
 
     @app.workflow

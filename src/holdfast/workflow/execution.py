@@ -402,8 +402,7 @@ class Execution(FiberWorld):
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
         ending: observer.Ending = "failed" if failure is not None else "completed"
-        if state == "rejected_canceled":
-            ending = "cancelled"
+        ending = "cancelled" if state == "rejected_canceled" else ending
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
 
@@ -413,8 +412,7 @@ class Execution(FiberWorld):
         """One commit: what was chosen and is not durable yet, then what is asked."""
         progress = self._progress
         unwritten, progress.unwritten = progress.unwritten, []
-        writing = self._writer.write(unwritten, asked)
-        ended = progress.ended
+        writing, ended = self._writer.write(unwritten, asked), progress.ended
         taken = ended.take(unwritten, asked) if ended.noted or ended.of_before else None
         return ended.tell_after(writing, taken) if taken else writing
 
