@@ -57,22 +57,22 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
         message = await mailbox(StoredCall).next()
         try:
             # The state is read when there is a call: what cannot be read is told to whoever calls.
-            instance = entity.instance(key, state, version if state is not None else None)
+            before = entity.whole_state(key, state, version if state is not None else None)
+            instance = entity.instance_of(key, before)
             call: StoredCall = message.value
             bound = entity.check_call(call.function)
             args, kwargs = payloads.bind_arguments(bound, call)
-            before = entity.state_of(instance, {})
             with message.context():
                 result = await entity.methods[call.function](instance, *args, **kwargs)
             after = entity.state_of(instance, before)
             if call.function in entity.reads:
                 after = before
             param = encode_state(entity, after, payloads)
-            message.answer(result)
+            message.answer_last(result)
         except Cancelled:
             raise
         except Exception as error:
-            message.refuse(error)
+            message.refuse_last(error)
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
 
