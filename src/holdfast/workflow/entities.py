@@ -11,7 +11,8 @@ generation; there is no other mechanism.
 2. A call that raises changes nothing of the state. The error is the caller's.
 3. A read looks at the state that the last finished call left: in a workflow it is recorded, from outside it
    is one look at the node. No worker is asked.
-4. Between calls the execution is suspended, and nothing of it is kept in memory.
+4. Between calls the execution is suspended, and nothing of it is kept in memory. The next generation is made
+   when there is a call for it (next_call.py), so the code must begin by waiting for a message.
 """
 
 from collections.abc import Callable, Generator
