@@ -53,7 +53,7 @@ async def listen(client: Client, group: str, member: str, hear: Callable[[Messag
         rest_s = min(2 * rest_s, refused_rest_s_max)
 
 
-class Wait:
+class OutcomeWait:
     """Somebody who waits until a promise is settled."""
 
     __slots__ = ("_error", "_waiter", "promise", "promise_id")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.caller import Caller, expect
-from holdfast.client.listening import Settlements, Wait
+from holdfast.client.listening import OutcomeWait, Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import Signature, StoredCall
@@ -96,7 +96,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
     learn_clock: Callable[[str], Awaitable[None]]
     listen_again_s: float
     note_queue: Callable[[str], None]
-    waiting: dict[Wait, None] = {}  # who waits for a result
+    waiting: dict[OutcomeWait, None] = {}  # who waits for a result
 
     def stop_waiting(self) -> None:
         """It is closed: nobody is going to tell those who wait for a result what becomes of it."""
@@ -152,7 +152,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def settled(self, promise_id: str, *first: RequestData) -> Promise:
         """Wait until a promise is settled. `first` is what creates it, asked for in the same commit."""
-        wait = Wait(promise_id)
+        wait = OutcomeWait(promise_id)
         withdraw = self.inbox.hear(promise_id, wait.hear)
         self.waiting[wait] = None
         try:

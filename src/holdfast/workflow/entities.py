@@ -27,9 +27,10 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
 from holdfast.protocol.errors import NoSuchExecution
 from holdfast.protocol.generations import arguments_of
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.replies import PromiseReply, Reply
-from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet
+from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet, PromiseSettle, SettleAction
+from holdfast.protocol.streams import ANSWER_HEADER
 from holdfast.runtime import Cancelled, Durable, Operation
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.hooks import with_headers
@@ -37,8 +38,9 @@ from holdfast.steps.middleware import telling
 from holdfast.workflow.conversation import Ask
 from holdfast.workflow.entity_class import EntityClass, State, declare
 from holdfast.workflow.errors import EntityMisused, ExecutionCancelled
+from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
-from holdfast.workflow.messages import execution, mailbox
+from holdfast.workflow.messages import Message, execution, mailbox
 from holdfast.workflow.operations import Asked, DurableOperation
 
 if TYPE_CHECKING:
@@ -69,17 +71,24 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
             if call.function in entity.reads:
                 after = before
             param = encode_state(entity, after, payloads)
-            message.answer_last(result)
+            _answer(message, found, "resolved", payloads.encode(result))
         except Cancelled:
             raise
         except Exception as error:
-            message.refuse_last(error)
+            _answer(message, found, "rejected", payloads.encode_error(error))
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
 
     serve.__name__ = serve.__qualname__ = entity.name
     serve.__doc__ = entity.cls.__doc__
     return serve
+
+
+def _answer(message: Message[Any], found: Execution, state: Settlement, value: Value) -> None:
+    """In the commit that ends the generation, or not at all. It has no record: nobody would replay that."""
+    answer_id = message.headers.get(ANSWER_HEADER)
+    if answer_id is not None:
+        found.write_at_end(SettleAction(PromiseSettle(answer_id, state, value)))
 
 
 def encode_state(entity: EntityClass[Any], state: State, payloads: Payloads) -> Value:

@@ -118,13 +118,6 @@ class Message(Generic[T]):
         error = MessageRefused(reason) if isinstance(reason, str) else reason
         return self._settle("rejected", self._execution.worker_context.payloads.encode_error(error))
 
-    def answer_last(self, value: Any) -> None:
-        """Answer at the very end of a generation: in the commit that ends it, or not at all."""
-        self._settle_last("resolved", self._execution.worker_context.payloads.encode(value))
-
-    def refuse_last(self, error: Exception) -> None:
-        self._settle_last("rejected", self._execution.worker_context.payloads.encode_error(error))
-
     def accept(self) -> None:
         """Answer with nothing, as `receive` does."""
         self._settle("resolved", Value())
@@ -132,14 +125,6 @@ class Message(Generic[T]):
     def _check_ours(self) -> None:
         if execution() is not self._execution:
             raise wrong_execution(f"the message {self.number}")
-
-    def _settle_last(self, state: Settlement, value: Value) -> None:
-        """Where records of the generation are not kept, nobody would read one of the answer."""
-        if self._execution.bound.keep_generations:
-            self._settle(state, value)
-        elif self._answer_id is not None:
-            settle = SettleAction(PromiseSettle(self._answer_id, state, value))
-            self._execution.write_at_end(settle)
 
     def _settle(self, state: Settlement, value: Value) -> Future[None]:
         if self._is_answered:
