@@ -274,8 +274,7 @@ class SqliteTransaction:
 
     def _fetch(self, fetch: Fetch) -> list[Any]:
         if fetch.what == "records" and len(fetch.ids) <= sql.few:
-            # As a rule they are about to be created. Each column of a statement takes Python time, found or
-            # not.
+            # As a rule they are about to be created. Each column takes Python time, found or not.
             found = self._query(sql.EXISTING[len(fetch.ids)], tuple(fetch.ids))
             if len(found) > 1:
                 return self._by_ids(sql.RECORDS_BY_ID, [key for (key,) in found])
@@ -341,9 +340,7 @@ class SqliteTransaction:
             found = (ws.streams[key] for key in ws.changed_streams)
             self._write(sql.UPSERT_STREAMS, [rows.streams_row(each) for each in found if each is not None])
         if ws.discharged:
-            if awaited := [
-                key for key, had_listeners_alone in ws.discharged.items() if not had_listeners_alone
-            ]:
+            if awaited := [key for key, had_awaiters in ws.discharged.items() if had_awaiters]:
                 self._by_ids(sql.DROP_CALLBACKS, awaited)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.changed_schedules:
