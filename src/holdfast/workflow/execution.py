@@ -17,7 +17,7 @@ here, suspend.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Literal
 
@@ -26,10 +26,13 @@ from msgspec.structs import replace
 from holdfast.protocol import limits
 from holdfast.protocol.generations import Generation, begun_with, generation_of
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import AcquireReply, PreloadReply
+from holdfast.protocol.replies import AcquireReply, PreloadReply, PromiseReply, Reply
 from holdfast.protocol.requests import (
+    PromiseGet,
     PromiseRegisterCallback,
+    PromiseRegisterListener,
     RegisterAction,
+    RequestData,
     SettleAction,
     StreamList,
     TaskFulfill,
@@ -48,18 +51,18 @@ from holdfast.workflow.fenced_writer import FencedWriter
 from holdfast.workflow.generations import BoundCall, ContinueAsNew, begun_now, find_continuation
 from holdfast.workflow.lingering import Lingering
 from holdfast.workflow.logs import tell
+from holdfast.workflow.message_waits import MessageWaits
 from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.operations import Asked, StepOperation
 from holdfast.workflow.progress_end import EndingProgress
 from holdfast.workflow.reading import find_records, read_rest
 from holdfast.workflow.running_steps import RunningSteps
 from holdfast.workflow.transacting import TransactionalStep
-from holdfast.workflow.waiting_execution import WaitingExecution
 
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 
-class Execution(WaitingExecution):
+class Execution(MessageWaits):
     def __init__(
         self,
         claim: AcquireReply,
@@ -392,3 +395,76 @@ class Execution(WaitingExecution):
             ending = "cancelled"
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
+
+    # --- waiting and asking ----------------------------------------------------------------------------
+
+    def _write(self, *asked: RequestData) -> Awaitable[list[Reply]]:
+        """One commit: what was chosen and is not durable yet, then what is asked."""
+        progress = self._progress
+        unwritten, progress.unwritten = progress.unwritten, []
+        writing = self._writer.write(unwritten, asked)
+        ended = progress.ended
+        is_told = ended.noted and ended.may_be_told(unwritten, asked)
+        return ended.tell_after(writing) if is_told else writing
+
+    async def _look(self, promise_ids: Sequence[str]) -> None:
+        self._learn_from(await self._writer.ask([PromiseGet(key) for key in promise_ids]))
+
+    def _learn_from(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.data, PromiseReply):
+                self._progress.learn(reply.data.promise)
+
+    def _has_news(self) -> bool:
+        """Is there anything to do besides waiting for steps?"""
+        steps, progress, asked = self._steps, self._progress, self._progress.asked
+        if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
+            return True
+        return self._is_doubtful or self._writer.is_lost or self.scheduler.done
+
+    async def _wait(self) -> None:
+        """Steps are running. Hear also of what settles outside meanwhile."""
+        if self._progress.is_urgent:
+            await self._write()
+        unheard = self._progress.to_hear(self._listening)
+        if unheard:
+            await self._listen(unheard)
+        while not self._has_news():
+            limit_s = self.worker_context.listen_again_s
+            if not self._listening or limit_s is None:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+            elif not await self._wait_at_most(limit_s):
+                await self._listen([*self._listening])  # a message may have been lost
+
+    async def _wait_at_most(self, limit_s: float) -> bool:
+        """Until `_wake`. False: that time is over. `asyncio.wait` would take a turn of the loop more, and
+        `wait_for` swallows a cancellation that comes together with the news, on Python 3.11."""
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        timer = self._loop.call_later(limit_s, self._wake, False)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    def _wake(self, has_news: bool = True) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(has_news)
+
+    async def _listen(self, promise_ids: list[str]) -> None:
+        listen = [PromiseRegisterListener(key, self.worker_context.address) for key in promise_ids]
+        for promise_id in promise_ids:
+            if promise_id not in self._listening:
+                self._listening[promise_id] = self.worker_context.inbox.hear(promise_id, self._notice)
+        self._learn_from(await self._writer.ask(listen))
+
+    def _notice(self, promise: Promise) -> None:
+        """A promise that this execution listens to has settled."""
+        self._progress.learn(promise)
+        self._wake()
+
+    def _stop_listening(self) -> None:
+        for withdraw in self._listening.values():
+            withdraw()
+        self._listening.clear()

@@ -1,19 +1,17 @@
-"""How an execution waits: beside its steps, for a moment with its claim, or suspended until it is called.
+"""How an execution waits for its next message: for a moment with its claim, or suspended until it is called.
 
-It owns the waiting alone: what there is to do is decided by `execution.py`, which this is a part of.
+It owns that alone: what else there is to do is decided by `execution.py`, which this is a part of.
 
-1. Whoever waits beside steps hears also of what settles outside, and asks again after a while: messages may
-   be lost.
-2. An execution that waits for its next message keeps its claim for a moment if that pays (lingering.py).
-3. Between two calls of an entity none of its code runs (next_call.py).
+1. An execution that waits for its next message keeps its claim for a moment if that pays (lingering.py).
+2. Between two calls of an entity none of its code runs (next_call.py).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.protocol.records import Promise
-from holdfast.protocol.replies import PreloadReply, PromiseReply, Reply
-from holdfast.protocol.requests import PromiseGet, PromiseRegisterListener, RequestData
+from holdfast.protocol.replies import PreloadReply, Reply
+from holdfast.protocol.requests import PromiseRegisterListener, RequestData
 from holdfast.workflow.errors import ClaimGone
 from holdfast.workflow.fenced_writer import FencedWriter
 from holdfast.workflow.fiber_world import FiberWorld
@@ -23,7 +21,7 @@ from holdfast.workflow.next_call import NextCall, records_in
 from holdfast.workflow.running_steps import RunningSteps
 
 
-class WaitingExecution(FiberWorld):
+class MessageWaits(FiberWorld):
     bound: BoundCall
     lease_ends_s: float
     is_leaving: bool
@@ -36,6 +34,24 @@ class WaitingExecution(FiberWorld):
     _awaiting: Sequence[str]
     _is_doubtful: bool
     _has_code: bool
+
+    def _write(self, *asked: RequestData) -> Awaitable[list[Reply]]:
+        raise NotImplementedError
+
+    def _learn_from(self, replies: Sequence[Reply]) -> None:
+        raise NotImplementedError
+
+    def _has_news(self) -> bool:
+        raise NotImplementedError
+
+    async def _wait_at_most(self, limit_s: float) -> bool:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    def _notice(self, promise: Promise) -> None:
+        raise NotImplementedError
 
     @property
     def _is_entity(self) -> bool:
@@ -114,76 +130,3 @@ class WaitingExecution(FiberWorld):
         finally:
             withdraw()
         return found
-
-    # --- waiting and asking ----------------------------------------------------------------------------
-
-    def _write(self, *asked: RequestData) -> Awaitable[list[Reply]]:
-        """One commit: what was chosen and is not durable yet, then what is asked."""
-        progress = self._progress
-        unwritten, progress.unwritten = progress.unwritten, []
-        writing = self._writer.write(unwritten, asked)
-        ended = progress.ended
-        is_told = ended.noted and ended.may_be_told(unwritten, asked)
-        return ended.tell_after(writing) if is_told else writing
-
-    async def _look(self, promise_ids: Sequence[str]) -> None:
-        self._learn_from(await self._writer.ask([PromiseGet(key) for key in promise_ids]))
-
-    def _learn_from(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            if isinstance(reply.data, PromiseReply):
-                self._progress.learn(reply.data.promise)
-
-    def _has_news(self) -> bool:
-        """Is there anything to do besides waiting for steps?"""
-        steps, progress, asked = self._steps, self._progress, self._progress.asked
-        if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
-            return True
-        return self._is_doubtful or self._writer.is_lost or self.scheduler.done
-
-    async def _wait(self) -> None:
-        """Steps are running. Hear also of what settles outside meanwhile."""
-        if self._progress.is_urgent:
-            await self._write()
-        unheard = self._progress.to_hear(self._listening)
-        if unheard:
-            await self._listen(unheard)
-        while not self._has_news():
-            limit_s = self.worker_context.listen_again_s
-            if not self._listening or limit_s is None:
-                self._waiter = self._loop.create_future()
-                await self._waiter
-            elif not await self._wait_at_most(limit_s):
-                await self._listen([*self._listening])  # a message may have been lost
-
-    async def _wait_at_most(self, limit_s: float) -> bool:
-        """Until `_wake`. False: that time is over. `asyncio.wait` would take a turn of the loop more, and
-        `wait_for` swallows a cancellation that comes together with the news, on Python 3.11."""
-        waiter: asyncio.Future[bool] = self._loop.create_future()
-        self._waiter = waiter
-        timer = self._loop.call_later(limit_s, self._wake, False)
-        try:
-            return await waiter
-        finally:
-            timer.cancel()
-
-    def _wake(self, has_news: bool = True) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(has_news)
-
-    async def _listen(self, promise_ids: list[str]) -> None:
-        listen = [PromiseRegisterListener(key, self.worker_context.address) for key in promise_ids]
-        for promise_id in promise_ids:
-            if promise_id not in self._listening:
-                self._listening[promise_id] = self.worker_context.inbox.hear(promise_id, self._notice)
-        self._learn_from(await self._writer.ask(listen))
-
-    def _notice(self, promise: Promise) -> None:
-        """A promise that this execution listens to has settled."""
-        self._progress.learn(promise)
-        self._wake()
-
-    def _stop_listening(self) -> None:
-        for withdraw in self._listening.values():
-            withdraw()
-        self._listening.clear()
