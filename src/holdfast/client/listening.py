@@ -75,7 +75,7 @@ class OutcomeWait:
 
     async def heard_within(self, limit_s: float) -> None:
         """Until it is settled, and not longer than this. `asyncio.wait` would take a turn of the loop more,
-        and `asyncio.wait_for` swallows a cancellation that comes with the news, on Python 3.11."""
+        and `asyncio.wait_for` swallows a cancellation that comes with the wake-up, on Python 3.11."""
         if self.promise is None and self._error is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()

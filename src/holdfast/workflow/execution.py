@@ -221,7 +221,7 @@ class Execution(MessageWaits):
                     continue
                 if progress.steps.timers:
                     steps.finished += progress.steps.take_called_off()
-                if steps.running and not self._has_news():
+                if steps.running and not self._has_changes():
                     await self._wait()
                 if steps.finished:
                     progress.record_steps(steps.take_finished(), steps.failures)
@@ -415,7 +415,7 @@ class Execution(MessageWaits):
             if isinstance(reply.data, PromiseReply):
                 self._progress.learn(reply.data.promise)
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         """Is there anything to do besides waiting for steps?"""
         steps, progress, asked = self._steps, self._progress, self._progress.asked
         if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
@@ -429,7 +429,7 @@ class Execution(MessageWaits):
         unheard = self._progress.to_hear(self._listening)
         if unheard:
             await self._listen(unheard)
-        while not self._has_news():
+        while not self._has_changes():
             limit_s = self.worker_context.listen_again_s
             if not self._listening or limit_s is None:
                 self._waiter = self._loop.create_future()
@@ -439,7 +439,7 @@ class Execution(MessageWaits):
 
     async def _wait_at_most(self, limit_s: float) -> bool:
         """Until `_wake`. False: that time is over. `asyncio.wait` would take a turn of the loop more, and
-        `wait_for` swallows a cancellation that comes together with the news, on Python 3.11."""
+        `wait_for` swallows a cancellation that comes together with the wake-up, on Python 3.11."""
         waiter: asyncio.Future[bool] = self._loop.create_future()
         self._waiter = waiter
         timer = self._loop.call_later(limit_s, self._wake, False)
@@ -448,9 +448,9 @@ class Execution(MessageWaits):
         finally:
             timer.cancel()
 
-    def _wake(self, has_news: bool = True) -> None:
+    def _wake(self, has_changes: bool = True) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(has_news)
+            self._waiter.set_result(has_changes)
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(key, self.worker_context.address) for key in promise_ids]

@@ -41,7 +41,7 @@ class MessageWaits(FiberWorld):
     def _learn_from(self, replies: Sequence[Reply]) -> None:
         raise NotImplementedError
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         raise NotImplementedError
 
     async def _wait_at_most(self, limit_s: float) -> bool:
@@ -75,11 +75,11 @@ class MessageWaits(FiberWorld):
         try:
             self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
             self._lingering.wrote(began_s, self._loop.time())
-            if not self._has_news():
+            if not self._has_changes():
                 await self._wait_at_most(self._lingering.moment_s)
         finally:
             withdraw()
-        self._lingering.ended(has_news=self._has_news())
+        self._lingering.ended(has_changes=self._has_changes())
 
     async def _await_call(self, number: int) -> list[Promise] | None:
         """Wait for the next call of an entity, for a moment or suspended (None): see next_call.py. If there
@@ -90,7 +90,7 @@ class MessageWaits(FiberWorld):
         if self._may_linger:
             found = await self._linger_for(call)
             is_called = any(each.state != "pending" for each in found)
-            self._lingering.ended(has_news=is_called)
+            self._lingering.ended(has_changes=is_called)
             if is_called or self._is_doubtful or self._writer.is_lost:
                 self._has_code = True
                 return found
