@@ -62,7 +62,9 @@ def restart(request: Request, data: TaskRestart, ws: WorkingSet, now: Millis) ->
     again = replace(promise, value=begun_with(data.param, Generation(before.number + 1, data.read)))
     ws.put_promise(again)
     task = find_task(data.id, ws)  # which a record that it awaited, and that is gone now, may have woken
-    ws.put_task(replace(task, progress=None, woken_by=None, retries=0, error=None, bounces=0, crashes=0))
+    fresh = replace(task, progress=None, woken_by=None, retries=0, error=None, bounces=0, crashes=0)
+    if fresh != task:
+        ws.put_task(fresh)
     return Reply(200, PromiseReply(again))
 
 

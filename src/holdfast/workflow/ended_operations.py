@@ -73,9 +73,17 @@ class EndedOperations:
     async def tell_after(self, writing: Awaitable[list[Reply]], taken: list[EndedOperation]) -> list[Reply]:
         """What has ended for good is told after the commit."""
         replies = await writing
+        self._tell(taken)
+        return replies
+
+    def tell_of_generation(self) -> None:
+        """The end of this generation is written: tell all that it has noted."""
+        self._tell(self.of_before + self.noted)
+        self.of_before, self.noted = [], []
+
+    def _tell(self, taken: Sequence[EndedOperation]) -> None:
         for ended in taken:
             self._observers.tell("operation_ended", ended)
-        return replies
 
     def _note(
         self,

@@ -23,6 +23,7 @@ from holdfast.steps.middleware import Entered, Kind
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.conversation import NextMessage
 from holdfast.workflow.logs import said, tell
+from holdfast.workflow.operations import Action
 from holdfast.workflow.progress_end import EndingProgress
 
 
@@ -62,6 +63,10 @@ class FiberWorld:
             )
             self._progress.after_drain = self._answer_received
         return self._inbox
+
+    def write_at_end(self, action: Action) -> None:
+        """With the commit that ends the generation, which must be the next thing that the code does."""
+        self._progress.add_unwritten([action])
 
     def emits_to(self, stream: str) -> None:
         """The name that is one too many is refused at the call. Every replay counts the same; what steps and
