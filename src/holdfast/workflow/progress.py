@@ -6,7 +6,8 @@ what is to be written (`take_unwritten`) and which steps are to be performed (`b
 `advance` lets the fibers see completions one at a time, with a full drain after each:
 
 1. first what is recorded, by place, and a cancellation after as many completions as it was seen after;
-2. then what could not have come in any other order: the only completion there is to wait for;
+2. then what could not have come in any other order: the only completion there is to wait for, unless it came
+   after a request to cancel;
 3. then, once the code is past its record, a request to cancel; and then what came since. That these were
    seen, and where, is noted before they are, and written before anything follows.
 
@@ -232,9 +233,9 @@ class Progress:
                 if self._open[recorded].is_read_once and not journal.knows(recorded):
                     break  # a message that was seen before is to be read
                 self._deliver(recorded, is_placed=True)
-            elif len(self._open) == 1 and (only := self._only_completed()) is not None:
+            elif len(self._open) == 1 and (only := self._completed_first()) is not None:
                 self._deliver(only)  # nothing else could have come first: its place needs no record
-            elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
+            elif self._may_cancel:
                 self._write(self.recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
             elif recorded is None and self._open.arrived:
@@ -252,6 +253,15 @@ class Progress:
         else:
             self._write(self.recorder.observation(promise_id, journal.place))
             journal.observe(promise_id)
+
+    def _completed_first(self) -> str | None:
+        """The only operation that is open, if it has completed outside before anybody asked to cancel."""
+        only = self._only_completed()
+        if only is None or not self._may_cancel:
+            return only
+        asked, completed = self._journal.records[self.cancel_id], self._completing(only)
+        assert completed is not None
+        return only if (completed.settled_at or 0) < (asked.settled_at or 0) else None
 
     def _only_completed(self) -> str | None:
         """The only operation that is open, if it has completed outside."""
@@ -436,6 +446,12 @@ class Progress:
         """Was it asked to cancel itself? Past its deadline nobody is."""
         record = None if self._is_cancelled else self._journal.records.get(self.cancel_id)
         self.is_cancel_due = record is not None and record.state == "resolved"
+
+    @property
+    def _may_cancel(self) -> bool:
+        """Was it asked to cancel itself, is that not recorded yet, and is the code past its record?"""
+        journal = self._journal
+        return self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count)
 
     @property
     def _is_to_be_cancelled(self) -> bool:
