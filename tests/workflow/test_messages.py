@@ -266,7 +266,7 @@ async def test_a_message_that_is_told_before_a_request_to_cancel_is_seen_before_
 
 
 async def _seen_after_a_silence(world: World, sent: list[str], pause_s: int) -> list[Any]:
-    """What the code sees of what was sent while its worker heard nothing; and another worker, when that died."""
+    """What the code sees of what was sent while its worker heard nothing; a second worker replays it."""
 
     async def stubborn() -> list[Any]:
         seen: list[Any] = []
