@@ -187,6 +187,15 @@ class AppBridge:
             return Done()
         return self.bridge(work)
 
+    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+        """Work of the session that may begin before it is awaited: on the session's own loop it does."""
+        if self.is_own_loop():
+            try:
+                return make()
+            except Exception as error:
+                return _fail(error)
+        return _make_and_do(make)
+
     def result_of(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What the work gives, in a script; in asyncio what gives it when it is awaited."""
         return self.bridge(work) if has_running_loop() else self.block(work)
@@ -431,3 +440,12 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
+
+
+async def _make_and_do(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return await make()
+
+
+async def _fail(error: Exception) -> NoReturn:
+    """To be raised where it is awaited."""
+    raise error

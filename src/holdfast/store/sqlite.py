@@ -256,12 +256,13 @@ class SqliteTransaction:
     # --- load ----------------------------------------------------------------------------------------
 
     def _load_footprint(self, step: Load) -> None:
-        ws, named = step.ws, step.footprint.promises
-        if self._granted is not None and named:
-            self._granted.fill(ws, named)
-        self._load(load(ws, step.footprint, step.bytes_max))
-        if self._granted is not None and named:
-            self._granted.loaded(ws, named)
+        ws, needed = step.ws, step.footprint
+        granted = self._granted if needed.promises or needed.streams else None
+        if granted is not None:
+            granted.fill(ws, needed)
+        self._load(load(ws, needed, step.bytes_max))
+        if granted is not None:
+            granted.loaded(ws, needed)
 
     def _load(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None
@@ -279,6 +280,8 @@ class SqliteTransaction:
             if len(found) > 1:
                 return self._by_ids(sql.RECORDS_BY_ID, [key for (key,) in found])
             return self._query(sql.RECORDS_ONE, found[0]) if found else []
+        if fetch.what == "branches":
+            return sql.find_branches(self._query, fetch.ids)
         if fetch.bytes_max is not None:
             return self._fetch_weighing(fetch, fetch.bytes_max)
         return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
