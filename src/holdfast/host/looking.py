@@ -207,8 +207,8 @@ class Executions:
         """Cancel all of them, in the background: those that are open, unless a status was asked for.
 
         `now`: end them at once; otherwise each is asked, as by `handle.cancel()`. In a script the operation
-        is durable when this returns; the node performs it, also after a crash. `id`: of the operation; the
-        same id is the same operation.
+        is durable when this returns; the node performs it, also after a crash. `id`: of the operation, for
+        `app.bulk(id)`; the same again is one operation, and another one under it raises `IdTaken`.
 
         >>> app.find(checkout, since="1d").cancel().wait()
         """

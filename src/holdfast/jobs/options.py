@@ -44,6 +44,19 @@ class SendOptions(Struct, frozen=True, kw_only=True):
 PLAIN: Final = SendOptions()
 
 
+class WithOptions:
+    """A task and the options under which it is sent."""
+
+    def __init__(self, task: Any, options: SendOptions) -> None:
+        self._task = task
+        self._options = options
+
+    @property
+    def scheduled(self) -> tuple[Any, SendOptions]:
+        """As a schedule runs it."""
+        return self._task, self._options
+
+
 def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     """These options with others on top; raises BadOption for what makes no sense."""
     wanted = {name: value for name, value in given.items() if value is not None}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.jobs.codes import SendCode
 from holdfast.jobs.errors import BadOption, SendFailed
 from holdfast.jobs.handle import TaskHandle, adopt, raise_unsent
-from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, refine
+from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, WithOptions, refine
 from holdfast.jobs.outcome import read_result
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest, job_tags, make_orders
@@ -53,13 +53,14 @@ class Prepared(Struct, frozen=True):
     connection: Any = None
 
 
-class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
+class Sending(Callee[P, TaskResult[T, E]], WithOptions, Generic[P, T, E]):
     """A task and the options under which it is sent."""
 
+    _task: TaskDefinition[P, Any, T, E]
+
     def __init__(self, task_app: TaskApp, task: TaskDefinition[P, Any, T, E], options: SendOptions) -> None:
+        WithOptions.__init__(self, task, options)
         self._task_app = task_app
-        self._task = task
-        self._options = options
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
         """Queue a call. In a script it is durable when this returns; in asyncio use `send_async`.

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import BULK_GROUP
 from holdfast.protocol.executions import ExecutionStatus
-from holdfast.protocol.records import Value
+from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import ExecutionCount, ExecutionSearch, PromiseCreate
 from holdfast.protocol.text import check_text
 
@@ -90,6 +90,20 @@ def bulk_creation(bulk_id: str, spec: BulkSpec) -> PromiseCreate:
     if spec.reason:
         check_text("reason", spec.reason, limits.error_bytes_max)
     return PromiseCreate(bulk_id, limits.instant_ms_max, as_value(spec), entries)
+
+
+def is_same_operation(wanted: BulkSpec, stored: Promise) -> bool:
+    """Is what has the id the operation that is asked for? When it was asked for does not matter, nor how many
+    there were then."""
+    if stored.tags.get(tags.WORKFLOW) != NAME:
+        return False
+    found = read_spec(stored.param)
+    return _agreed(found) == _agreed(wanted)
+
+
+def _agreed(spec: BulkSpec) -> BulkSpec:
+    search = replace(spec.wanted, since=None, until=None)
+    return replace(spec, wanted=search, total=None)
 
 
 def as_value(record: BulkSpec | BulkProgress) -> Value:

@@ -108,7 +108,11 @@ _RHYTHM: Final = (
     Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
     Parameter("version", "integer", "of the workflow; 0, the newest, without it"),
     Parameter("group", "string", "of the workers that run the workflow; `default` without it"),
-    Parameter("queue", "string", "of the background task; `default` without it"),
+    Parameter(
+        "queue", "string", "where its runs wait, instead of `group`; `default` for a background task without it"
+    ),
+    Parameter("priority", "integer", "higher ones first"),
+    Parameter("limitKey", "string", "the key for limits and turns of the queue"),
     Parameter("retry", "object", "of the background task: {retries, delays} or {retries, base, factor, max}"),
     Parameter("tags", "object", "texts to find the runs by"),
     Parameter("timeout", "number", "seconds in which each run must be over"),
