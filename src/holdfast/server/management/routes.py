@@ -109,7 +109,9 @@ _RHYTHM: Final = (
     Parameter("version", "integer", "of the workflow; 0, the newest, without it"),
     Parameter("group", "string", "of the workers that run the workflow; `default` without it"),
     Parameter(
-        "queue", "string", "where its runs wait, instead of `group`; `default` for a background task without it"
+        "queue",
+        "string",
+        "where its runs wait, instead of `group`; `default` for a background task without it",
     ),
     Parameter("priority", "integer", "higher ones first"),
     Parameter("limitKey", "string", "the key for limits and turns of the queue"),
