@@ -51,10 +51,10 @@ class WithOptions:
         self._task = task
         self._options = options
 
-    @property
-    def scheduled(self) -> tuple[Any, SendOptions]:
-        """As a schedule runs it."""
-        return self._task, self._options
+
+def parts_of(sent: WithOptions) -> tuple[Any, SendOptions]:
+    """The task, and the options."""
+    return sent._task, sent._options  # pyright: ignore[reportPrivateUsage]
 
 
 def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.jobs.errors import BadOption
 from holdfast.jobs.findings import read_options
-from holdfast.jobs.options import PLAIN, SendOptions, WithOptions, millis
+from holdfast.jobs.options import PLAIN, SendOptions, WithOptions, millis, parts_of
 from holdfast.jobs.send_request import job_tags
 from holdfast.jobs.task import TaskDefinition
 from holdfast.payloads.durations import Duration
@@ -153,7 +153,7 @@ def _work_of(given: Any) -> tuple[Any, SendOptions]:
     work, options = given, PLAIN
     wrong: list[str] = []
     if isinstance(given, WithOptions):
-        work, options = given.scheduled
+        work, options = parts_of(given)
         each = {"id": "id", "delay_ms": "delay", "at_ms": "at", "good_until_ms": "good_until"}
         each["connection"] = "connection"
         wrong = [name for field, name in each.items() if getattr(options, field) is not None]

@@ -9,9 +9,10 @@
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import CannotJoin, Result, Work, drive
@@ -84,6 +85,26 @@ def file_of_connection(connection: sqlite3.Connection) -> Path | None:
         if tables.fetchall():
             return Path(os.fsdecode(file)) if file else None
     return None
+
+
+def is_uncommitted(connection: sqlite3.Connection, promise_id: str) -> bool:
+    """Can a promise be seen on this connection, and on no other? Then its transaction is open."""
+    try:
+        if not connection.in_transaction or not _sees(connection, promise_id):
+            return False
+        file = file_of_connection(connection)
+        if file is None:
+            return False
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as other:
+            return not _sees(other, promise_id)
+    except sqlite3.Error:  # it is closed, or of another thread
+        return False
+
+
+def _sees(connection: sqlite3.Connection, promise_id: str) -> bool:
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return bool(cursor.execute("SELECT 1 FROM promises WHERE id = ?", (promise_id,)).fetchall())
 
 
 def _check(connection: sqlite3.Connection) -> None:
