@@ -27,12 +27,22 @@ def run_as_guest(
     connection: sqlite3.Connection,
     work: Callable[[Millis], Work[Result]],
     check_place: Callable[[str], None] | None = None,
+    *,
+    is_begun: bool = False,
 ) -> Result:
     """Do the work, which is told the latest instant that was ever committed.
 
-    `check_place` is told which file would be written to, and may raise.
+    `check_place` is told which file would be written to, and may raise. `is_begun`: whoever asks began this
+    transaction with the write lock, knows where it leads, and rolls all of it back if this fails.
     """
     plain = _Plain(connection)
+    if is_begun:
+        _check(connection)
+        text_factory, connection.text_factory = connection.text_factory, str
+        try:
+            return _drive(plain, work)
+        finally:
+            connection.text_factory = text_factory
     if connection.in_transaction:
         _lock(plain)
     _check(connection)
@@ -44,8 +54,7 @@ def run_as_guest(
         plain.execute(_LOCK)
         plain.execute("SAVEPOINT holdfast")
         try:
-            [[floor]] = plain.execute("SELECT now FROM clock").fetchall()
-            result = drive(work(int(floor)), SqliteTransaction(plain).perform)
+            result = _drive(plain, work)
         except BaseException:
             with suppress(sqlite3.Error):
                 plain.execute("ROLLBACK TO holdfast")
@@ -56,6 +65,11 @@ def run_as_guest(
         return result
     finally:
         connection.text_factory = text_factory
+
+
+def _drive(plain: "_Plain", work: Callable[[Millis], Work[Result]]) -> Result:
+    [[floor]] = plain.execute("SELECT now FROM clock").fetchall()
+    return drive(work(int(floor)), SqliteTransaction(plain).perform)
 
 
 def _lock(plain: "_Plain") -> None:
