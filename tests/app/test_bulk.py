@@ -140,6 +140,25 @@ def test_background_tasks_are_cancelled_and_sent_again(shop: Shop) -> None:
     assert not later.get(60).ok
 
 
+def test_all_that_failed_are_forked_before_a_step(shop: Shop) -> None:
+    handles = [shop.tidy.start(f"o{number}") for number in range(60)]
+    shop.fail(*handles, shop.parent.start("child"))
+    shop.mend()
+    progress = shop.app.find(status="failed").fork("ship", id="again").wait(60)
+    # Of the parent nothing was a step; what it called is its own business.
+    assert (progress.done, progress.failed, progress.skipped) == (60, 1, 1)
+    assert progress.codes == {"HF1707": 1}
+    forks = [shop.app.handle(f"{handle.id}-again") for handle in handles]
+    assert [fork.result(60) for fork in forks] == [f"o{number}" for number in range(60)]
+    assert sorted(shop.done) == sorted(f"o{number}" for number in range(60))
+    assert shop.app.find(shop.tidy).count() == {"failed": 60, "completed": 60}
+    assert shop.app.find(status="failed").fork("ship", id="again").progress().done == 60
+    with pytest.raises(IdTaken):
+        shop.app.find(status="failed").fork("charge", id="again")
+    with pytest.raises(ValueError, match="before"):
+        shop.app.find(status="failed").fork("")
+
+
 def test_the_same_id_is_the_same_operation_and_what_comes_later_is_left_out(shop: Shop) -> None:
     shop.waiting.start()
     assert shop.app.find(shop.waiting).cancel(now=True, id="once").wait(60).done == 1

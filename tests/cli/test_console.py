@@ -322,6 +322,8 @@ def test_bulk_operations_are_listed_and_an_id_is_one_of_them(run: Run, data: Dat
     shown = run("bulk", "show", "in-bulk")
     assert (shown.code, "is not a bulk operation" in shown.err) == (2, True)
     assert run("bulk", "show", "nobody").code == 1
+    assert run("bulk", "fork", "greet", "--tag", "of=bulk").code == 2
+    assert "0 done" in run("bulk", "fork", "greet", "--tag", "of=bulk", "--before", "pay", "--wait").out
 
 
 def test_the_status_counts(run: Run, data: Data) -> None:

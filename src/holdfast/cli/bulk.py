@@ -1,4 +1,4 @@
-"""`holdfast bulk ACTION`: cancels, retries, halts or resumes all that a filter finds, in the background.
+"""`holdfast bulk ACTION`: cancels, retries, halts, resumes or forks all that a filter finds, in the background.
 
 The node does it, also after this command has ended, and after a crash. `holdfast bulk show ID` tells how far
 it has come, `holdfast bulk stop ID` ends it, `holdfast bulk list` names the latest.
@@ -34,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--wait", action="store_true", help="until it is over")
         if action == "cancel":
             one.add_argument("--now", action="store_true", help="end them at once")
+        if action == "fork":
+            one.add_argument("--before", metavar="STEP", required=True, help="the name of a step")
         if action == "halt":
             one.add_argument("--reason", default="halted in bulk", help="why, for people")
         add_connection(one)
@@ -59,7 +61,7 @@ async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
         await _count(session, arguments, search, now)
         return
     bulk_id = arguments.id or new_id("bulk", now, fresh_end())
-    options = {name: getattr(arguments, name) for name in ("now", "reason") if hasattr(arguments, name)}
+    options = {name: getattr(arguments, name) for name in ("now", "reason", "before") if hasattr(arguments, name)}
     await begin_bulk(session.caller, bulk_id, arguments.action, search, now, **options)
     if not arguments.json:
         print_line(f"{bulk_id} is under way; `holdfast bulk show {bulk_id}` tells how far it has come")

@@ -54,7 +54,10 @@ async def begin(call: Call) -> Json:
     counts = await call.ask(count_of(wanted))
     total = None if counts.get("more") else sum(counts["counts"].values())
     bulk_id = call.field("id", str) or call.fresh_id("bulk")
-    spec = BulkSpec(action, wanted, call.field("now", bool, False), call.field("reason", str, ""), total)
+    now, reason, before = (
+        call.field("now", bool, False), call.field("reason", str, ""), call.field("before", str, "")
+    )  # fmt: skip
+    spec = BulkSpec(action, wanted, now, reason, before, total)
     stored = read_promise(await call.ask_for("promise", bulk_creation(bulk_id, spec)))
     if not is_same_operation(spec, stored):
         raise IdInUse(f"Something else, or another bulk operation, has the id {bulk_id!r} already")
