@@ -61,7 +61,9 @@ async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
         await _count(session, arguments, search, now)
         return
     bulk_id = arguments.id or new_id("bulk", now, fresh_end())
-    options = {name: getattr(arguments, name) for name in ("now", "reason", "before") if hasattr(arguments, name)}
+    options = {
+        name: getattr(arguments, name) for name in ("now", "reason", "before") if hasattr(arguments, name)
+    }
     await begin_bulk(session.caller, bulk_id, arguments.action, search, now, **options)
     if not arguments.json:
         print_line(f"{bulk_id} is under way; `holdfast bulk show {bulk_id}` tells how far it has come")
