@@ -1,5 +1,5 @@
-"""Executions that kill their worker, or whose code is not there; a step that waits while its worker is killed,
-and an import that goes on. Real processes that die."""
+"""Executions that kill their worker, or whose code is not there; a step that waits while its worker is
+killed, and an import that goes on. Real processes that die."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`holdfast bulk ACTION`: cancels, retries, halts, resumes or forks all that a filter finds, in the background.
+"""`holdfast bulk ACTION`: cancels, retries, halts, resumes or forks all that a filter finds.
 
-The node does it, also after this command has ended, and after a crash. `holdfast bulk show ID` tells how far
-it has come, `holdfast bulk stop ID` ends it, `holdfast bulk list` names the latest.
+The node does it in the background, also after this command has ended, and after a crash.
+`holdfast bulk show ID` tells how far it has come, `holdfast bulk stop ID` ends it, `holdfast bulk list` names
+the latest.
 """
 
 import argparse

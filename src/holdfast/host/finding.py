@@ -42,7 +42,8 @@ def search_of(
         entries[protocol_tags.SCHEDULE] = schedule
     name = _name_of(workflow)
     code = error.__name__ if isinstance(error, type) else error
-    for option, given in (("queue", queue), ("error", code), ("prefix", prefix), ("schedule", schedule)):
+    texts: dict[str, Any] = {"queue": queue, "error": code, "prefix": prefix, "schedule": schedule}
+    for option, given in texts.items():
         if given is not None and not isinstance(given, str):
             raise BadOption(f"{option}={given!r} is not a text")
     try:

@@ -1,4 +1,4 @@
-"""Calls that would wait for themselves: made by whoever has a SQLite transaction open in which we have written.
+"""Calls that would wait for themselves: made in a SQLite transaction of the caller in which we have written.
 
 While that transaction is open nobody else can write to the file, the node included. Whoever waits for the
 node before he has committed waits for ever, so he is told (`OwnTransactionOpen`).

@@ -108,9 +108,10 @@ class Schedules:
         """Run a task or a workflow again and again; the options are those of `@app.schedule`.
 
         Arguments come after the function; those by name are in `kwargs`. What `with_options` says holds for
-        each run: queue, priority, limit_key, tags, timeout, and of a task its retries. Creating the same again is fine; if
-        something else has the id, `ScheduleExists` is raised. Crash: it is durable when this returns, and the
-        node fires it wherever workers are.
+        each run: queue, priority, limit_key, tags, timeout, and of a task its retries.
+
+        Creating the same again is fine; if something else has the id, `ScheduleExists` is raised. Crash: it
+        is durable when this returns, and the node fires it wherever workers are.
         """
         given = {**locals()}
         return self._task_app.block(self._create(self._read(given)))

@@ -80,9 +80,11 @@ class Recurrence(Struct, frozen=True, kw_only=True):
     @property
     def queue(self) -> str | None:
         """The one in which its runs wait, unless they are for a group of workers."""
-        if isinstance(self.work, WorkflowDefinition):
-            return self.work.placement.queue
-        return self.options.queue or self.work.queue
+        work: Any = self.work
+        if isinstance(work, TaskDefinition):
+            return self.options.queue or work.queue
+        queue: str | None = work.placement.queue
+        return queue
 
 
 def is_same(wanted: ScheduleCreate, stored: Schedule) -> bool:

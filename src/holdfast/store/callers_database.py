@@ -35,15 +35,16 @@ TRANSACTION_NUMBER: Final = "txid_current()::text"
 BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
 BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
 # Of a database that had our tables when it was last used: what is to be known of them comes along.
-BEGUN_AMONG_OURS: Final = f"{BEGUN_AT}, version, (SELECT now FROM clock) FROM schema_version"
+_OURS: Final = ", version, (SELECT now FROM clock) FROM schema_version"
+BEGUN_AMONG_OURS: Final = f"{BEGUN_AT}{_OURS}"
 
 
 OF_ITSELF: Final = "The function ended the transaction by itself"
 
 
 class Begun(NamedTuple):
-    """A transaction that we began ourselves and commit next. `number`: where the database counts them. What was
-    learnt of our tables when it began, if it was: which ones they are, of which version, and the latest
+    """A transaction that we began ourselves and commit next. `number`: where the database counts them. And
+    perhaps what was learnt of our tables when it began: which ones they are, of which version, and the latest
     instant that was stored."""
 
     number: str | None
