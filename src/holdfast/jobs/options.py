@@ -45,11 +45,10 @@ PLAIN: Final = SendOptions()
 
 
 class WithOptions:
-    """A task and the options under which it is sent."""
+    """What `with_options` of a task gives: it is not the task itself, and cannot be called."""
 
-    def __init__(self, task: Any, options: SendOptions) -> None:
-        self._task = task
-        self._options = options
+    _task: Any
+    _options: SendOptions
 
 
 def parts_of(sent: WithOptions) -> tuple[Any, SendOptions]:

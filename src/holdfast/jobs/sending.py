@@ -53,14 +53,13 @@ class Prepared(Struct, frozen=True):
     connection: Any = None
 
 
-class Sending(Callee[P, TaskResult[T, E]], WithOptions, Generic[P, T, E]):
+class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     """A task and the options under which it is sent."""
 
-    _task: TaskDefinition[P, Any, T, E]
-
     def __init__(self, task_app: TaskApp, task: TaskDefinition[P, Any, T, E], options: SendOptions) -> None:
-        WithOptions.__init__(self, task, options)
         self._task_app = task_app
+        self._task = task
+        self._options = options
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[T, E]:
         """Queue a call. In a script it is durable when this returns; in asyncio use `send_async`.
@@ -126,7 +125,7 @@ class Sending(Callee[P, TaskResult[T, E]], WithOptions, Generic[P, T, E]):
         time_limit: Duration | None = None,
         tags: Mapping[str, str] | None = None,
         connection: Any = None,
-    ) -> "Sending[P, T, E]":
+    ) -> "ConfiguredTask[P, T, E]":
         """The same task with other options.
 
         `good_until`: it must start before this instant (with a time zone). `delay`, `at`: start no earlier
@@ -178,8 +177,8 @@ class Sending(Callee[P, TaskResult[T, E]], WithOptions, Generic[P, T, E]):
     def _one(self, sent: list[SendResult[T, E]]) -> SendResult[T, E]:
         return sent[0]
 
-    def _refined(self, given: dict[str, Any]) -> "Sending[P, T, E]":
-        return Sending(self._task_app, self._task, refine(self._options, given))
+    def _refined(self, given: dict[str, Any]) -> "ConfiguredTask[P, T, E]":
+        return ConfiguredTask(self._task_app, self._task, refine(self._options, given))
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         return self._prepare_all([(args, kwargs)])[0]
@@ -205,6 +204,10 @@ class Sending(Callee[P, TaskResult[T, E]], WithOptions, Generic[P, T, E]):
                 replace(each, guess=reading) if isinstance(each, SendRequest) else each for each in orders
             ]
         return [Prepared(order, options.connection) for order in orders]
+
+
+class ConfiguredTask(Sending[P, T, E], WithOptions):
+    """A task under other options than its own."""
 
 
 _elsewhere: Final = {
