@@ -31,7 +31,7 @@ class OwnTransactions:
     """Of one app: what each thread or task wrote last on a connection of its own."""
 
     def __init__(self) -> None:
-        self._written: Final[ContextVar[_Written | None]] = ContextVar("holdfast_written", default=None)
+        self._written: Final[ContextVar[_Written | None]] = ContextVar("holdfast.written", default=None)
 
     def note(self, connection: Any, promise_id: str) -> None:
         """Something was written on it, in a transaction that was left open."""

@@ -126,7 +126,10 @@ async def _check(
     if begun is not None and begun.floor is not None:
         _check_version(begun.version)
         same = _CHECK_SAME.format(
-            number=TRANSACTION_NUMBER, begun=begun.number, tables=begun.tables, another=_ANOTHER
+            number=TRANSACTION_NUMBER,
+            begun=int(begun.number or 0),
+            tables=int(begun.tables or 0),
+            another=_ANOTHER,
         )
         return _Facts(begun.floor, "", (same, _CHECK_CONSTRAINTS))
     if not connection.in_transaction:
