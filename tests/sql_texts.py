@@ -68,6 +68,8 @@ PUT_IN: dict[str, set[str]] = {
     },
     "postgres_caller.py": {
         "facts.lock_timeout",  # the database's own setting, quoted by it
+        "int(begun.number or 0)",
+        "int(begun.tables or 0)",
     },
     "postgres_drivers.py": {
         "statements",  # constants of postgres_caller.py
@@ -125,6 +127,7 @@ PUT_IN: dict[str, set[str]] = {
     },
     "sqlite_caller.py": {
         "'' if file is None else file.resolve()",
+        "quote(str(file))",
         "quoted",
     },
     "place.py": {

@@ -16,6 +16,7 @@ from holdfast.client.caller import fresh_key
 from holdfast.client.tls import find_certificate
 from holdfast.host.app_metrics import AppMetrics
 from holdfast.host.bridge import AppBridge
+from holdfast.host.bulk import BulkHandle
 from holdfast.host.conversing import Conversing
 from holdfast.host.declaring_entities import DeclaringEntities
 from holdfast.host.eventing import Eventing
@@ -364,7 +365,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         since: Instant | None = None,
         until: Instant | None = None,
         queue: str | None = None,
-        error: str | None = None,
+        error: str | type[BaseException] | None = None,
         prefix: str | None = None,
         kind: ExecutionKind | None = None,
         schedule: str | None = None,
@@ -374,8 +375,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         """Executions and background tasks, newest first: all for which everything given is true.
 
         `workflow`: a workflow, a task, or a name. `since`, `until`: an instant, or how long ago. `error`: the
-        class name of what executions failed with, or the code of tasks. `schedule`: those that a schedule has
-        started.
+        class of what executions failed with, or its name, or the code of tasks. `schedule`: those that a
+        schedule has started.
 
         >>> for failed in app.find(checkout, status="failed", since="1d"):
         ...     print(failed.id, failed.error_code)
@@ -385,6 +386,13 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             workflow, status, tags, since, until, queue, error, prefix, kind, schedule, order, page_size, now
         )
         return Executions(self._bridge, search)
+
+    def bulk(self, id: str) -> BulkHandle:  # noqa: A002
+        """The handle of a bulk operation that was started elsewhere, or by an earlier run of this program.
+
+        >>> app.bulk("retry-monday").progress()
+        """
+        return BulkHandle(self._bridge, check_id(id))
 
     def _id_of(self, name: str, given: Any) -> str:
         """Without one, a fresh one: those that grow with time stay together in every index."""

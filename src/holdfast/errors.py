@@ -34,6 +34,7 @@ from holdfast.host.errors import (
     NoNodeHere as NoNodeHere,
     NotAnOpenPromise as NotAnOpenPromise,
     OpenedBeforeFork as OpenedBeforeFork,
+    OwnTransactionOpen as OwnTransactionOpen,
     WouldBlock as WouldBlock,
 )
 from holdfast.jobs.errors import (
@@ -252,6 +253,7 @@ __all__ = [
     "OpenedBeforeFork",
     "OutOfReach",
     "OutcomeUnknown",
+    "OwnTransactionOpen",
     "PayloadTooLarge",
     "PlainWorkflow",
     "PoolerInTheWay",

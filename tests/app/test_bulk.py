@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.errors import Refused
+from holdfast.errors import BadOption, IdTaken, NoSuchExecution
+from tests.postgres import database_url
 
 CHILD = """
 import os, sys
@@ -87,10 +88,10 @@ class Shop:
         self.done.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
-    found = Shop(url)
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holdfast.db"}
+    found = Shop(urls[request.param] if request.param in urls else database_url())
     with found.app:
         yield found
 
@@ -139,6 +140,25 @@ def test_background_tasks_are_cancelled_and_sent_again(shop: Shop) -> None:
     assert not later.get(60).ok
 
 
+def test_all_that_failed_are_forked_before_a_step(shop: Shop) -> None:
+    handles = [shop.tidy.start(f"o{number}") for number in range(60)]
+    shop.fail(*handles, shop.parent.start("child"))
+    shop.mend()
+    progress = shop.app.find(status="failed").fork("ship", id="again").wait(60)
+    # Of the parent nothing was a step; what it called is its own business.
+    assert (progress.done, progress.failed, progress.skipped) == (60, 1, 1)
+    assert progress.codes == {"HF1707": 1}
+    forks = [shop.app.handle(f"{handle.id}-again") for handle in handles]
+    assert [fork.result(60) for fork in forks] == [f"o{number}" for number in range(60)]
+    assert sorted(shop.done) == sorted(f"o{number}" for number in range(60))
+    assert shop.app.find(shop.tidy).count() == {"failed": 60, "completed": 60}
+    assert shop.app.find(status="failed").fork("ship", id="again").progress().done == 60
+    with pytest.raises(IdTaken):
+        shop.app.find(status="failed").fork("charge", id="again")
+    with pytest.raises(ValueError, match="before"):
+        shop.app.find(status="failed").fork("")
+
+
 def test_the_same_id_is_the_same_operation_and_what_comes_later_is_left_out(shop: Shop) -> None:
     shop.waiting.start()
     assert shop.app.find(shop.waiting).cancel(now=True, id="once").wait(60).done == 1
@@ -155,11 +175,28 @@ def test_a_bulk_operation_can_be_found_and_is_cancelled_by_nobody_else(shop: Sho
 
 
 def test_what_is_no_bulk_operation_is_refused(shop: Shop) -> None:
-    from holdfast.host.bulk import BulkHandle
-
     handle = shop.waiting.start()
-    with pytest.raises((ValueError, Refused)):
-        BulkHandle(shop.app._bridge, handle.id).progress()  # pyright: ignore[reportPrivateUsage]
+    for ask in (shop.app.bulk(handle.id).progress, shop.app.bulk(handle.id).wait):
+        with pytest.raises(BadOption, match="not a bulk operation"):
+            ask()
+    with pytest.raises(BadOption, match="not a bulk operation"):
+        shop.app.bulk(handle.id).cancel()
+    assert handle.info().state in ("pending", "running", "suspended")
+    with pytest.raises(NoSuchExecution):
+        shop.app.bulk("nobody").progress()
+
+
+def test_an_id_that_something_else_has_is_taken(shop: Shop) -> None:
+    handle = shop.waiting.start()
+    with pytest.raises(IdTaken):
+        shop.app.find(shop.waiting).cancel(id=handle.id)
+    shop.app.find(shop.waiting).halt(id="once").wait(60)
+    with pytest.raises(IdTaken):
+        shop.app.find(shop.waiting).cancel(id="once")
+    with pytest.raises(IdTaken):
+        shop.app.find(shop.order).halt(id="once")
+    assert shop.app.bulk("once").progress().action == "halt"
+    assert handle.info().state == "halted"
 
 
 def test_a_bulk_operation_goes_on_after_its_process_was_killed(tmp_path: Path) -> None:
@@ -176,7 +213,5 @@ def test_a_bulk_operation_goes_on_after_its_process_was_killed(tmp_path: Path) -
     with hf.App(url, worker=False) as app:
         app.handle("all").result(60)
         assert app.find("waiting").count() == {"cancelled": 100}
-        from holdfast.host.bulk import BulkHandle
-
-        progress = BulkHandle(app._bridge, "all").progress()  # pyright: ignore[reportPrivateUsage]
+        progress = app.bulk("all").progress()
         assert (progress.done, progress.failed, progress.left) == (100, 0, 0)

@@ -171,6 +171,7 @@ def test_a_failed_one_tells_its_error_and_is_found_by_it(app: hf.App) -> None:
         "Declined",
     )
     assert [each.id for each in app.find(error="Declined")] == ["bad"]
+    assert [each.id for each in app.find(error=Declined)] == ["bad"]
     assert [each.id for each in app.find(status="failed", since="1h")] == ["bad"]
     assert [*app.find(error="Other")] == []
 
@@ -248,7 +249,18 @@ def test_background_tasks_are_found_as_well(app: hf.App) -> None:
     assert (found.id, found.name, found.state) == (handle.id, sent.name, "completed")
 
 
-@pytest.mark.parametrize("wish", [{"status": "done"}, {"order": "oldest"}, {"page_size": 0}, {"error": ""}])
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"status": "done"},
+        {"order": "oldest"},
+        {"page_size": 0},
+        {"error": ""},
+        {"error": 5},
+        {"queue": 7},
+        {"workflow": charge},
+    ],
+)
 def test_a_wish_that_makes_no_sense_is_refused_at_once(wish: dict[str, Any]) -> None:
     with pytest.raises(BadOption):
         hf.App("memory:").find(**wish)

@@ -11,12 +11,13 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import ExecutionCancelled, IdTaken, NoSuchExecution, Refused
+from tests.postgres import database_url
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[hf.App]:
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
-    async with hf.App(url) as opened:
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holdfast.db"}
+    async with hf.App(urls[request.param] if request.param in urls else database_url()) as opened:
         yield opened
 
 

@@ -166,6 +166,30 @@ def test_a_schedule_is_paused_triggered_backfilled_and_resumed(run: Run, data: D
     assert run("schedules", "pause", "nobody").code == 1
 
 
+def test_a_schedule_is_changed_and_another_one_under_its_id_is_refused(run: Run, data: Data) -> None:
+    words = ("--func", "report", "--arg", "7", "--queue", "reports", "--limit-key", "acme", "--priority", "2")
+    create = ("schedules", "create", "changed", "--cron", "0 9 * * 1", *words)
+    first = data(*create)["schedule"]
+    assert first["promiseTags"]["resonate:target"] == "poll://any@queue.reports"
+    assert (first["promiseTags"]["holdfast:workflow"], data(*create)["schedule"]) == ("report", first)
+    refused = run("schedules", "create", "changed", "--cron", "0 9 * * 2", *words)
+    assert (refused.code, "HF6021" in refused.err) == (1, True)
+    other = run(
+        "schedules", "create", "changed", "--cron", "0 9 * * 1", "--arg", "8", *words[4:], "--func", "report"
+    )
+    assert other.code == 1
+    span = ("--cron", "@every 90s", "--overlap", "skip", "--catch-up", "0", "--timeout", "2h")
+    changed = data("schedules", "update", "changed", *span)["schedule"]
+    assert (changed["cron"], changed["overlap"], changed["catchUp"]) == ("@every 90s", "skip", 0)
+    assert (changed["promiseTimeout"], changed["promiseParam"]) == (7_200_000, first["promiseParam"])
+    data("schedules", "update", "changed", "--arg", "9", "--kwarg", "loud=true")
+    assert '"args":[9]' in run("schedules", "get", "changed").out
+    assert data("schedules", "get", "changed")["schedule"]["promiseTags"] == first["promiseTags"]
+    assert run("schedules", "update", "changed").code == 2
+    assert run("schedules", "update", "nobody", "--cron", "0 9 * * 1").code == 1
+    assert run("schedules", "create", "lone", "--cron", "0 9 * * 1", "--limit-key", "a").code == 2
+
+
 def test_a_schedule_has_one_param(run: Run) -> None:
     refused = run("schedules", "create", "both", "--cron", "* * * * *", "--func", "f", "--data", "1")
     assert refused.code == 2
@@ -188,6 +212,27 @@ def test_an_invocation_looks_as_if_an_sdk_had_made_it(run: Run, data: Data) -> N
 
 def test_an_invocation_has_no_deadline_unless_it_is_given_one(data: Data) -> None:
     assert data("invoke", "patient", "--func", "greet")["promise"]["timeoutAt"] == instant_ms_max
+
+
+def test_an_invocation_has_a_grace_after_its_deadline(run: Run, data: Data) -> None:
+    words = ("invoke", "graceful", "--func", "greet")
+    promise = data(*words, "--timeout", "1h", "--grace", "5s")["promise"]
+    assert promise["tags"]["holdfast:grace"] == "5000"
+    assert promise["timeoutAt"] - promise["createdAt"] == pytest.approx(3_605_000, abs=60_000)
+    assert run("invoke", "graceless", "--func", "greet", "--grace", "5s").code == 2
+
+
+def test_a_task_is_sent_for_an_instant_with_a_time_limit_and_a_key(run: Run, data: Data) -> None:
+    words = ("tasks", "send", "--func", "mail", "--queue", "nobody-serves", "--key", "ada")
+    options = ("--at", "2199-01-01T09:00", "--time-limit", "30s")
+    first = data(*words, *options)["promise"]
+    assert first["tags"]["resonate:delay"] == "7226614800000"
+    assert first["tags"]["holdfast:time-limit"] == "30000"
+    assert data(*words)["promise"]["id"] == first["id"]
+    assert run(*words, "--on-conflict", "reject").code == 1
+    assert data(*words, "--on-conflict", "replace")["promise"]["id"] != first["id"]
+    assert run(*words, "--at", "2199-01-01T09:00", "--delay", "1h").code == 2
+    assert run("tasks", "send", "--func", "mail", "--on-conflict", "reject").code == 2
 
 
 def test_an_invocation_waits_in_a_queue_until_an_instant(data: Data) -> None:
@@ -264,6 +309,22 @@ def test_a_promise_that_nobody_drives_is_cancelled_at_once(run: Run) -> None:
     run("promises", "create", "question", "--timeout", "1h")
     assert run("cancel", "question").out == "question is rejected_canceled\n"
     assert run("cancel", "no such thing").code == 1
+
+
+def test_bulk_operations_are_listed_and_an_id_is_one_of_them(run: Run, data: Data) -> None:
+    run("invoke", "in-bulk", "--func", "greet", "--target", "poll://any@nobody", "--tag", "of=bulk")
+    words = ("greet", "--tag", "of=bulk", "--id", "bulk-1", "--wait")
+    assert "1 done" in run("bulk", "halt", *words).out
+    assert "bulk-1 halt completed: 1 done" in run("bulk", "list").out
+    [newest, *_] = data("bulk", "list", "--page", "1")["operations"]
+    assert (newest["id"], newest["progress"]["action"]) == ("bulk-1", "halt")
+    refused = run("bulk", "cancel", *words)
+    assert (refused.code, "HF5203" in refused.err) == (1, True)
+    shown = run("bulk", "show", "in-bulk")
+    assert (shown.code, "is not a bulk operation" in shown.err) == (2, True)
+    assert run("bulk", "show", "nobody").code == 1
+    assert run("bulk", "fork", "greet", "--tag", "of=bulk").code == 2
+    assert "0 done" in run("bulk", "fork", "greet", "--tag", "of=bulk", "--before", "pay", "--wait").out
 
 
 def test_the_status_counts(run: Run, data: Data) -> None:

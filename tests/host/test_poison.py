@@ -1,5 +1,5 @@
-"""Executions that kill their worker, or whose code is not there; and a step that waits while its worker is
-killed. Real processes that die."""
+"""Executions that kill their worker, or whose code is not there; a step that waits while its worker is
+killed, and an import that goes on. Real processes that die."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,16 @@ def flaky():
         raise ConnectionError("down")
     return "up"
 
+@app.task(retry=hf.Retry(attempts=3, delay="0.1s", jitter=0))
+def load_rows(count: int) -> int:
+    told = hf.current().progress
+    for row in range(1 if told is None else told.fields["rows"] + 1, count + 1):
+        note(f"row {row}")
+        hf.progress(row / count, rows=row)
+        while row == 6 and not (here / "cured").exists():
+            time.sleep(0.01)  # until somebody kills this process
+    return count
+
 @app.workflow(crashes=3)
 async def poisoned() -> str:
     return await hf.run(poison)
@@ -50,7 +61,8 @@ async def patient() -> str:
 
 with app:
     if sys.argv[2] != "-":
-        app.start(globals()[sys.argv[2]], id=sys.argv[2])
+        work = globals()[sys.argv[2]].with_options(id=sys.argv[2])
+        work.send(10) if work.callee_name == "load_rows" else work.start()
     print("ready", flush=True)
     time.sleep(600)
 """
@@ -119,6 +131,31 @@ def test_a_step_that_waits_for_its_next_attempt_survives_kill_9(yard: Yard) -> N
         worker.kill()
         worker.communicate()
     assert set(yard.calls) == {"attempt 1", "attempt 2", "attempt 3"}
+
+
+def test_an_import_that_is_killed_goes_on_from_the_progress_that_it_has_told(yard: Yard) -> None:
+    worker = yard.worker("load_rows")
+    with hf.App(yard.url, worker=False) as app:
+        handle = app.task_handle("load_rows")
+        until(lambda: rows_told(handle) == 6)
+        os.kill(worker.pid, 9)
+        worker.communicate()
+        (yard.folder / "cured").touch()
+        worker = yard.worker()
+        try:
+            assert handle.get(60).ok_value == 10
+        finally:
+            worker.kill()
+            worker.communicate()
+    assert yard.calls == [f"row {row}" for row in range(1, 11)], "no row was loaded twice"
+
+
+def rows_told(handle: hf.types.TaskHandle[Any, Any]) -> int | None:
+    try:
+        progress = handle.info().progress
+    except hf.errors.TaskNotFound:
+        return None
+    return None if progress is None else progress.fields["rows"]
 
 
 def has_called(yard: Yard, count: int) -> bool:

@@ -109,6 +109,54 @@ def test_an_id_is_an_agreement(app: hf.App) -> None:
         app.schedules.create("t", double, 1, cron=YEARLY, catch_up=-1)
 
 
+def test_a_run_has_the_tags_the_queue_and_the_key_of_what_is_scheduled(app: hf.App) -> None:
+    app.queue("reports", per_key=1)
+
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.workflow(tags={"shop": "north"})
+    async def report(name: str) -> str:
+        return f"{name} at {hf.current().id}"
+
+    wanted = report.with_options(queue="reports", limit_key="acme", priority=4, tags={"for": "acme"})
+    weekly = app.schedules.create("weekly", wanted, "acme", cron=YEARLY)
+    run = app.handle(weekly.trigger())
+    assert run.result(LONG_S) == f"acme at {run.id}"
+    info = run.info()
+    assert (info.queue, info.tags) == ("reports", {"shop": "north", "for": "acme"})
+    assert [each.id for each in app.find(report, tags={"for": "acme"}, schedule="weekly")] == [run.id]
+    app.schedules.create("weekly", wanted, "acme", cron=YEARLY)
+    with pytest.raises(ScheduleExists):
+        app.schedules.create("weekly", report, "acme", cron=YEARLY)
+
+    retried = double.with_options(queue="reports", limit_key="acme", tags={"for": "acme"}, priority=2)
+    task = app.task_handle(app.schedules.create("doubled", retried, 4, cron=YEARLY).trigger())
+    assert task.get(LONG_S).ok_value == 8
+    found = task.info()
+    assert (found.queue, found.limit_key, found.priority) == ("reports", "acme", 2)
+    assert [each.id for each in app.find(double, tags={"for": "acme"})] == [task.id]
+
+
+def test_what_is_about_one_run_is_refused_in_a_schedule(app: hf.App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.workflow
+    async def report() -> None: ...
+
+    for wrong in (report.with_options(id="r"), report.with_options(delay="1s")):
+        with pytest.raises(BadOption, match="about one run"):
+            app.schedules.create("s", wrong, cron=YEARLY)
+    with pytest.raises(BadOption, match="on_existing= is about one run"):
+        app.schedules.create("s", report.with_options(on_existing="replace"), cron=YEARLY)
+    for late in (double.with_options(id="d"), double.with_options(at=datetime.now(UTC))):
+        with pytest.raises(BadOption, match="about one run"):
+            app.schedules.create("s", late, 1, cron=YEARLY)
+
+
 async def test_all_of_it_from_asyncio(url: str) -> None:
     app = hf.App(url)
 

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -89,22 +90,14 @@ def test_sqlite_others_may_write_until_the_transaction_does(tmp_path: Path) -> N
 
 def test_sqlite_the_node_goes_on_while_a_transaction_is_open(tmp_path: Path) -> None:
     """It waits for the one write lock there is, and loses nothing."""
-    with sqlite_app(tmp_path) as (app, double, path), closing(sqlite3.connect(path)) as connection:
+    with sqlite_app(tmp_path) as (_, double, path), closing(sqlite3.connect(path)) as connection:
         inside = double.with_options(connection=connection).send(1)
-
-        async def meanwhile() -> Any:
-            waiting = asyncio.ensure_future(double.send_async(2))
-            done, _ = await asyncio.wait([waiting], timeout=0.3)
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(double.send, 2)
+            done, _ = wait([waiting], timeout=0.3)
             assert not done, "nobody is told that it is durable before it is"
-            return waiting
-
-        waiting = bridge_of(app).block(meanwhile())
-        connection.commit()
-
-        async def answer() -> Any:
-            return await waiting
-
-        assert bridge_of(app).block(answer(), WAKE_S).get(timeout=WAKE_S).ok_value == 4
+            connection.commit()
+            assert waiting.result(WAKE_S).get(timeout=WAKE_S).ok_value == 4
         assert inside.get(timeout=WAKE_S).ok_value == 2
 
 

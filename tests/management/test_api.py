@@ -164,6 +164,21 @@ async def test_a_start_may_be_delayed_and_must_be_over_in_time(api: Api) -> None
     assert 1_199_000 < ended["timeoutAt"] - ended["createdAt"] < 1_201_000
 
 
+async def test_a_bulk_operation_is_what_its_id_was_first_asked_for(api: Api) -> None:
+    await api.post("executions", {"workflow": "approve", "id": "a", "delay": 3600})
+    halt = {"action": "halt", "name": "approve", "id": "stop"}
+    for _ in range(2):
+        await api.post("bulk", halt)
+        assert (await until(api, "stop", "completed", "bulk"))["done"] == 1
+    assert await api.refused("POST", "bulk", halt | {"action": "cancel"}) == (409, "HF3402")
+    assert await api.refused("POST", "bulk", halt | {"id": "a"}) == (409, "HF3402")
+    fork = {"action": "fork", "name": "approve", "status": ["halted"], "id": "forked"}
+    assert await api.refused("POST", "bulk", fork) == (400, "HF3401")
+    assert await api.refused("POST", "bulk", halt | {"id": "h", "before": "pay"}) == (400, "HF3401")
+    await api.post("bulk", fork | {"before": "no such step"})
+    assert (await until(api, "forked", "completed", "bulk"))["codes"] == {"HF1707": 1}
+
+
 async def test_background_tasks_are_found_cancelled_and_run_again(api: Shop) -> None:
     task: Any = api.app.tasks.get("send_mail")
     good = await task.send_async("ada@example.org")

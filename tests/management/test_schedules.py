@@ -60,6 +60,21 @@ async def test_a_background_task_is_run_on_schedule(api: Api) -> None:
     assert (await until(api, run, "completed", "tasks"))["result"] == "a@b"
 
 
+async def test_runs_wait_in_a_queue_with_a_key_and_a_priority(api: Api) -> None:
+    place = {"queue": "mail", "limitKey": "acme", "priority": 3}
+    await api.post("schedules", NIGHTLY | place)
+    run = (await api.post("schedules/nightly/trigger"))["id"]
+    assert (await until(api, run, "completed"))["queue"] == "mail"
+    mail = {"id": "mail", "every": 3600, "task": "send_mail", "args": ["a@b"], **place}
+    await api.post("schedules", mail)
+    sent = (await api.post("schedules/mail/trigger"))["id"]
+    assert (await until(api, sent, "completed", "tasks"))["job"]["key"] == "acme"
+    both = {"id": "both", "queue": "mail", "group": "default"}
+    assert await api.refused("POST", "schedules", NIGHTLY | both) == (400, "HF3401")
+    lone = {"id": "lone", "limitKey": "acme"}
+    assert await api.refused("POST", "schedules", NIGHTLY | lone) == (400, "HF3401")
+
+
 async def test_a_paused_schedule_has_no_next_run_until_it_is_resumed(api: Api) -> None:
     await api.post("schedules", NIGHTLY)
     paused = await api.post("schedules/nightly/pause")

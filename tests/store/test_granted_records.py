@@ -30,7 +30,7 @@ from holdfast.protocol.requests import (
 from holdfast.store import granted_records, sqlite
 from holdfast.store.interface import Work
 from holdfast.store.sqlite import SqliteFile
-from holdfast.store.sqlite_statements import EXISTS, STREAMS
+from holdfast.store.sqlite_statements import EXISTING, STREAMS
 from tests.requests import FAR, acquire, ask, create, heartbeat
 
 
@@ -42,7 +42,7 @@ class Told:
         self._connection = sqlite.connect(path)
 
     def execute(self, statement: str, parameters: Any = ()) -> Any:
-        if "FROM promises p LEFT JOIN tasks" in statement or statement in (EXISTS, STREAMS):
+        if "FROM promises p LEFT JOIN tasks" in statement or statement in (*EXISTING, STREAMS):
             self.reads.append(parameters)
         return self._connection.execute(statement, parameters)
 

@@ -15,6 +15,7 @@ import psycopg
 import holdfast as hf
 
 NEVER = 0
+WARM = "warm-"  # who was paid only to know where the database leads
 lease_s = 5.0  # a busy machine takes its time between two statements
 
 
@@ -24,8 +25,11 @@ class Points:
     def __init__(self, kill_at: int) -> None:
         self.kill_at = kill_at
         self.passed = 0
+        self.is_counting = True
 
     def reach(self) -> None:
+        if not self.is_counting:
+            return
         self.passed += 1
         if self.passed == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -131,14 +135,19 @@ def make_app(node_url: str, kind: str, database: str, points: Points, group: str
     return app, pay
 
 
-def run(node_url: str, kind: str, database: str, kill_at: int, answer: str) -> None:
-    """Pay, and die at a point; each point has an execution and workers of its own."""
+def run(node_url: str, kind: str, database: str, kill_at: int, answer: str, warm: bool) -> None:
+    """Pay, and die at a point; each point has an execution and workers of its own. `warm`: pay once before
+    that, so that it is known where the database leads."""
     points = Points(kill_at)
     who = Path(answer).stem
     app, pay = make_app(node_url, kind, database, points, f"workers-{who}")
 
     async def main() -> int:
         async with app:
+            if warm:
+                points.is_counting = False
+                await app.start(pay, f"{WARM}{who}")
+                points.is_counting = True
             return int(await app.start(pay, who, id=f"pay-{who}"))
 
     paid = asyncio.run(main())

@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -70,6 +72,64 @@ def test_sqlite_another_file_and_autocommit_are_refused(tmp_path: Path) -> None:
         for why, other in others.items():
             with closing(other), pytest.raises(hf.errors.BadOption, match=why):
                 double.with_options(connection=other).start(1)
+
+
+def test_sqlite_whoever_waits_for_the_node_before_his_own_commit_is_told(tmp_path: Path) -> None:
+    """He keeps the file locked: the node could never answer."""
+    with sqlite_shop(tmp_path) as (app, double, connection):
+        handle = double.with_options(id="x", connection=connection).start(4)
+        asked: list[Any] = [handle.info, handle.result, handle.cancel, app.find().count, double.start]
+        for ask in asked:
+            with pytest.raises(hf.errors.OwnTransactionOpen, match="'x' was written in a transaction"):
+                ask(1) if ask is asked[-1] else ask()
+        with ThreadPoolExecutor(1) as threads:  # another thread may wait: it does not have to commit
+            waiting = threads.submit(handle.result, RESULT_S)
+            connection.commit()
+            assert waiting.result() == 8
+        assert handle.info().state == "completed"
+        double.with_options(id="y", connection=connection).start(4)
+        connection.rollback()
+        assert app.find().count() == {"completed": 1}
+        connection.execute("BEGIN")  # a transaction that has nothing of ours in it
+        assert app.handle("x").info().state == "completed"
+        connection.rollback()
+
+
+def test_on_an_event_loop_whoever_awaits_the_node_before_his_own_commit_is_told(tmp_path: Path) -> None:
+    app, double = make_app(f"sqlite:///{tmp_path}/shop.db")
+
+    async def main() -> None:
+        async with app:
+            with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+                handle = double.with_options(connection=connection).start(4)
+                with pytest.raises(hf.errors.OwnTransactionOpen):
+                    await handle.info_async()
+                with pytest.raises(hf.errors.OwnTransactionOpen):
+                    await handle
+                waiting = asyncio.ensure_future(wait_for(handle))
+                await asyncio.sleep(0)
+                connection.commit()
+                assert await waiting == 8
+                assert (await handle.info_async()).state == "completed"
+
+    async def wait_for(handle: hf.types.Handle[int]) -> int:
+        return await handle
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="autocommit= is of Python 3.12")
+def test_sqlite_a_connection_that_always_has_a_transaction_is_asked_what_it_holds(tmp_path: Path) -> None:
+    app, double = make_app(f"sqlite:///{tmp_path}/shop.db")
+    with app:
+        app.start(double, 1).result(RESULT_S)
+        options: Any = {"autocommit": False}
+        with closing(sqlite3.connect(tmp_path / "shop.db", **options)) as connection:
+            handle = double.with_options(connection=connection).start(4)
+            with pytest.raises(hf.errors.OwnTransactionOpen):
+                handle.info()
+            connection.commit()
+            assert handle.result(RESULT_S) == 8
 
 
 def test_inside_a_workflow_it_makes_no_sense(tmp_path: Path) -> None:

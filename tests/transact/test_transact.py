@@ -500,6 +500,67 @@ def test_postgres_a_function_that_commits_by_itself_is_told_so(way: str) -> None
         assert execute(url, "SELECT count(*) FROM ledger") == "0"
 
 
+@pytest.mark.parametrize("wrong", ["commit", "search_path"])
+def test_postgres_the_second_step_of_a_database_is_checked_as_the_first_is(wrong: str) -> None:
+    with postgres("own") as (app, url, psycopg_url):
+
+        def connect() -> Any:
+            return psycopg.connect(psycopg_url)
+
+        def ends(connection: Any) -> int:
+            if wrong == "commit":
+                connection.commit()
+            else:
+                connection.execute("SET LOCAL search_path = pg_catalog")
+            return 5
+
+        @app.workflow
+        async def work(is_wrong: bool) -> int:
+            return (
+                await hf.transact(ends, on=connect)
+                if is_wrong
+                else await hf.transact(pay_sync, "ada", on=connect)
+            )
+
+        with app:
+            assert app.start(work, False).result(RESULT_S) == 5
+            with pytest.raises(hf.errors.TransactionEnded):
+                app.start(work, True).result(RESULT_S)
+            assert app.start(work, False).result(RESULT_S) == 10
+        assert execute(url, "SELECT count(*) FROM ledger") == "2"
+
+
+def test_postgres_deferred_constraints_wait_for_locks_as_long_as_their_owner_says() -> None:
+    with postgres("own") as (app, url, psycopg_url):
+        execute(url, "CREATE TABLE waits (lock_timeout TEXT)")
+        execute(
+            url,
+            "CREATE FUNCTION note_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "INSERT INTO waits VALUES (current_setting('lock_timeout')); "
+            "IF NEW.who = 'eve' THEN RAISE EXCEPTION 'not eve'; END IF; RETURN NULL; END $$",
+        )
+        execute(
+            url,
+            "CREATE CONSTRAINT TRIGGER noted AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION note_wait()",
+        )
+
+        def connect() -> Any:
+            return psycopg.connect(psycopg_url + "%20-clock_timeout%3D41s")
+
+        @app.workflow
+        async def work(who: str) -> int:
+            return await hf.transact(pay_sync, who, on=connect)
+
+        with app:
+            app.start(work, "ada").result(RESULT_S)
+            app.start(work, "bob").result(RESULT_S)
+            with pytest.raises(Exception, match="not eve"):
+                app.start(work, "eve").result(RESULT_S)
+        assert execute(url, "SELECT string_agg(lock_timeout, ' ') FROM waits") == "41s 41s"
+        assert execute(url, "SELECT count(*) FROM ledger") == "2"
+
+
 def test_a_plain_function_needs_a_database_that_answers_at_once() -> None:
     with postgres("other") as (app, url, _):
 

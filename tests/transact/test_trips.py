@@ -11,7 +11,7 @@ from tests.postgres import execute
 from tests.transact.test_killed import places
 
 
-@pytest.mark.parametrize(("way", "trips"), [("own", 8), ("other", 4)])
+@pytest.mark.parametrize(("way", "trips"), [("own", 7), ("other", 4)])
 def test_a_transactional_step_takes_few_trips_to_the_server(way: str, trips: int, tmp_path: Path) -> None:
     node_url, database, _ = places(way, "psycopg", tmp_path)
     waited: list[None] = []

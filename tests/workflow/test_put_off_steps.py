@@ -136,6 +136,29 @@ def test_the_attempts_are_made_at_their_instants_and_the_execution_is_suspended_
     assert [attempt for _, attempt in calls] == [1, 2, 3]
 
 
+def test_five_steps_that_wait_100_hours_leave_five_slots_to_others() -> None:
+    narrow = hf.App(concurrency=5)
+
+    @narrow.workflow
+    async def waiting(name: str) -> str:
+        return await hf.run(flaky, name, retry=PATIENT)
+
+    @narrow.workflow
+    async def quick(name: str) -> str:
+        return await hf.run(flaky, name, 0)
+
+    with World(narrow) as world:
+        began = world.now
+        patients = [narrow.start(waiting, f"slow {number}") for number in range(5)]
+        world.elapse("1m")
+        assert [each.info().state for each in patients] == ["suspended"] * 5
+        others = [narrow.start(quick, f"quick {number}") for number in range(5)]
+        assert [each.result() for each in others] == [f"quick {number} up" for number in range(5)]
+        assert (world.now - began).total_seconds() < 3_600, "they did not wait for a slot"
+        assert [each.result() for each in patients] == [f"slow {number} up" for number in range(5)]
+        assert (world.now - began).total_seconds() == pytest.approx(200 * 3_600, abs=60)
+
+
 def test_no_attempt_is_lost_or_repeated_when_the_worker_is_killed_between_them() -> None:
     with World(app) as world:
         handle = app.start(patient, "mail", id="p")

@@ -1,7 +1,8 @@
-"""`holdfast bulk ACTION`: cancels, retries, halts or resumes all that a filter finds, in the background.
+"""`holdfast bulk ACTION`: cancels, retries, halts, resumes or forks all that a filter finds.
 
-The node does it, also after this command has ended, and after a crash. `holdfast bulk show ID` tells how far
-it has come, `holdfast bulk stop ID` ends it.
+The node does it in the background, also after this command has ended, and after a crash.
+`holdfast bulk show ID` tells how far it has come, `holdfast bulk stop ID` ends it, `holdfast bulk list` names
+the latest.
 """
 
 import argparse
@@ -9,14 +10,14 @@ import asyncio
 from typing import Final, get_args
 
 from holdfast.cli.list import add_filters, filters_of
-from holdfast.cli.options import add_connection
-from holdfast.cli.output import print_json, print_line
+from holdfast.cli.options import add_connection, page_size
+from holdfast.cli.output import print_json, print_line, print_more
 from holdfast.cli.session import CliSession, with_session
 from holdfast.host.bulk import BulkProgress, begin_bulk, progress_of
 from holdfast.jobs.send_request import fresh_end
-from holdfast.protocol.bulk import BulkAction, count_of, wanted_by
+from holdfast.protocol.bulk import NAME, BulkAction, count_of, wanted_by
 from holdfast.protocol.ids import new_id
-from holdfast.protocol.replies import CountsReply, PromiseReply
+from holdfast.protocol.replies import CountsReply, ExecutionsReply, PromiseReply
 from holdfast.protocol.requests import ExecutionCancel, ExecutionSearch
 
 look_s: Final = 0.2
@@ -34,6 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--wait", action="store_true", help="until it is over")
         if action == "cancel":
             one.add_argument("--now", action="store_true", help="end them at once")
+        if action == "fork":
+            one.add_argument("--before", metavar="STEP", required=True, help="the name of a step")
         if action == "halt":
             one.add_argument("--reason", default="halted in bulk", help="why, for people")
         add_connection(one)
@@ -45,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         one.set_defaults(run=with_session(run))
         one.add_argument("bulk_id", metavar="ID", help="the id of the operation")
         add_connection(one)
+    listing = actions.add_parser("list", help="list operations, newest first")
+    listing.set_defaults(run=with_session(_list))
+    listing.add_argument("--page", metavar="N", type=page_size, help="how many at a time (20)", default=20)
+    listing.add_argument("--cursor", help="continue where a page ended")
+    add_connection(listing)
 
 
 async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
@@ -54,7 +62,9 @@ async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
         await _count(session, arguments, search, now)
         return
     bulk_id = arguments.id or new_id("bulk", now, fresh_end())
-    options = {name: getattr(arguments, name) for name in ("now", "reason") if hasattr(arguments, name)}
+    options = {
+        name: getattr(arguments, name) for name in ("now", "reason", "before") if hasattr(arguments, name)
+    }
     await begin_bulk(session.caller, bulk_id, arguments.action, search, now, **options)
     if not arguments.json:
         print_line(f"{bulk_id} is under way; `holdfast bulk show {bulk_id}` tells how far it has come")
@@ -75,6 +85,19 @@ async def _count(
     else:
         more = "+" if counts.more else ""
         print_line(f"{sum(counts.counts.values())}{more} would be asked to {arguments.action}")
+
+
+async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
+    search = ExecutionSearch(name=NAME, limit=arguments.page, cursor=arguments.cursor)
+    page = await session.ask(search, ExecutionsReply)
+    found = [(each.id, await progress_of(session.caller, each.id)) for each in page.executions]
+    if arguments.json:
+        operations = [{"id": bulk_id, "progress": progress} for bulk_id, progress in found]
+        print_json({"operations": operations, "cursor": page.cursor})
+        return
+    for bulk_id, progress in found:
+        _print(bulk_id, progress, as_json=False)
+    print_more(page.cursor)
 
 
 async def _show(session: CliSession, arguments: argparse.Namespace) -> None:

@@ -18,6 +18,11 @@ class _Options(Protocol):
 
 def add_call(options: _Options, *, required: bool) -> None:
     options.add_argument("--func", metavar="NAME", required=required, help="the function")
+    add_arguments(options)
+    options.add_argument("--version", type=int, default=1, help="the version of the function (1)")
+
+
+def add_arguments(options: _Options) -> None:
     options.add_argument(
         "--arg",
         dest="args",
@@ -36,7 +41,11 @@ def add_call(options: _Options, *, required: bool) -> None:
         default=[],
         help="a named argument, for functions in Python",
     )
-    options.add_argument("--version", type=int, default=1, help="the version of the function (1)")
+
+
+def has_arguments(arguments: argparse.Namespace) -> bool:
+    """Was any given?"""
+    return bool(arguments.args or arguments.kwargs or arguments.json_args is not None)
 
 
 def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = None) -> Value:

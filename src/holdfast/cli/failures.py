@@ -17,7 +17,7 @@ REFUSED: Final = 1
 USAGE: Final = 2
 NO_ANSWER: Final = 3
 UNKNOWN_STORE: Final = "HF2004"  # its class would bring the stores along, which most commands do without
-CONFLICTS: Final = ("HF5203", "HF5204")  # the id is taken, the promise is settled already
+CONFLICTS: Final = ("HF5203", "HF5204", "HF6021")  # an id is taken, the promise is settled already
 
 
 class AskedInVain(Exception):

@@ -3,8 +3,9 @@
 import argparse
 
 from holdfast.cli.calls import read_array
-from holdfast.cli.options import add_connection, deadline, duration
+from holdfast.cli.options import add_connection, deadline, duration, pair
 from holdfast.cli.output import print_json, print_line
+from holdfast.cli.payloads import parse_json_or_text
 from holdfast.cli.session import CliSession, with_session
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.plain_json import plain_call
@@ -22,16 +23,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--as", dest="new_id", metavar="ID", required=True, help="the id of the new execution"
     )
     parser.add_argument("--args", metavar="JSON", help="other arguments: an array")
+    parser.add_argument(
+        "--kwarg",
+        dest="kwargs",
+        metavar="K=JSON",
+        type=pair,
+        action="append",
+        default=[],
+        help="another named argument; all that it is to have are given",
+    )
     parser.add_argument("--timeout", metavar="DURATION", type=duration, help="how long it may take")
     add_connection(parser)
 
 
 async def _fork(session: CliSession, arguments: argparse.Namespace) -> None:
     param = None
-    if arguments.args is not None:
+    if arguments.args is not None or arguments.kwargs:
         promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
         call = Payloads().decode_call(promise.param)
-        param = plain_call(call.function, read_array("--args", arguments.args), {}, call.version)
+        args = [] if arguments.args is None else read_array("--args", arguments.args)
+        kwargs = {name: parse_json_or_text(text) for name, text in arguments.kwargs}
+        param = plain_call(call.function, args, kwargs, call.version)
     timeout_at = None
     if arguments.timeout is not None:
         timeout_at = deadline(arguments.timeout, await session.now(arguments.id))

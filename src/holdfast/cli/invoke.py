@@ -55,6 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="DURATION", type=duration, default=instant_ms_max, help="deadline (none)"
     )
     parser.add_argument(
+        "--grace", metavar="DURATION", type=duration, help="how long it may clean up after its deadline (30s)"
+    )
+    parser.add_argument(
         "--target", metavar="ADDRESS", help=f"address of the workers that run it ({default_target})"
     )
     parser.add_argument("--queue", metavar="NAME", help="the queue in which it waits")
@@ -110,6 +113,7 @@ def _placement(arguments: argparse.Namespace) -> Placement:
             overlap=arguments.overlap,
             delay=None if delay_ms is None else timedelta(milliseconds=delay_ms),
             at=None if at is None else datetime.fromtimestamp(at / 1000, UTC),
+            grace=None if arguments.grace is None else timedelta(milliseconds=arguments.grace),
         )
     except BadStartOption as error:
         raise UsageError(str(error)) from None
@@ -128,7 +132,13 @@ def _creation(arguments: argparse.Namespace, now: Millis) -> PromiseCreate:
         **placement.entries(),
         **placement.delay(now),
     }
-    return PromiseCreate(arguments.id, deadline(arguments.timeout, now), call_param(arguments), entries)
+    timeout_at = deadline(arguments.timeout, now)
+    if arguments.grace is not None:
+        if timeout_at >= instant_ms_max:
+            raise UsageError("--grace is the time after the deadline: give --timeout, too")
+        ends = placement.ends(arguments.timeout)
+        timeout_at, entries = deadline(ends.after_ms, now), entries | ends.entries
+    return PromiseCreate(arguments.id, timeout_at, call_param(arguments), entries)
 
 
 async def settled(session: CliSession, promise: Promise) -> Promise:

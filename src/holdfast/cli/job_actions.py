@@ -155,6 +155,10 @@ async def rerun(session: CliSession, arguments: argparse.Namespace) -> None:
 async def send(session: CliSession, arguments: argparse.Namespace) -> None:
     """The same requests as the library's: with `--app` the task is what the app declares."""
     task, queue_priority, payloads, providers = _declared(arguments)
+    if arguments.delay is not None and arguments.at is not None:
+        raise UsageError("--delay and --at both say when it begins: give one of them")
+    if arguments.on_conflict != "existing" and arguments.key is None:
+        raise UsageError("--on-conflict says what to do about a key, and there is none: give --key")
     task_id = arguments.id or new_id(arguments.func, now_ms(), fresh_end())
     now = await session.now(task_id)
     options = SendOptions(
@@ -163,6 +167,9 @@ async def send(session: CliSession, arguments: argparse.Namespace) -> None:
         priority=arguments.priority,
         good_until_ms=None if arguments.good_for is None else now + arguments.good_for,
         delay_ms=arguments.delay,
+        at_ms=arguments.at,
+        time_limit_s=None if arguments.time_limit is None else arguments.time_limit / 1000,
+        on_conflict=arguments.on_conflict,
         timeout_ms=None if arguments.timeout is None else deadline(arguments.timeout, now) - now,
         key=arguments.key,
         limit_key=arguments.limit_key,

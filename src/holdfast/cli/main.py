@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "cancel": "ask an execution to cancel itself",
     "retry": "continue an execution from where it failed",
     "fork": "start a new execution from a step of another one",
-    "bulk": "cancel, retry, halt or resume all that a filter finds",
+    "bulk": "cancel, retry, halt, resume or fork all that a filter finds",
     "tell": "send a message to an execution",
     "event": "send an event: it wakes every execution that waits for it",
     "events": "the events of a name, newest first",

@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Collection
+from typing import Final
 
-from holdfast.cli.calls import add_call, call_param
+from holdfast.cli.calls import add_arguments, add_call, call_arguments, call_param, has_arguments
 from holdfast.cli.failures import UsageError
 from holdfast.cli.options import (
     add_paging,
@@ -25,6 +26,12 @@ from holdfast.cli.output import (
 from holdfast.cli.payloads import payload
 from holdfast.cli.session import CliSession, add_command
 from holdfast.cli.worker import find_app
+from holdfast.jobs.errors import ScheduleExists
+from holdfast.jobs.schedules import is_same
+from holdfast.payloads.payloads import Payloads
+from holdfast.protocol import tags
+from holdfast.protocol.jobs import check_queue
+from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import BackfillReply, PromiseReply, ScheduleReply, SchedulesReply
 from holdfast.protocol.requests import (
@@ -35,7 +42,10 @@ from holdfast.protocol.requests import (
     SchedulePause,
     ScheduleSearch,
     ScheduleTrigger,
+    ScheduleUpdate,
 )
+
+_cron_help: Final = "when: five fields, or six with seconds in front, or @every 90s"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         commands, "create", "create a promise at each occurrence of a cron expression", _create
     )
     create.add_argument("id", help="the id of the schedule")
-    create.add_argument("--cron", required=True, help="when: five fields, or six with seconds in front")
+    create.add_argument("--cron", required=True, help=_cron_help)
     create.add_argument(
         "--promise-id",
         metavar="TEMPLATE",
@@ -67,11 +77,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_call(create.add_argument_group("a function to call instead of --data"), required=False)
     add_tags(create, "a tag of each promise")
     create.add_argument("--target", metavar="ADDRESS", help="address of the workers that run them")
-    create.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
-    create.add_argument("--overlap", choices=("allow", "skip", "replace"), help="if the last run is not over")
-    create.add_argument(
-        "--catch-up", metavar="N", type=int, help="after downtime, run at most this many missed occurrences"
+    create.add_argument("--queue", metavar="NAME", help="instead of --target: the queue in which they wait")
+    create.add_argument("--limit-key", metavar="KEY", help="the key for the limits per key of the queue")
+    create.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
+    _add_rhythm(create)
+
+    update = add_command(commands, "update", "change a schedule; the rest stays as it is", _update)
+    update.add_argument("id")
+    update.add_argument("--cron", help=_cron_help)
+    update.add_argument(
+        "--timeout", metavar="DURATION", type=duration, help="time until the deadline of each run"
     )
+    add_arguments(update)
+    _add_rhythm(update)
 
     for name in ("list", "search"):
         search = add_command(commands, name, "list schedules, by id", _search)
@@ -93,6 +111,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
 
+def _add_rhythm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
+    parser.add_argument("--overlap", choices=("allow", "skip", "replace"), help="if the last run is not over")
+    parser.add_argument(
+        "--catch-up", metavar="N", type=int, help="after downtime, run at most this many missed occurrences"
+    )
+
+
 async def _get(session: CliSession, arguments: argparse.Namespace) -> None:
     _show(await session.ask(ScheduleGet(arguments.id), ScheduleReply), arguments)
 
@@ -111,12 +137,56 @@ async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
         arguments.promise_id,
         arguments.timeout,
         _param(arguments),
-        creation_tags(arguments),
+        _tags(arguments),
         arguments.timezone,
         arguments.overlap,
         arguments.catch_up,
     )
-    _show(await session.ask(create, ScheduleReply), arguments)
+    reply = await session.ask(create, ScheduleReply)
+    if not is_same(create, reply.schedule) or reply.schedule.promise_param != create.promise_param:
+        raise ScheduleExists(f"The schedule {arguments.id!r} exists already, and is another")
+    _show(reply, arguments)
+
+
+def _tags(arguments: argparse.Namespace) -> dict[str, str]:
+    found = creation_tags(arguments)
+    if arguments.queue is not None:
+        if arguments.target is not None:
+            raise UsageError("--queue and --target both say which workers run it: give one of them")
+        check_queue(arguments.queue)
+        found |= tags.queued(arguments.queue, arguments.limit_key, "wait")
+    elif arguments.limit_key is not None:
+        raise UsageError("--limit-key is what the limits of a queue count by: give --queue, too")
+    if arguments.priority:
+        found[tags.PRIORITY] = str(arguments.priority)
+    if arguments.func and tags.TARGET in found:
+        found[tags.WORKFLOW] = arguments.func
+    return found
+
+
+async def _update(session: CliSession, arguments: argparse.Namespace) -> None:
+    """Other arguments are for what it runs already."""
+    param = entries = None
+    if has_arguments(arguments):
+        stored = (await session.ask(ScheduleGet(arguments.id), ScheduleReply)).schedule
+        call = Payloads().decode_call(stored.promise_param)
+        args, kwargs = call_arguments(arguments)
+        param = plain_call(call.function, args, kwargs, call.version, stored.promise_param.headers)
+        entries = {name: text for name, text in stored.promise_tags.items() if name != tags.FINGERPRINT}
+    change = ScheduleUpdate(
+        arguments.id,
+        arguments.cron,
+        None,
+        arguments.timeout,
+        param,
+        entries,
+        arguments.timezone,
+        arguments.overlap,
+        arguments.catch_up,
+    )
+    if change == ScheduleUpdate(arguments.id):
+        raise UsageError("Say what is to change: --cron, --arg, --overlap or another option")
+    _show(await session.ask(change, ScheduleReply), arguments)
 
 
 def _param(arguments: argparse.Namespace) -> Value:

@@ -18,6 +18,7 @@ from holdfast.cli.options import (
     instant_help,
 )
 from holdfast.cli.session import add_command
+from holdfast.jobs.options import ON_CONFLICT
 
 states = ("pending", "acquired", "suspended", "halted", "fulfilled")
 settlements = ("resolved", "rejected", "rejected_canceled")
@@ -163,8 +164,16 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     send.add_argument(
         "--good-for", metavar="DURATION", type=duration, help="start no later than after this time"
     )
+    send.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
+    send.add_argument("--time-limit", metavar="DURATION", type=duration, help="of one attempt")
     send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
     send.add_argument("--key", help="a unique key: at most one open task has it")
+    send.add_argument(
+        "--on-conflict",
+        choices=ON_CONFLICT,
+        default="existing",
+        help="if an open task has the key: show that one (the default), replace it, or refuse this one",
+    )
     send.add_argument("--limit-key", help="the key for limits per key")
     add_tags(send)
 

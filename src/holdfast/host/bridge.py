@@ -40,6 +40,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from holdfast.host import process_end
 from holdfast.host.errors import AlreadyOpen, CannotPickle, ClosedTooSoon, WouldBlock
 from holdfast.host.execution_client import Start
+from holdfast.host.own_transactions import OwnTransactions
 from holdfast.host.process_end import check_not_inherited
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings, settings_here
@@ -90,6 +91,7 @@ class AppBridge:
         self._entered = 0  # `with app` blocks that are not left yet
         self._drive: Callable[..., Any] | None = None  # holdfast.testing drives the loop
         self._crossing = Crossing()
+        self._own_transactions: OwnTransactions | None = None  # of callers, if there were any
 
     # --- what the session offers -----------------------------------------------------------------------
 
@@ -124,11 +126,17 @@ class AppBridge:
 
     def send_inside(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
         self._prepare_inside(orders[0].creation.id if orders else None)
-        return self.session.send_inside(connection, orders)
+        sent = self.session.send_inside(connection, orders)
+        if orders:
+            self._note_inside(connection, orders[-1].creation.id)
+        return sent
 
     async def send_inside_async(self, connection: Any, orders: Sequence[SendRequest]) -> list[Sent]:
         await self._prepare_inside_async(orders[0].creation.id if orders else None)
-        return await self.session.send_inside_async(connection, orders)
+        sent = await self.session.send_inside_async(connection, orders)
+        if orders:
+            self._note_inside(connection, orders[-1].creation.id)
+        return sent
 
     def start_inside(self, connection: Any, asked: Start) -> TrackedCall | None:
         """Start it in the caller's transaction: at once, or where the connection must be awaited, soon."""
@@ -139,11 +147,17 @@ class AppBridge:
             return begin(f"the start of {asked.id[:80]}", work)
         self._prepare_inside(asked.id)
         self.session.start_inside(connection, asked)
+        self._note_inside(connection, asked.id)
         return None
 
     async def _start_inside_async(self, connection: Any, asked: Start) -> None:
         await self._prepare_inside_async(asked.id)
         await self.session.start_inside_async(connection, asked)
+
+    def _note_inside(self, connection: Any, promise_id: str) -> None:
+        if self._own_transactions is None:
+            self._own_transactions = OwnTransactions()
+        self._own_transactions.note(connection, promise_id)
 
     def _prepare_inside(self, promise_id: str | None) -> None:
         """Have a session, whose node's clock is known."""
@@ -171,6 +185,8 @@ class AppBridge:
         if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
             result: T = self._drive(work, timeout_s)
             return result
+        if self._own_transactions is not None:
+            self._own_transactions.check(work)
         future = self._submit(work)
         concurrent.futures.wait([future], timeout_s)
         if not future.done():  # not an except clause: the work itself may have ended with a TimeoutError
@@ -202,6 +218,8 @@ class AppBridge:
 
     def bridge(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await work of the session from any event loop."""
+        if self._own_transactions is not None:
+            self._own_transactions.check(work)
         if self.is_here(work):
             return work
         if self._state in ("closed", "opening"):

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.client.caller import Caller
+from holdfast.client.errors import Refused
+from holdfast.client.refusals import known_refusal
+from holdfast.jobs.errors import BadOption
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.protocol.bulk import (
+    NAME,
     PROGRESS,
     BulkAction,
     BulkProgress as Counts,
     BulkSpec,
     bulk_creation,
     count_of,
+    is_same_operation,
     read_progress,
     read_spec,
     wanted_by,
@@ -34,6 +39,7 @@ from holdfast.protocol.requests import (
     PromiseGet,
     StreamRead,
 )
+from holdfast.workflow.errors import IdTaken
 
 if TYPE_CHECKING:
     from holdfast.host.bridge import AppBridge
@@ -69,7 +75,7 @@ class BulkHandle:
         self._app = app
 
     def progress(self) -> BulkProgress:
-        """How far it has come."""
+        """How far it has come. Raises `NoSuchExecution` if there is no such operation."""
         return self._app.block(self._progress())
 
     async def progress_async(self) -> BulkProgress:
@@ -90,10 +96,12 @@ class BulkHandle:
         return await progress_of(self._app.session.executions.caller, self.id)
 
     async def _wait(self) -> BulkProgress:
+        await self._progress()  # or say that there is none
         await self._app.session.executions.settled(self.id)
         return await self._progress()
 
     async def _cancel(self) -> None:
+        await self._progress()
         await self._app.session.executions.cancel(self.id, now=True)
 
     def __repr__(self) -> str:
@@ -103,16 +111,24 @@ class BulkHandle:
 async def begin_bulk(
     caller: Caller, bulk_id: str, action: BulkAction, search: ExecutionSearch, at: int, **options: Any
 ) -> None:
-    """Ask the node for it. What is created after the instant `at` is left out."""
+    """Ask the node for it. What is created after the instant `at` is left out. Raises IdTaken."""
     wanted = wanted_by(action, search, at)
     counts = await caller.ask(count_of(wanted), CountsReply)
     total = None if counts.more else sum(counts.counts.values())
     spec = BulkSpec(action, wanted, total=total, **options)
-    await caller.ask(bulk_creation(bulk_id, spec), PromiseReply)
+    stored = (await caller.ask(bulk_creation(bulk_id, spec), PromiseReply)).promise
+    if not is_same_operation(spec, stored):
+        raise IdTaken(f"The id {bulk_id!r} is that of something else, or of another bulk operation")
 
 
 async def progress_of(caller: Caller, bulk_id: str) -> BulkProgress:
-    view = (await caller.ask(ExecutionGet(bulk_id), ExecutionReply)).execution
+    """Raises NoSuchExecution where nothing has this id, and BadOption if it is no bulk operation."""
+    try:
+        view = (await caller.ask(ExecutionGet(bulk_id), ExecutionReply)).execution
+    except Refused as refused:
+        raise known_refusal(refused, bulk_id) from None
+    if view.name != NAME:
+        raise BadOption(f"{bulk_id!r} is not a bulk operation")
     promise = (await caller.ask(PromiseGet(bulk_id), PromiseReply)).promise
     spec = read_spec(promise.param)
     counts = Counts()

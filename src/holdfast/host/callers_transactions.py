@@ -11,6 +11,7 @@ from holdfast.node.group import CommitOutcome
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import RequestData
+from holdfast.store.callers_database import Begun
 from holdfast.store.interface import CannotJoin
 from holdfast.store.place import StorePlace
 
@@ -28,7 +29,7 @@ class CallersTransactions:
         return self._place.is_known(place)
 
     def request(
-        self, connection: Any, asked: Sequence[RequestData], *, begun: str | None = None
+        self, connection: Any, asked: Sequence[RequestData], *, begun: Begun | None = None
     ) -> list[Reply]:
         """Raises BadOption if it cannot be done on this connection. `begun`: see node/callers_transaction."""
         requests = [*map(ask, asked)]
@@ -39,7 +40,7 @@ class CallersTransactions:
             raise BadOption(str(error)) from None
 
     async def request_async(
-        self, connection: Any, asked: Sequence[RequestData], *, begun: str | None = None
+        self, connection: Any, asked: Sequence[RequestData], *, begun: Begun | None = None
     ) -> list[Reply]:
         requests = [*map(ask, asked)]
         checks = (self._place.check, self._place.check_async) if self._place.is_certain else (None, None)

@@ -89,3 +89,11 @@ class NoNodeHere(AppError):
 
     code = "HF5213"
     hint = "Ask the server itself: it has the management API at /v1."
+
+
+class OwnTransactionOpen(AppError, RuntimeError):
+    """A call that waits for the node was made by whoever keeps its SQLite file locked: in a transaction in
+    which he has sent or started something, before the commit."""
+
+    code = "HF5215"
+    hint = "Commit first, or roll back. What you sent or started exists from the commit on."

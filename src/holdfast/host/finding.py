@@ -10,6 +10,7 @@ from holdfast.payloads.user_tags import check_user_tags
 from holdfast.protocol import limits, tags as protocol_tags
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus
 from holdfast.protocol.requests import ExecutionSearch
+from holdfast.workflow.registry import Callee, WorkflowDefinition
 
 Instant = datetime | Duration  # or so long ago
 Statuses = ExecutionStatus | Sequence[ExecutionStatus]
@@ -24,7 +25,7 @@ def search_of(
     since: Instant | None,
     until: Instant | None,
     queue: str | None,
-    error: str | None,
+    error: str | type[BaseException] | None,
     prefix: str | None,
     kind: ExecutionKind | None,
     schedule: str | None,
@@ -39,7 +40,12 @@ def search_of(
     entries = check_user_tags(tags)
     if schedule is not None:
         entries[protocol_tags.SCHEDULE] = schedule
-    name: str | None = workflow if isinstance(workflow, str) or workflow is None else workflow.name
+    name = _name_of(workflow)
+    code = error.__name__ if isinstance(error, type) else error
+    texts: dict[str, Any] = {"queue": queue, "error": code, "prefix": prefix, "schedule": schedule}
+    for option, given in texts.items():
+        if given is not None and not isinstance(given, str):
+            raise BadOption(f"{option}={given!r} is not a text")
     try:
         return ExecutionSearch(
             kind=kind,
@@ -47,7 +53,7 @@ def search_of(
             name=name,
             tags=entries or None,
             queue=queue,
-            code=error,
+            code=code,
             prefix=prefix,
             since=_instant(since, now),
             until=_instant(until, now),
@@ -55,6 +61,15 @@ def search_of(
         )
     except ValueError as wrong:
         raise BadOption(f"find: {wrong}") from None
+
+
+def _name_of(work: Any) -> str | None:
+    if work is None or isinstance(work, str):
+        return work
+    if isinstance(work, Callee | WorkflowDefinition):
+        return work.callee_name  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    name = getattr(work, "__qualname__", None) or repr(work)
+    raise BadOption(f"find is given a workflow, a task or the name of one, not {name}")
 
 
 def _wanted(status: Statuses | None) -> list[ExecutionStatus] | None:

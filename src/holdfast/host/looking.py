@@ -207,8 +207,8 @@ class Executions:
         """Cancel all of them, in the background: those that are open, unless a status was asked for.
 
         `now`: end them at once; otherwise each is asked, as by `handle.cancel()`. In a script the operation
-        is durable when this returns; the node performs it, also after a crash. `id`: of the operation; the
-        same id is the same operation.
+        is durable when this returns; the node performs it, also after a crash. `id`: of the operation, for
+        `app.bulk(id)`; the same again is one operation, and another one under it raises `IdTaken`.
 
         >>> app.find(checkout, since="1d").cancel().wait()
         """
@@ -229,6 +229,18 @@ class Executions:
     def resume(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
         """Let all of them that are halted go on, in the background."""
         return self._bulk("resume", id)
+
+    def fork(self, before: str, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        """Fork all of them before a step, in the background: those that failed or timed out, unless a status
+        was asked for. The new ones have the id of the old one, a dash and the id of the operation. What
+        another execution called is skipped, and so are background tasks.
+
+        >>> app.find(checkout, error=BadAddress).fork("ship", id="new-label")
+        """
+        return self._bulk("fork", id, before=before)
+
+    async def fork_async(self, before: str, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("fork", id, before=before))
 
     async def cancel_async(self, *, now: bool = False, id: str | None = None) -> BulkHandle:  # noqa: A002
         return await self._app.bridge(self._begin("cancel", id, now=now))

@@ -189,7 +189,7 @@ class TaskService:
                     log.info("the schedule %s was deleted: it is not declared any more", schedule.id)
 
     def _request(self, declared: Recurrence, *, is_late: bool) -> ScheduleCreate | None:
-        priority = self._tasks.priority_of(getattr(declared.work, "queue", ""))
+        priority = self._tasks.priority_of(declared.queue or "")
         try:
             return declared.request(self._payloads, self._group, priority, self._providers)
         except WorkerError as error:

@@ -79,6 +79,7 @@ class StepTransactions:
         self._inside = inside
         self._delete_old_at = 0
         self._elsewhere = _Seen()
+        self._own = _Seen()
 
     def check(self, database: Any) -> None:
         """Raises BadDatabase for what cannot be used as `on=`."""
@@ -123,7 +124,10 @@ class StepTransactions:
             transaction = UserTransaction(given)
             place, looked = await self._begin(transaction, step, source)
             if place is not None and self._inside is not None and self._inside.is_here(place):
+                if transaction.sqlite is None:
+                    self._own.add(source)
                 return await self._in_own(transaction, step)
+            self._own.discard(source)
             found = await self._beside(transaction, step, looked)
             if transaction.sqlite is None:
                 self._elsewhere.add(source)
@@ -137,6 +141,12 @@ class StepTransactions:
         """Where it leads, if that is known; and what `holdfast_steps` has of the step, if that was asked
         along: of a database that had the table when it was last used."""
         locate = self._inside is not None
+        if locate and source in self._own:
+            try:
+                return await transaction.begin_among_ours(), None
+            except Exception:  # it may lead somewhere else today
+                self._own.discard(source)
+                await _undo(transaction)
         if source in self._elsewhere:
             try:
                 begun = await StepTable(transaction).begin_and_find(step.key, locate=locate)
@@ -164,8 +174,8 @@ class StepTransactions:
             value = await _call(step, transaction)
             asked = step.requests(value)
             await transaction.flush()
-            begun = transaction.number
-            if begun is None:
+            begun = transaction.begun
+            if begun.number is None:
                 await transaction.check_same()
             if must_be_awaited(transaction.given):
                 replies = await inside.request_async(transaction.given, asked, begun=begun)

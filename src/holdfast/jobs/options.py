@@ -44,6 +44,18 @@ class SendOptions(Struct, frozen=True, kw_only=True):
 PLAIN: Final = SendOptions()
 
 
+class WithOptions:
+    """What `with_options` of a task gives: it is not the task itself, and cannot be called."""
+
+    _task: Any
+    _options: SendOptions
+
+
+def parts_of(sent: WithOptions) -> tuple[Any, SendOptions]:
+    """The task, and the options."""
+    return sent._task, sent._options  # pyright: ignore[reportPrivateUsage]
+
+
 def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     """These options with others on top; raises BadOption for what makes no sense."""
     wanted = {name: value for name, value in given.items() if value is not None}

@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.client.caller import Caller, expect
 from holdfast.client.errors import Refused
 from holdfast.jobs.errors import ScheduleExists, ScheduleNotFound
-from holdfast.jobs.options import instant
+from holdfast.jobs.options import WithOptions, instant
 from holdfast.jobs.schedules import Recurrence, declare_recurrence, is_same, read_rhythm
 from holdfast.jobs.task_client import TaskApp
 from holdfast.payloads.durations import Duration, datetime_of
@@ -94,7 +94,7 @@ class Schedules:
     def create(
         self,
         id: str,  # noqa: A002
-        work: Callable[[*Ts], Any],
+        work: Callable[[*Ts], Any] | WithOptions,
         /,
         *args: *Ts,
         cron: str | None = None,
@@ -107,9 +107,11 @@ class Schedules:
     ) -> "ScheduleHandle":
         """Run a task or a workflow again and again; the options are those of `@app.schedule`.
 
-        Arguments come after the function; those by name are in `kwargs`. Creating the same again is fine; if
-        something else has the id, `ScheduleExists` is raised. Crash: it is durable when this returns, and the
-        node fires it wherever workers are.
+        Arguments come after the function; those by name are in `kwargs`. What `with_options` says holds for
+        each run: queue, priority, limit_key, tags, timeout, and of a task its retries.
+
+        Creating the same again is fine; if something else has the id, `ScheduleExists` is raised. Crash: it
+        is durable when this returns, and the node fires it wherever workers are.
         """
         given = {**locals()}
         return self._task_app.block(self._create(self._read(given)))
@@ -117,7 +119,7 @@ class Schedules:
     async def create_async(
         self,
         id: str,  # noqa: A002
-        work: Callable[[*Ts], Any],
+        work: Callable[[*Ts], Any] | WithOptions,
         /,
         *args: *Ts,
         cron: str | None = None,
@@ -223,7 +225,7 @@ class ScheduleHandle:
 
     def update(
         self,
-        work: Callable[[*Ts], Any] | None = None,
+        work: Callable[[*Ts], Any] | WithOptions | None = None,
         /,
         *args: *Ts,
         cron: str | None = None,
@@ -242,7 +244,7 @@ class ScheduleHandle:
 
     async def update_async(
         self,
-        work: Callable[[*Ts], Any] | None = None,
+        work: Callable[[*Ts], Any] | WithOptions | None = None,
         /,
         *args: *Ts,
         cron: str | None = None,
@@ -305,7 +307,9 @@ class ScheduleHandle:
 
 
 def request_of(task_app: TaskApp, wanted: Recurrence) -> ScheduleCreate:
-    priority = task_app.tasks.priority_of(getattr(wanted.work, "queue", ""))
+    priority = task_app.tasks.priority_of(wanted.queue or "")
+    if wanted.queue is not None:
+        task_app.tasks.note_use(wanted.queue)
     return wanted.request(task_app.payloads, task_app.group, priority, task_app.providers)
 
 

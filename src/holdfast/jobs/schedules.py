@@ -2,7 +2,7 @@
 
 A declaration is stored when a worker of the app starts. One that is there already, and the same, is left
 alone; one that changed is updated: it stays paused if it was, and keeps its last run. Everything about a
-task travels with each run: its retry policy, its queue, its priority.
+task or a workflow travels with each run, also what `with_options` says: queue, priority, key, tags, retries.
 
 1. An interval counts from the epoch, a cron expression from the clock of its time zone; neither depends on
    when somebody looked, so nothing drifts.
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.jobs.errors import BadOption
 from holdfast.jobs.findings import read_options
-from holdfast.jobs.options import PLAIN, millis
+from holdfast.jobs.options import PLAIN, SendOptions, WithOptions, millis, parts_of
 from holdfast.jobs.send_request import job_tags
 from holdfast.jobs.task import TaskDefinition
 from holdfast.payloads.durations import Duration
@@ -46,6 +46,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
     overlap: Overlap | None = None
     catch_up: int | None = None
     good_for_ms: int | None = None
+    options: SendOptions = PLAIN  # of a task
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     is_declared: bool = True  # by the code, and not made at run time
@@ -57,24 +58,33 @@ class Recurrence(Struct, frozen=True, kw_only=True):
         supplied = providers.supplied_to(work.function, getattr(work, "mode", "async"))
         version = work.version if isinstance(work, WorkflowDefinition) else 1
         signature = signature_of(work.function)
-        entries = {tags.SCOPE: "global", tags.FINGERPRINT: payloads.digest(self.args, self.kwargs) or ""}
+        own = {tags.SCOPE: "global", tags.FINGERPRINT: payloads.digest(self.args, self.kwargs) or ""}
         if self.is_declared:
-            entries[tags.DECLARED_BY] = group
+            own[tags.DECLARED_BY] = group
         timeout_ms = limits.instant_ms_max
         if isinstance(work, WorkflowDefinition):
-            entries[tags.TARGET] = target_of(work.group or group)
-            entries[tags.WORKFLOW] = work.name
-            if work.placement.crashes is not None:
-                entries[tags.CRASHES] = str(work.placement.crashes)
+            entries = {**work.tags, **own, tags.TARGET: target_of(work.group or group)}
+            entries |= {tags.WORKFLOW: work.name, **work.placement.entries()}
             if work.timeout_s is not None:
                 ends = work.placement.ends(round(work.timeout_s * 1000))
                 timeout_ms, entries = ends.after_ms, entries | ends.entries
         else:
-            entries |= job_tags(work, PLAIN, None, queue_priority, self.good_for_ms)
+            entries = job_tags(work, self.options, None, queue_priority, self.good_for_ms) | own
+            if self.options.timeout_ms is not None:
+                timeout_ms = self.options.timeout_ms
         param = payloads.encode_call(work.name, self.args, self.kwargs, version, signature, supplied)
         return ScheduleCreate(
             self.id, self.cron, RUN_ID, timeout_ms, param, entries, self.timezone, self.overlap, self.catch_up
         )
+
+    @property
+    def queue(self) -> str | None:
+        """The one in which its runs wait, unless they are for a group of workers."""
+        work: Any = self.work
+        if isinstance(work, TaskDefinition):
+            return self.options.queue or work.queue
+        queue: str | None = work.placement.queue
+        return queue
 
 
 def is_same(wanted: ScheduleCreate, stored: Schedule) -> bool:
@@ -113,6 +123,7 @@ def declare_recurrence(work: Any, given: Mapping[str, Any], *, is_declared: bool
     """Read the options of `app.schedule`. Raises BadOption for what makes no sense; None if that was noted
     and there is nothing to go by.
     """
+    work, options = _work_of(work)
     if not isinstance(work, TaskDefinition | WorkflowDefinition):
         if not is_declared:
             raise BadOption(f"A schedule runs a task or a workflow of this app, not {work!r}")
@@ -131,11 +142,33 @@ def declare_recurrence(work: Any, given: Mapping[str, Any], *, is_declared: bool
     return Recurrence(
         id=given["id"] or own_id,
         work=cast(Any, work),
+        options=options,
         args=args,
         kwargs=kwargs,
         is_declared=is_declared,
         **read,
     )
+
+
+def _work_of(given: Any) -> tuple[Any, SendOptions]:
+    """What is run, and under which options. Raises BadOption for those that are about one run only."""
+    work, options = given, PLAIN
+    wrong: list[str] = []
+    if isinstance(given, WithOptions):
+        work, options = parts_of(given)
+        each = {"id": "id", "delay_ms": "delay", "at_ms": "at", "good_until_ms": "good_until"}
+        each["connection"] = "connection"
+        wrong = [name for field, name in each.items() if getattr(options, field) is not None]
+    elif isinstance(given, WorkflowDefinition):
+        placement = given.placement
+        placed = {"id": given.id, "connection": given.connection}  # pyright: ignore[reportUnknownMemberType]
+        placed |= {"delay": placement.delay_s, "at": placement.at_ms}
+        wrong = [name for name, value in placed.items() if value is not None]
+        if given.on_existing != "return":
+            wrong.append("on_existing")
+    if wrong:
+        raise BadOption(f"{wrong[0]}= is about one run, and a schedule makes many: leave it out")
+    return work, options
 
 
 def read_rhythm(given: Mapping[str, Any], function: Any = None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.jobs.codes import SendCode
 from holdfast.jobs.errors import BadOption, SendFailed
 from holdfast.jobs.handle import TaskHandle, adopt, raise_unsent
-from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, refine
+from holdfast.jobs.options import PLAIN, OnConflict, SendOptions, WithOptions, refine
 from holdfast.jobs.outcome import read_result
 from holdfast.jobs.result import Err, NotDone, Ok, TaskError, TaskResult
 from holdfast.jobs.send_request import SendError, SendRequest, job_tags, make_orders
@@ -125,7 +125,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         time_limit: Duration | None = None,
         tags: Mapping[str, str] | None = None,
         connection: Any = None,
-    ) -> "Sending[P, T, E]":
+    ) -> "ConfiguredTask[P, T, E]":
         """The same task with other options.
 
         `good_until`: it must start before this instant (with a time zone). `delay`, `at`: start no earlier
@@ -175,8 +175,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
     def _one(self, sent: list[SendResult[T, E]]) -> SendResult[T, E]:
         return sent[0]
 
-    def _refined(self, given: dict[str, Any]) -> "Sending[P, T, E]":
-        return Sending(self._task_app, self._task, refine(self._options, given))
+    def _refined(self, given: dict[str, Any]) -> "ConfiguredTask[P, T, E]":
+        return ConfiguredTask(self._task_app, self._task, refine(self._options, given))
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         return self._prepare_all([(args, kwargs)])[0]
@@ -202,6 +202,10 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
                 replace(each, guess=reading) if isinstance(each, SendRequest) else each for each in orders
             ]
         return [Prepared(order, options.connection) for order in orders]
+
+
+class ConfiguredTask(Sending[P, T, E], WithOptions):
+    """A task under other options than its own."""
 
 
 _elsewhere: Final = {

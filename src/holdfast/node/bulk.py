@@ -5,7 +5,9 @@
    nothing is done twice.
 2. The outcomes of a page are counted with the next one. After a crash the outcomes of the last page are not
    known; they count as done.
-3. It gives way: while others are at work it rests several times as long as a page took.
+3. A fork is not fenced: its id is made of the execution's and the operation's, so it is one however often
+   it is asked for.
+4. It gives way: while others are at work it rests several times as long as a page took.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from holdfast.protocol import tags
 from holdfast.protocol.bulk import (
     ADDRESS as ADDRESS,
     GROUP,
@@ -53,6 +56,7 @@ from holdfast.protocol.requests import (
     ContinueAction,
     CreateAction,
     ExecutionCancel,
+    ExecutionFork,
     ExecutionGet,
     ExecutionRetry,
     HaltAction,
@@ -86,7 +90,7 @@ rest_s_min: Final = 0.002
 failed_rest_s: Final = 5.0
 
 _kind_of: Final = {data: kind for kind, data in reversed(KINDS.items())}
-Action = CancelAction | RetryAction | HaltAction | ContinueAction | CreateAction
+Action = CancelAction | RetryAction | HaltAction | ContinueAction | CreateAction | ExecutionFork
 
 
 class BulkRunner:
@@ -254,7 +258,8 @@ class _Operation:
         found: dict[str, Action] = {}
         skipped = 0
         for view in views:
-            if view.group == GROUP:
+            has_caller = view.tags.get(tags.PARENT, view.id) != view.id
+            if view.group == GROUP or (self.spec.action == "fork" and has_caller):
                 skipped += 1
             elif not self.needs_promise(view):
                 found[view.id] = self._action(view.id)
@@ -275,13 +280,18 @@ class _Operation:
                 return HaltAction(TaskHalt(execution_id, None, self.spec.reason or "halted in bulk"))
             case "resume":
                 return ContinueAction(TaskContinue(execution_id))
+            case "fork":
+                return ExecutionFork(execution_id, f"{execution_id}-{self.ref.id}", self.spec.before)
 
     def page(self, actions: dict[str, Action]) -> list[RequestData]:
         """First that this page is done, then the page: one commit."""
         told = replace(self.progress, cursor=self.cursor, asked=len(actions), again=[])
         append = StreamAppend(self.ref.id, PROGRESS, as_value(told))
-        fenced = (AppendAction(append), *actions.values())
-        return [TaskFence(self.ref.id, self.ref.version, action) for action in fenced]
+        asked = (AppendAction(append), *actions.values())
+        return [
+            each if isinstance(each, ExecutionFork) else TaskFence(self.ref.id, self.ref.version, each)
+            for each in asked
+        ]
 
     def count(self, actions: dict[str, Action], replies: Sequence[Reply]) -> None:
         done = failed = skipped = 0

@@ -14,6 +14,7 @@ from holdfast.node.cluster import write_calls
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.records import Millis
 from holdfast.protocol.requests import Request
+from holdfast.store.callers_database import Begun
 from holdfast.store.callers_session import (
     in_its_thread,
     is_aiosqlite,
@@ -33,20 +34,22 @@ def request_inside(
     reading: Millis,
     check_place: CheckPlace | None = None,
     *,
-    begun: str | None = None,
+    begun: Begun | None = None,
 ) -> CommitOutcome:
     """On a connection that answers at once: sqlite3's, psycopg's, or SQLAlchemy's on one of these.
 
     `check_place` is told where the connection leads, and raises CannotJoin if that is not where it should.
-    `begun`: whoever asks began the transaction of this number, knows that it leads to tables of ours, and
-    commits it next.
+    `begun`: whoever asks began this transaction, knows that it leads to tables of ours, and commits it next.
     """
     connection = unwrap(connection)
     if isinstance(connection, sqlite3.Connection):
         from holdfast.store import sqlite_caller
 
         return sqlite_caller.run_in_callers_transaction(
-            connection, lambda floor: _work(requests, max(floor, reading)), check_place
+            connection,
+            lambda floor: _work(requests, max(floor, reading)),
+            check_place,
+            is_begun=begun is not None,
         )
     from holdfast.store import postgres_caller, postgres_drivers
 
@@ -79,7 +82,7 @@ async def request_inside_async(
     check_place: CheckPlace | None = None,
     check_place_async: Callable[[str], Awaitable[None]] | None = None,
     *,
-    begun: str | None = None,
+    begun: Begun | None = None,
 ) -> CommitOutcome:
     """On a connection that must be awaited (asyncpg, psycopg, aiosqlite), or on one that answers at once."""
     from holdfast.store import postgres_caller, postgres_drivers

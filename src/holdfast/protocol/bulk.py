@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import BULK_GROUP
 from holdfast.protocol.executions import ExecutionStatus
-from holdfast.protocol.records import Value
+from holdfast.protocol.records import Promise, Value
 from holdfast.protocol.requests import ExecutionCount, ExecutionSearch, PromiseCreate
 from holdfast.protocol.text import check_text
 
@@ -26,7 +26,7 @@ PROGRESS: Final = "value.progress"
 codes_max: Final = 16  # kinds of failures that are counted apart
 examples_max: Final = 10
 
-BulkAction = Literal["cancel", "retry", "halt", "resume"]
+BulkAction = Literal["cancel", "retry", "halt", "resume", "fork"]
 
 # What each does if the filter names no status.
 STATUSES: Final[dict[BulkAction, tuple[ExecutionStatus, ...]]] = {
@@ -34,6 +34,7 @@ STATUSES: Final[dict[BulkAction, tuple[ExecutionStatus, ...]]] = {
     "retry": ("failed", "timed_out", "expired"),
     "halt": ("pending", "waiting", "running", "suspended"),
     "resume": ("halted",),
+    "fork": ("failed", "timed_out"),
 }
 
 
@@ -44,6 +45,7 @@ class BulkSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
     wanted: ExecutionSearch
     now: bool = False  # of cancel: end them at once
     reason: str = ""  # of halt
+    before: str = ""  # of fork: the name of a step, or of another operation
     total: int | None = None
 
 
@@ -69,7 +71,8 @@ def wanted_by(action: BulkAction, search: ExecutionSearch, at: int) -> Execution
     """What it is done to: with a status that makes sense, and nothing that is created after this instant."""
     until = at + 1 if search.until is None else min(search.until, at + 1)
     status = search.status or [*STATUSES[action]]
-    return replace(search, status=status, until=until, limit=None, cursor=None)
+    kind = "execution" if action == "fork" else search.kind
+    return replace(search, kind=kind, status=status, until=until, limit=None, cursor=None)
 
 
 def count_of(search: ExecutionSearch) -> ExecutionCount:
@@ -89,7 +92,25 @@ def bulk_creation(bulk_id: str, spec: BulkSpec) -> PromiseCreate:
     }
     if spec.reason:
         check_text("reason", spec.reason, limits.error_bytes_max)
+    if spec.action == "fork":
+        check_text("before", spec.before)
+    elif spec.before:
+        raise ValueError("before is the step at which a fork begins, and this is none")
     return PromiseCreate(bulk_id, limits.instant_ms_max, as_value(spec), entries)
+
+
+def is_same_operation(wanted: BulkSpec, stored: Promise) -> bool:
+    """Is what has the id the operation that is asked for? When it was asked for does not matter, nor how many
+    there were then."""
+    if stored.tags.get(tags.WORKFLOW) != NAME:
+        return False
+    found = read_spec(stored.param)
+    return _agreed(found) == _agreed(wanted)
+
+
+def _agreed(spec: BulkSpec) -> BulkSpec:
+    search = replace(spec.wanted, since=None, until=None)
+    return replace(spec, wanted=search, total=None)
 
 
 def as_value(record: BulkSpec | BulkProgress) -> Value:

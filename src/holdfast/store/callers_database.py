@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from inspect import isawaitable, iscoroutine
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from holdfast.store import callers_session
@@ -32,9 +32,23 @@ Kind = Literal["sqlite3", "aiosqlite", "psycopg", "asyncpg", "sqlalchemy"]
 TRANSACTION_NUMBER: Final = "txid_current()::text"
 BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
 BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
+# Of a database that had our tables when it was last used: what is to be known of them comes along.
+_OURS: Final = ", version, (SELECT now FROM clock) FROM schema_version"
+BEGUN_AMONG_OURS: Final = f"{BEGUN_AT}{_OURS}"
 
 
 OF_ITSELF: Final = "The function ended the transaction by itself"
+
+
+class Begun(NamedTuple):
+    """A transaction that we began ourselves and commit next. `number`: where the database counts them. And
+    perhaps what was learnt of our tables when it began: which ones they are, of which version, and the latest
+    instant that was stored."""
+
+    number: str | None
+    tables: str = ""
+    version: int = 0
+    floor: int | None = None
 
 
 class Ended(Exception):
@@ -166,6 +180,11 @@ class UserTransaction:
         self._postgres: CallersConnection | None = None
         self._asyncpg: Any = None  # its own object for a transaction
         self.number: str | None = None  # of the transaction, where the database counts them
+        self._learnt = Begun(None)
+
+    @property
+    def begun(self) -> Begun:
+        return self._learnt._replace(number=self.number)
 
     @property
     def postgres(self) -> CallersConnection:
@@ -189,6 +208,18 @@ class UserTransaction:
             return await self.sqlite.place()
         assert found is not None
         return place_text(found[0])
+
+    async def begin_among_ours(self) -> str | None:
+        """The same where our tables are known to be: what is to be known of them is asked in the same trip.
+
+        None of a database that answers at once. Raises what the driver does where there are none of ours.
+        """
+        found = await self.begin_and_ask(BEGUN_AMONG_OURS)
+        if found is None:
+            return None
+        place, (version, floor) = found
+        self._learnt = Begun(None, (place or "").rpartition("/")[2], version, int(floor))
+        return place
 
     async def begin(self) -> None:
         await self._begin(BEGUN)

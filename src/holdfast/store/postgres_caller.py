@@ -8,6 +8,8 @@
 4. He commits durably: `synchronous_commit` is raised for his transaction if it was lower.
 5. Each trip to the server costs as much as a statement of his own: what must be known before is asked for
    in one, and what surrounds the work goes with its savepoint.
+6. In a transaction that ends after our work, his deferred constraints are checked before it: they wait for
+   locks as long as he says, and not as long as we do.
 
 Which drivers' connections can be used, and how they are made to look alike, is postgres_drivers' business.
 """
@@ -18,7 +20,7 @@ from typing import Final, NamedTuple
 
 from holdfast.protocol import limits
 from holdfast.protocol.records import Millis
-from holdfast.store.callers_database import OF_ITSELF, TRANSACTION_NUMBER, Ended
+from holdfast.store.callers_database import OF_ITSELF, TRANSACTION_NUMBER, Begun, Ended
 from holdfast.store.interface import CannotJoin, Result, Work
 from holdfast.store.migrations import migrations
 from holdfast.store.postgres import drive_awaiting
@@ -35,11 +37,17 @@ _SAY: Final = f"SELECT pg_notify(({CHANNEL}), said) FROM unnest($1::text[]) said
 _KNOWN: Final = (
     "version, (SELECT now FROM clock), quote_literal(current_setting('lock_timeout')), " + INSISTED_ON_SYNC
 )
-_BEGUN: Final = f"{TRANSACTION_NUMBER}, set_config('lock_timeout', '{lock_wait_ms}', true)"
-_FACTS: Final = f"SELECT {_KNOWN}, NULL, NULL, NULL FROM schema_version"
-_FACTS_AND_PLACE: Final = f"SELECT {_KNOWN}, ({PLACE}), NULL, NULL FROM schema_version"
-_FACTS_BEGUN: Final = f"SELECT {_KNOWN}, NULL, {_BEGUN} FROM schema_version"
-_FACTS_AND_PLACE_BEGUN: Final = f"SELECT {_KNOWN}, ({PLACE}), {_BEGUN} FROM schema_version"
+_FACTS: Final = f"SELECT {_KNOWN}, NULL, NULL FROM schema_version"
+_FACTS_AND_PLACE: Final = f"SELECT {_KNOWN}, ({PLACE}), NULL FROM schema_version"
+_FACTS_BEGUN: Final = f"SELECT {_KNOWN}, NULL, {TRANSACTION_NUMBER} FROM schema_version"
+_FACTS_AND_PLACE_BEGUN: Final = f"SELECT {_KNOWN}, ({PLACE}), {TRANSACTION_NUMBER} FROM schema_version"
+_ANOTHER: Final = "holdfast: this is another transaction: "
+# Fails with that text, in the same trip as what follows. The number keeps it from being computed beforehand.
+_CHECK_SAME: Final = (
+    "SELECT CASE WHEN {number} = '{begun}' AND to_regclass('promises')::oid::text = '{tables}' THEN 1 "
+    "ELSE ('{another}' || {number})::int END"
+)
+_CHECK_CONSTRAINTS: Final = "SET CONSTRAINTS ALL IMMEDIATE"
 _BEGIN: Final = "SAVEPOINT holdfast", f"SET LOCAL lock_timeout = {lock_wait_ms}"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT holdfast", "RELEASE SAVEPOINT holdfast"  # his lock_timeout comes back
 
@@ -47,6 +55,7 @@ _UNDO: Final = "ROLLBACK TO SAVEPOINT holdfast", "RELEASE SAVEPOINT holdfast"  #
 class _Facts(NamedTuple):
     floor: Millis  # the latest instant that was stored
     lock_timeout: str  # his, as it is written in a statement
+    before: tuple[str, ...] = ()  # what goes before our savepoint
 
 
 async def run_in_callers_transaction(
@@ -55,13 +64,13 @@ async def run_in_callers_transaction(
     calls: Callable[[Result], Sequence[str]],
     check_place: Callable[[str], Awaitable[None]] | None = None,
     *,
-    begun: str | None = None,
+    begun: Begun | None = None,
 ) -> Result:
     """Do the work, which is told the latest instant that was stored, and tell the nodes what `calls` says.
 
     `check_place` is told which database and schema would be written to, and may raise. `begun`: whoever asks
-    began the transaction of this number, knows that there are tables of ours, and commits it next, so nothing
-    need be put back. Raises Ended if another transaction is open meanwhile.
+    began this transaction, knows that there are tables of ours, and commits it next, so nothing need be put
+    back. Raises Ended if another transaction is open meanwhile.
     """
     facts = await _check(connection, check_place, begun)
     first: set[str] = set()
@@ -87,7 +96,12 @@ async def _attempt(
     *,
     is_last: bool,
 ) -> Result:
-    await connection.run(*(_BEGIN[:1] if is_last else _BEGIN))
+    try:
+        await connection.run(*facts.before, *_BEGIN)
+    except Exception as error:
+        if _ANOTHER in str(error):
+            raise Ended(OF_ITSELF) from None
+        raise
     transaction = Transaction(connection, facts.floor, _never)
     try:
         await transaction.lock_first(first)
@@ -105,10 +119,19 @@ async def _attempt(
 async def _check(
     connection: CallersConnection,
     check_place: Callable[[str], Awaitable[None]] | None,
-    begun: str | None,
+    begun: Begun | None,
 ) -> _Facts:
     if begun is not None and not connection.in_transaction:
         raise Ended(OF_ITSELF)
+    if begun is not None and begun.floor is not None:
+        _check_version(begun.version)
+        same = _CHECK_SAME.format(
+            number=TRANSACTION_NUMBER,
+            begun=int(begun.number or 0),
+            tables=int(begun.tables or 0),
+            another=_ANOTHER,
+        )
+        return _Facts(begun.floor, "", (same, _CHECK_CONSTRAINTS))
     if not connection.in_transaction:
         raise CannotJoin("No transaction is open on the connection: begin one first")
     if begun is None and await connection.fetchval("SELECT to_regclass('schema_version')") is None:
@@ -117,11 +140,15 @@ async def _check(
         asked = _FACTS if check_place is None else _FACTS_AND_PLACE
     else:
         asked = _FACTS_BEGUN if check_place is None else _FACTS_AND_PLACE_BEGUN
-    version, floor, waits, _, place, open_number, _ = await connection.fetchrow(asked)
-    if open_number != begun:
+    version, floor, waits, _, place, open_number = await connection.fetchrow(asked)
+    if begun is not None and open_number != begun.number:
         raise Ended(OF_ITSELF)
-    if version != _latest:
-        raise CannotJoin(f"The database has schema version {version}, and this Holdfast works with {_latest}")
+    _check_version(version)
     if check_place is not None:
         await check_place(place_text(place))
-    return _Facts(int(floor), waits)
+    return _Facts(int(floor), waits, () if begun is None else (_CHECK_CONSTRAINTS,))
+
+
+def _check_version(version: int) -> None:
+    if version != _latest:
+        raise CannotJoin(f"The database has schema version {version}, and this Holdfast works with {_latest}")

@@ -9,9 +9,10 @@
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import CannotJoin, Result, Work, drive
@@ -26,12 +27,22 @@ def run_in_callers_transaction(
     connection: sqlite3.Connection,
     work: Callable[[Millis], Work[Result]],
     check_place: Callable[[str], None] | None = None,
+    *,
+    is_begun: bool = False,
 ) -> Result:
     """Do the work, which is told the latest instant that was ever committed.
 
-    `check_place` is told which file would be written to, and may raise.
+    `check_place` is told which file would be written to, and may raise. `is_begun`: whoever asks began this
+    transaction with the write lock, knows where it leads, and rolls all of it back if this fails.
     """
     plain = _Plain(connection)
+    if is_begun:
+        _check(connection)
+        text_factory, connection.text_factory = connection.text_factory, str
+        try:
+            return _drive(plain, work)
+        finally:
+            connection.text_factory = text_factory
     if connection.in_transaction:
         _lock(plain)
     _check(connection)
@@ -43,8 +54,7 @@ def run_in_callers_transaction(
         plain.execute(_LOCK)
         plain.execute("SAVEPOINT holdfast")
         try:
-            [[floor]] = plain.execute("SELECT now FROM clock").fetchall()
-            result = drive(work(int(floor)), SqliteTransaction(plain).perform)
+            result = _drive(plain, work)
         except BaseException:
             with suppress(sqlite3.Error):
                 plain.execute("ROLLBACK TO holdfast")
@@ -55,6 +65,11 @@ def run_in_callers_transaction(
         return result
     finally:
         connection.text_factory = text_factory
+
+
+def _drive(plain: "_Plain", work: Callable[[Millis], Work[Result]]) -> Result:
+    [[floor]] = plain.execute("SELECT now FROM clock").fetchall()
+    return drive(work(int(floor)), SqliteTransaction(plain).perform)
 
 
 def _lock(plain: "_Plain") -> None:
@@ -84,6 +99,26 @@ def file_of_connection(connection: sqlite3.Connection) -> Path | None:
         if tables.fetchall():
             return Path(os.fsdecode(file)) if file else None
     return None
+
+
+def is_uncommitted(connection: sqlite3.Connection, promise_id: str) -> bool:
+    """Can a promise be seen on this connection, and on no other? Then its transaction is open."""
+    try:
+        if not connection.in_transaction or not _sees(connection, promise_id):
+            return False
+        file = file_of_connection(connection)
+        if file is None:
+            return False
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as other:
+            return not _sees(other, promise_id)
+    except sqlite3.Error:  # it is closed, or of another thread
+        return False
+
+
+def _sees(connection: sqlite3.Connection, promise_id: str) -> bool:
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return bool(cursor.execute("SELECT 1 FROM promises WHERE id = ?", (promise_id,)).fetchall())
 
 
 def _check(connection: sqlite3.Connection) -> None:

@@ -14,6 +14,7 @@ from holdfast.protocol.bulk import (
     BulkSpec,
     bulk_creation,
     count_of,
+    is_same_operation,
     read_progress,
     read_spec,
     wanted_by,
@@ -25,7 +26,7 @@ from holdfast.protocol.requests import (
     PromiseGet,
     StreamRead,
 )
-from holdfast.server.errors import BadManagementRequest
+from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.shapes import read_promise
 
@@ -53,8 +54,13 @@ async def begin(call: Call) -> Json:
     counts = await call.ask(count_of(wanted))
     total = None if counts.get("more") else sum(counts["counts"].values())
     bulk_id = call.field("id", str) or call.fresh_id("bulk")
-    spec = BulkSpec(action, wanted, call.field("now", bool, False), call.field("reason", str, ""), total)
-    await call.ask(bulk_creation(bulk_id, spec))
+    now, reason, before = (
+        call.field("now", bool, False), call.field("reason", str, ""), call.field("before", str, "")
+    )  # fmt: skip
+    spec = BulkSpec(action, wanted, now, reason, before, total)
+    stored = read_promise(await call.ask_for("promise", bulk_creation(bulk_id, spec)))
+    if not is_same_operation(spec, stored):
+        raise IdInUse(f"Something else, or another bulk operation, has the id {bulk_id!r} already")
     return await _show(call, bulk_id)
 
 

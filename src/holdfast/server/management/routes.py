@@ -78,13 +78,14 @@ _EXECUTIONS: Final = (*_FILTERS, _VERSION, *_PAGING)
 _AFTER: Final = Parameter("after", "integer", "only what follows this number")
 _TICKET: Final = Parameter("ticket", "string", "in place of a token, for events: POST /v1/tickets gives one")
 _BULK: Final = (
-    Parameter("action", "string", "cancel, retry, halt or resume", required=True),
+    Parameter("action", "string", "cancel, retry, halt, resume or fork", required=True),
     Parameter("kind", "string", "execution or task; both without it"),
     Parameter("status", "array", "only with one of these; without it those for which the action makes sense"),
     Parameter("tags", "object", "only with these tags"),
     *(each for each in _FILTERS if each.name not in ("status", "tag")),
     Parameter("now", "boolean", "of cancel: end them at once"),
     Parameter("reason", "string", "of halt: why, for people"),
+    Parameter("before", "string", "of fork: the name of a step, or the id of an operation"),
     Parameter("id", "string", "the id of the operation; a new one without it"),
 )
 _LIMITS: Final = (
@@ -108,7 +109,13 @@ _RHYTHM: Final = (
     Parameter("kwargs", "object", "its arguments by name, as plain JSON"),
     Parameter("version", "integer", "of the workflow; 0, the newest, without it"),
     Parameter("group", "string", "of the workers that run the workflow; `default` without it"),
-    Parameter("queue", "string", "of the background task; `default` without it"),
+    Parameter(
+        "queue",
+        "string",
+        "where its runs wait, instead of `group`; `default` for a background task without it",
+    ),
+    Parameter("priority", "integer", "higher ones first"),
+    Parameter("limitKey", "string", "the key for limits and turns of the queue"),
     Parameter("retry", "object", "of the background task: {retries, delays} or {retries, base, factor, max}"),
     Parameter("tags", "object", "texts to find the runs by"),
     Parameter("timeout", "number", "seconds in which each run must be over"),

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
 from holdfast.protocol.cron import next_occurrence
-from holdfast.protocol.jobs import JobSpec, RetryRule, queue_group
+from holdfast.protocol.jobs import JobSpec, RetryRule, check_queue, queue_group
 from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import Value
 from holdfast.protocol.requests import (
@@ -26,6 +26,7 @@ from holdfast.protocol.requests import (
     ScheduleUpdate,
 )
 from holdfast.server.errors import BadManagementRequest, IdInUse
+from holdfast.server.management.beginning import default_group
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.shapes import RESERVED, show_call
 
@@ -166,20 +167,36 @@ def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
     entries: dict[str, str] = {**given, tags.SCOPE: "global"}
+    queue, limit_key = call.field("queue", str), call.field("limitKey", str)
+    if queue is not None:
+        check_queue(queue)
     if workflow:
-        group = call.field("group", str) or "default"
-        entries |= {tags.TARGET: target_of(group), tags.WORKFLOW: workflow}
+        entries |= {**_workflow_place(call, queue, limit_key), tags.WORKFLOW: workflow}
     else:
-        retry, queue = call.field("retry", dict), call.field("queue", str) or "default"
-        spec = JobSpec(retry=None if retry is None else msgspec.convert(retry, RetryRule))
+        retry = call.field("retry", dict)
+        rule = None if retry is None else msgspec.convert(retry, RetryRule)
+        spec = JobSpec(retry=rule, key=limit_key)
         entries |= {
-            tags.TARGET: f"poll://any@{queue_group(queue)}",
+            tags.TARGET: f"poll://any@{queue_group(queue or 'default')}",
             tags.JOB: msgspec.json.encode(spec).decode(),
             tags.TASK: task,
         }
+    if priority := call.field("priority", int, 0):
+        entries[tags.PRIORITY] = str(priority)
     version = call.field("version", int, 0 if workflow else 1)
     args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
     return plain_call(workflow or task, args, kwargs, version), entries
+
+
+def _workflow_place(call: Call, queue: str | None, limit_key: str | None) -> dict[str, str]:
+    group = call.field("group", str)
+    if queue is not None:
+        if group is not None:
+            raise BadManagementRequest("queue and group both say who runs it: give one of them")
+        return tags.queued(queue, limit_key, "wait")
+    if limit_key is not None:
+        raise BadManagementRequest("limitKey is what the limits of a queue count by: give queue, too")
+    return {tags.TARGET: target_of(group or default_group)}
 
 
 def _plain(data: ScheduleCreate | ScheduleUpdate) -> Any:

@@ -1,0 +1,63 @@
+"""Calls that would wait for themselves: made in a SQLite transaction of the caller in which we have written.
+
+While that transaction is open nobody else can write to the file, the node included. Whoever waits for the
+node before he has committed waits for ever, so he is told (`OwnTransactionOpen`).
+
+1. It is about the thread, or the asyncio task, that sent or started something on a connection of its own. A
+   task that it makes meanwhile may wait: it is not the one that commits.
+2. Nothing is guessed: it is open exactly if what was written can be seen on that connection and nowhere else.
+3. PostgreSQL has no such lock: there everybody but the row's own waiters goes on.
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+from holdfast.host.errors import OwnTransactionOpen
+from holdfast.store.callers_session import must_be_awaited, unwrap
+from holdfast.store.sqlite_caller import is_uncommitted
+
+
+class _Written(NamedTuple):
+    owner: object  # the task, or the thread
+    connection: sqlite3.Connection
+    promise_id: str
+
+
+class OwnTransactions:
+    """Of one app: what each thread or task wrote last on a connection of its own."""
+
+    def __init__(self) -> None:
+        self._written: Final[ContextVar[_Written | None]] = ContextVar("holdfast.written", default=None)
+
+    def note(self, connection: Any, promise_id: str) -> None:
+        """Something was written on it, in a transaction that was left open."""
+        if must_be_awaited(connection):
+            return
+        driver = unwrap(connection)
+        if isinstance(driver, sqlite3.Connection):
+            self._written.set(_Written(_here(), driver, promise_id))
+
+    def check(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Before somebody waits for the node. Raises OwnTransactionOpen, and then `work` is closed."""
+        written = self._written.get()
+        if written is None or written.owner != _here():
+            return
+        if is_uncommitted(written.connection, written.promise_id):
+            work.close()
+            raise OwnTransactionOpen(
+                f"{written.promise_id!r} was written in a transaction of yours that is still open, and the "
+                "node cannot answer before it ends"
+            )
+        self._written.set(None)
+
+
+def _here() -> object:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        task = None
+    return threading.get_ident() if task is None else task
