@@ -14,6 +14,7 @@ from holdfast.protocol.bulk import (
     BulkSpec,
     bulk_creation,
     count_of,
+    names_everything,
     read_progress,
     read_spec,
     wanted_by,
@@ -49,6 +50,10 @@ async def begin(call: Call) -> Json:
         call.field("since", int),
         call.field("until", int),
     )
+    if names_everything(search) and not call.field("all", bool, False):
+        raise BadManagementRequest(
+            f"Without a filter this would {action} everything there is: give a filter, or all: true"
+        )
     wanted = wanted_by(action, search, call.now())
     counts = await call.ask(count_of(wanted))
     total = None if counts.get("more") else sum(counts["counts"].values())
