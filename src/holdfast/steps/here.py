@@ -9,7 +9,7 @@ one context variable (`runtime/step.py`). All else is made when somebody asks fo
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, Task
 from threading import Lock
 from typing import Final
 
@@ -30,7 +30,7 @@ class StepClaim:
     `execution`: whose streams they emit to, if not those of the claimed one. Without a client they have none.
     """
 
-    __slots__ = ("_client", "_execution", "_loop", "_payloads", "_pid", "info")
+    __slots__ = ("_client", "_execution", "_loop", "_payloads", "_pid", "_sending", "info")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class StepClaim:
         payloads: Payloads | None = None,
         execution: str | None = None,
         pid: str = "",
+        sending: set[Task[None]] | None = None,
     ) -> None:
         self.info = info
         self._loop = loop
@@ -47,6 +48,7 @@ class StepClaim:
         self._payloads = payloads
         self._execution = execution or info.id
         self._pid = pid
+        self._sending = set[Task[None]]() if sending is None else sending  # by the emitters of its steps
 
     def make_emitter(self, step: Step) -> Emitter | None:
         if self._client is None or self._payloads is None or self._loop is None:
@@ -62,6 +64,7 @@ class StepClaim:
             info.generation or None,
             self._loop,
             self._pid,
+            self._sending,
         )
 
 
