@@ -47,3 +47,24 @@ def test_a_worker_that_dies_at_any_write_leaves_no_task_behind(side: Any) -> Non
             world.elapse("1h")
             del handle
         assert [task for task, _ in kept if not task.done()] == [], f"{side}:{write}"
+
+
+def test_a_world_that_cannot_be_opened_leaves_no_task_behind() -> None:
+    app = hf.App("memory:")
+
+    @app.provide("database")
+    def database() -> Any:
+        raise OSError("no such host")
+
+    world, began = World(app), list[Any]()
+    create_task = world.loop.create_task
+
+    def noted(coro: Any, **options: Any) -> asyncio.Task[Any]:
+        began.append(coro)
+        return create_task(coro, **options)
+
+    world.loop.create_task = noted  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="no such host"), world:
+        pass
+    assert any(each.__name__ == "listen" for each in began), "the stream of the caller was open"
+    assert [each for each in began if each.cr_frame is not None] == []
