@@ -27,7 +27,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, Final
 
-from holdfast.node.end_tasks import end_tasks
 from holdfast.payloads.errors import StepsClosed
 from holdfast.steps.child import AppLocation
 from holdfast.steps.here import current_attempt
@@ -102,7 +101,10 @@ class StepRunner:
         for step_run in list(self._running):
             step_run.call.step.call_off(reason)
         await self.drain(CANCEL_GRACE_S * 2)
-        await end_tasks(self.sending)
+        if sending := [*self.sending]:
+            for task in sending:
+                task.cancel()
+            await asyncio.wait(sending)
         await self.loop_tasks.close()
         self.threads.close()
         await self.processes.close()
