@@ -48,7 +48,7 @@ def restart(request: Request, data: TaskRestart, ws: WorkingSet, now: Millis) ->
         return Reply(200, PromiseReply(promise))
     task = held_task(data.id, data.version, ws, now, data.generation)
     if task.job is not None:
-        raise NotAJob(f"The background task {data.id!r} runs once and cannot go on as another")
+        raise NotAJob(f"The background task {data.id!r} runs once and cannot continue as new")
     before = generation_of(promise)
     streams = ws.streams_of(data.id)
     if streams is not None and streams.created_at != promise.created_at:

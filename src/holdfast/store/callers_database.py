@@ -119,9 +119,13 @@ async def opened(source: Any, *, waits: bool) -> AsyncGenerator[Any]:
 
 def _check_waits(must_wait: bool, waits: bool) -> None:
     if must_wait and not waits:
-        raise CannotJoin("The database must be awaited, and the step is a plain function")
+        raise CannotJoin(
+            "The database is asynchronous and the step is a plain def: write the step as async def"
+        )
     if waits and not must_wait:
-        raise CannotJoin("The database answers at once, and the step is an async def")
+        raise CannotJoin(
+            "The database is synchronous and the step is an async def: write the step as a plain def"
+        )
 
 
 def _is_manager(made: Any) -> bool:

@@ -69,7 +69,7 @@ class FiberWorld:
         if stream not in self._streams:
             if len(self._streams) >= limits.streams_max:
                 most = limits.streams_max
-                raise TooManyStreams(f"The execution {self.id!r} has {most} streams, which is the most")
+                raise TooManyStreams(f"The execution {self.id!r} has {most} streams, which is the limit")
             self._streams |= {stream}
 
     def _wanted_message(self) -> Any:
