@@ -102,6 +102,13 @@ def test_every_error_of_the_runtime_has_a_listed_code_and_shows_it() -> None:
         holdfast.step_signal()
 
 
+def test_every_code_that_is_listed_is_one_of_the_sources() -> None:
+    listed = re.findall(r"^\| (HF\d{4}) \|", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.M)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert len(listed) > 40
+    assert not [code for code in listed if f'"{code}"' not in sources]
+
+
 def test_the_demo_tells_its_story_to_the_end() -> None:
     command = [sys.executable, "-m", "holdfast", "demo"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -24,6 +24,7 @@ from holdfast.host.finding import Instant, Statuses, search_of
 from holdfast.host.handle import Body, Handle as Handle, RunsWorkflow, Workflow as Workflow
 from holdfast.host.hooking import Hooking
 from holdfast.host.looking import Executions
+from holdfast.host.queue_figures import QueueFigures
 from holdfast.host.serving import Serving
 from holdfast.host.session import Session
 from holdfast.host.settings import (
@@ -119,6 +120,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
         self._task_app = self._bridge
+        self.queue_figures = QueueFigures(self._bridge)
         self._console_port = 8002 if console is True else int(console)
         self.schedules = Schedules(self._bridge)
 

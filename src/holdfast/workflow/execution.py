@@ -273,7 +273,9 @@ class Execution(FiberWorld):
         value = begun_with(param, Generation(before.number + 1, read))
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
+        ended = self._progress.ended
         self._prepare(self._bind(self.promise), ())
+        self._progress.ended.follow(ended)
         self._writer.learn, self._writer.replied = self._progress.learn, self._progress.replied
         self._run()
 
@@ -400,8 +402,7 @@ class Execution(FiberWorld):
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
         ending: observer.Ending = "failed" if failure is not None else "completed"
-        if state == "rejected_canceled":
-            ending = "cancelled"
+        ending = "cancelled" if state == "rejected_canceled" else ending
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
 
@@ -411,10 +412,9 @@ class Execution(FiberWorld):
         """One commit: what was chosen and is not durable yet, then what is asked."""
         progress = self._progress
         unwritten, progress.unwritten = progress.unwritten, []
-        writing = self._writer.write(unwritten, asked)
-        ended = progress.ended
-        is_told = ended.noted and ended.may_be_told(unwritten, asked)
-        return ended.tell_after(writing) if is_told else writing
+        writing, ended = self._writer.write(unwritten, asked), progress.ended
+        taken = ended.take(unwritten, asked) if ended.noted or ended.of_before else None
+        return ended.tell_after(writing, taken) if taken else writing
 
     async def _look(self, promise_ids: Sequence[str]) -> None:
         self._learn_from(await self._writer.ask([PromiseGet(key) for key in promise_ids]))
