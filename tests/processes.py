@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-start_s_max = 20.0
+start_s_max = 60.0
 
 
 class Outcome(Struct, frozen=True):

@@ -13,6 +13,7 @@ import pytest
 import holdfast
 from holdfast.ext.optional import MissingLibrary
 from holdfast.protocol.errors import HoldfastError
+from holdfast.runtime import errors as runtime_errors
 from tests.counts import FULL
 from tests.documents.pages import PAGES, ROOT, blocks, name_of
 
@@ -87,6 +88,18 @@ def test_every_error_has_a_code_of_its_own_that_is_listed_once() -> None:
     assert len(codes) == len(set(codes)), "two errors share a code"
     for code in codes:
         assert page.count(f"| {code} |") == 1, code
+
+
+def test_every_error_of_the_runtime_has_a_listed_code_and_shows_it() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    events = {"Cancelled", "FiberInterrupted", "ExecutionClosed"}  # told to code; they are no mistakes
+    for name, cls in vars(runtime_errors).items():
+        if isinstance(cls, type) and cls.__module__ == runtime_errors.__name__ and name not in events:
+            assert page.count(f"| {cls.code} |") == 1, name  # type: ignore[attr-defined]
+    with pytest.raises(runtime_errors.NotInFiber, match=r"\[HF5122\]$"):
+        holdfast.sleep(1)
+    with pytest.raises(runtime_errors.NotInFiber, match=r"\[HF5122\]$"):
+        holdfast.step_signal()
 
 
 def test_every_code_that_is_listed_is_one_of_the_sources() -> None:

@@ -167,9 +167,27 @@ def test_the_same_id_is_the_same_operation_and_what_comes_later_is_left_out(shop
     assert shop.app.find(shop.waiting).count()["cancelled"] == 1
 
 
+def test_without_a_filter_everything_must_be_asked_for_by_name(shop: Shop) -> None:
+    handle = shop.waiting.start()
+    for everything in (shop.app.find(), shop.app.find(tags={}, page_size=7)):
+        for begin in (everything.cancel, everything.retry, everything.halt, everything.resume):
+            with pytest.raises(hf.errors.BadOption, match=r"all=True.*\[HF6001\]"):
+                begin()
+    assert handle.info().state in ("pending", "running", "suspended")
+    assert shop.app.find(kind="execution").cancel(now=True).wait(60).done == 1, "that is a filter"
+
+
+async def test_in_asyncio_too_everything_must_be_asked_for_by_name() -> None:
+    async with Shop("memory://").app as app:
+        for begin in ("cancel_async", "retry_async", "halt_async", "resume_async"):
+            with pytest.raises(hf.errors.BadOption, match="all=True"):
+                await getattr(app.find(), begin)()
+        assert (await (await app.find().cancel_async(all=True)).wait_async()).done == 0
+
+
 def test_a_bulk_operation_can_be_found_and_is_cancelled_by_nobody_else(shop: Shop) -> None:
     shop.waiting.start()
-    progress = shop.app.find().cancel(now=True, id="everything").wait(60)
+    progress = shop.app.find().cancel(now=True, id="everything", all=True).wait(60)
     assert progress.done == 1
     assert shop.app.handle("everything").info().state == "completed"
 

@@ -115,7 +115,7 @@ def test_what_is_told_is_seen_in_order(app: hf.App) -> None:
     for name in ("tea", "milk", "salt"):
         app.tell("b", Item(name))
     app.tell("b", Stop())
-    assert handle.result(30) == ["tea", "milk", "salt"]
+    assert handle.result(60) == ["tea", "milk", "salt"]
 
 
 def test_under_the_same_key_a_message_is_sent_once(app: hf.App) -> None:
@@ -123,7 +123,7 @@ def test_under_the_same_key_a_message_is_sent_once(app: hf.App) -> None:
     for _ in range(3):
         app.tell("b", Item("tea"), key="evt-9")
     app.tell("b", Stop())
-    assert handle.result(30) == ["tea"]
+    assert handle.result(60) == ["tea"]
 
 
 def test_who_asks_gets_the_answer(app: hf.App) -> None:
@@ -146,7 +146,7 @@ def test_what_is_not_of_the_type_fails_whoever_asks_and_nobody_else(app: hf.App)
         app.ask("b", 7, timeout="30s")
     app.tell("b", Item("tea"))
     app.tell("b", Stop())
-    assert handle.result(30) == ["tea"]
+    assert handle.result(60) == ["tea"]
 
 
 def test_what_was_set_aside_is_in_the_info_of_the_execution(app: hf.App) -> None:
@@ -160,7 +160,7 @@ def test_what_was_set_aside_is_in_the_info_of_the_execution(app: hf.App) -> None
     assert [(each.id, each.number) for each in found] == [("b:in.2", 2), ("b:in.3", 3)]
     assert "Expected Item or Stop, got int (12)" in found[0].error
     app.tell("b", Stop())
-    assert handle.result(30) == ["tea", "salt"]
+    assert handle.result(60) == ["tea", "salt"]
     assert handle.info().set_aside == found
 
 
@@ -202,7 +202,7 @@ def _was_told(app: hf.App, execution: str) -> bool:
 def test_to_what_is_over_and_to_what_never_was_nothing_is_sent(app: hf.App) -> None:
     handle = app.start("basket", id="b")
     app.tell("b", Stop())
-    handle.result(30)
+    handle.result(60)
     for send in (app.tell, app.ask):
         with pytest.raises(hf.errors.ExecutionOver, match="HF1402"):
             send("b", Item("tea"))
@@ -215,7 +215,7 @@ def test_it_is_started_if_it_is_not_there_and_told_in_the_same_commit(app: hf.Ap
     first = basket.with_options(id="b").start_and_tell(Item("tea"), "ann")
     again = basket.with_options(id="b").start_and_tell(Item("milk"), "bob")
     app.tell("b", Stop())
-    assert first.result(30) == again.result(30) == ["ann", "tea", "milk"]
+    assert first.result(60) == again.result(60) == ["ann", "tea", "milk"]
     with pytest.raises(hf.errors.ExecutionOver):
         basket.with_options(id="b").start_and_tell(Item("salt"), "ann")
 
@@ -236,7 +236,7 @@ def test_a_promise_is_settled_by_name_before_the_code_has_come_there(app: hf.App
     with pytest.raises(hf.errors.AlreadySettled):
         app.reject("a", ValueError("no"), name="approval")
     app.tell("a", "go")
-    assert handle.result(30) == ["go", True]
+    assert handle.result(60) == ["go", True]
     with pytest.raises(hf.errors.ExecutionOver):
         app.resolve("a", True, name="other")
     with pytest.raises(hf.errors.NoSuchExecution):
@@ -247,7 +247,7 @@ def test_a_promise_is_rejected_by_name(app: hf.App) -> None:
     handle = app.start("approval", id="a")
     app.tell("a", "go")
     app.reject("a", ValueError("not today"), name="approval")
-    assert handle.result(30) == ["go", "not today"]
+    assert handle.result(60) == ["go", "not today"]
 
 
 def test_what_was_published_can_be_looked_at_now_and_when_it_is_over(app: hf.App) -> None:
@@ -257,7 +257,7 @@ def test_what_was_published_can_be_looked_at_now_and_when_it_is_over(app: hf.App
     assert handle.published("size", returns=int) == 1
     app.tell("b", Item("milk"))
     app.tell("b", Stop())
-    handle.result(30)
+    handle.result(60)
     assert app.handle("b").published("size") == 2
     with pytest.raises(hf.errors.NoSuchExecution):
         app.handle("nobody").published("size")
@@ -290,7 +290,7 @@ def test_an_attempt_of_a_step_can_be_told_from_the_one_before(app: hf.App) -> No
     _tries.clear()
     handle = app.start("writer", id="w")
     items = [*handle.stream("tokens")]
-    handle.result(30)
+    handle.result(60)
     assert [(*item, item.attempt) for item in items] == [
         (1, "a", "1.1"),
         (2, "b", "1.1"),
@@ -305,7 +305,7 @@ def test_a_background_task_emits_and_publishes_as_well(app: hf.App) -> None:
     talker: Any = app.tasks.get("talker")
     handle = app.task_handle(talker.send().id)
     assert [value for _, value in handle.stream("lines")] == [0, 1, 2]
-    assert handle.get(30).ok_value == "over"
+    assert handle.get(60).ok_value == "over"
     assert (handle.published("stage"), [*handle.watch("stage")]) == ("done", ["done"])
 
 

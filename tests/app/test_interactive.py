@@ -22,7 +22,7 @@ def shout(text: str) -> str:
 
 app.provide("punctuation", "!")
 limits = app.queue("loud", concurrency=1)
-print("first", answer.start().result(30), shout.send("a").get(30).ok_value)
+print("first", answer.start().result(60), shout.send("a").get(60).ok_value)
 @app.workflow
 async def answer() -> int:
     return 42
@@ -39,7 +39,7 @@ def shout(text: str = "") -> str:
 
 app.provide("punctuation", "?")
 limits = app.queue("loud", concurrency=2)
-print("then", answer.start().result(30), shout.send("a").get(30).ok_value)
+print("then", answer.start().result(60), shout.send("a").get(60).ok_value)
 print("still open", app.session.is_open)
 """
 

@@ -83,7 +83,7 @@ def test_a_suspended_execution_says_what_it_waits_for_and_at_which_line(app: hf.
     assert found.deadline is None
     assert found.since >= found.created_at
     app.resolve("order-17:2", "yes")
-    assert app.handle("order-17").result(30) == "yes"
+    assert app.handle("order-17").result(60) == "yes"
     done = app.handle("order-17").info()
     assert (done.state, done.waits) == ("completed", ())
     assert done.ended_at == done.since
@@ -101,7 +101,7 @@ def test_what_an_execution_publishes_is_part_of_what_it_tells(tmp_path: Path) ->
 
     with app:
         handle = app.start(pack)
-        handle.result(30)
+        handle.result(60)
         assert handle.info().published == {"stage": "packed", "boxes": {"small": 2}}
         assert next(iter(app.find(pack))).published == {}, "a page does not read them"
 
@@ -128,7 +128,7 @@ def test_published_values_are_read_together(tmp_path: Path, monkeypatch: pytest.
 
     with app:
         handle = app.start(publishes)
-        handle.result(30)
+        handle.result(60)
         monkeypatch.setattr(Caller, "begin", counted)
         assert handle.info().published == {f"value-{number}": "x" * number for number in range(20)}
     assert sent == [20]
@@ -163,7 +163,7 @@ def test_each_strand_of_a_suspended_execution_says_where_it_waits(tmp_path: Path
 def test_a_failed_one_tells_its_error_and_is_found_by_it(app: hf.App) -> None:
     handle = app.start("checkout", -5, id="bad")
     with pytest.raises(Declined):
-        handle.result(30)
+        handle.result(60)
     found = handle.info()
     assert (found.state, found.error, found.error_code) == (
         "failed",
@@ -178,7 +178,7 @@ def test_a_failed_one_tells_its_error_and_is_found_by_it(app: hf.App) -> None:
 
 def test_the_operations_of_an_execution_are_listed_in_the_order_of_the_code(app: hf.App) -> None:
     handle = app.start("parent", id="p")
-    assert handle.result(30) == "paid 5"
+    assert handle.result(60) == "paid 5"
     [call] = handle.steps()
     assert (call.kind, call.name, call.state, call.result()) == ("call", "checkout", "completed", "paid 5")
     step, sleep = app.handle(call.id).steps()
@@ -200,7 +200,7 @@ def test_messages_are_among_its_operations_and_what_it_publishes_and_emits_is_no
     with app:
         handle = talk.with_options(id="t").start()
         app.tell("t", 5, key="evt-9")
-        assert handle.result(30) == 5
+        assert handle.result(60) == 5
         found = [(each.kind, each.name) for each in handle.steps()]
     assert ("message", "message 1") in found
     assert all(name for _, name in found), found
@@ -211,14 +211,14 @@ def test_messages_are_among_its_operations_and_what_it_publishes_and_emits_is_no
 def test_a_failed_step_tells_its_error(app: hf.App) -> None:
     handle = app.start("checkout", -1, id="bad")
     with pytest.raises(Declined):
-        handle.result(30)
+        handle.result(60)
     [step] = handle.steps()
     assert (step.state, step.error, step.result()) == ("failed", "Declined: -1 is too little", None)
 
 
 def test_a_history_is_plain_data(app: hf.App) -> None:
     handle = app.start("checkout", 7, id="order-7")
-    handle.result(30)
+    handle.result(60)
     history = json.loads(json.dumps(handle.history()))
     assert history["format"] == "holdfast-history-1"
     assert history["promise"]["id"] == "order-7"
@@ -227,7 +227,7 @@ def test_a_history_is_plain_data(app: hf.App) -> None:
 
 def test_executions_are_found_newest_first_by_what_is_true_of_them(app: hf.App) -> None:
     for number in range(5):
-        app.start("checkout", number, id=f"c-{number}").result(30)
+        app.start("checkout", number, id=f"c-{number}").result(60)
     app.start("approve", id="a")
     until(app, "a", "suspended")
     assert [each.id for each in app.find("checkout", page_size=2)] == ["c-4", "c-3", "c-2", "c-1", "c-0"]
@@ -244,9 +244,41 @@ def test_executions_are_found_newest_first_by_what_is_true_of_them(app: hf.App) 
 def test_background_tasks_are_found_as_well(app: hf.App) -> None:
     sent: Any = app.tasks.get("send_mail")
     handle = sent.send("ada@example.org")
-    handle.get(30)
+    handle.get(60)
     [found] = app.find(kind="task", queue="mail")
     assert (found.id, found.name, found.state) == (handle.id, sent.name, "completed")
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{folder}/holdfast.db"])
+def test_what_failed_says_in_a_list_what_it_failed_with(url: str, tmp_path: Path) -> None:
+    app = hf.App(url.format(folder=tmp_path))
+
+    @app.workflow
+    async def order() -> None:
+        raise ValueError("no such tea")
+
+    @app.task
+    def mail() -> None:
+        raise ValueError("no such address")
+
+    @app.task(default_error_code="DOWN")
+    def post() -> hf.TaskResult[int, hf.TaskError]:
+        return hf.TaskResult(err=hf.TaskError("CLOSED", "after six"))
+
+    with app:
+        handle = app.start(order, id="o")
+        with pytest.raises(ValueError, match="no such tea"):
+            handle.result(60)
+        sent: list[Any] = [mail.with_options(id="m").send(), post.with_options(id="p").send()]
+        for task in sent:
+            assert task.get(60).is_err
+        wanted = {
+            "o": "ValueError: no such tea",
+            "m": "UNHANDLED_EXCEPTION: no such address",
+            "p": "CLOSED: after six",
+        }
+        assert {each.id: each.error for each in app.find(status="failed")} == wanted
+        assert {key: app.handle(key).info().error for key in wanted} == wanted
 
 
 @pytest.mark.parametrize(
@@ -270,7 +302,7 @@ async def test_the_same_from_asyncio(tmp_path: Path) -> None:
     app = shop(f"sqlite:///{tmp_path}/holdfast.db")
     async with app:
         handle = app.start("checkout", 3, id="c")
-        await asyncio.wait_for(handle, 30)
+        await asyncio.wait_for(handle, 60)
         assert (await handle.info_async()).state == "completed"
         assert [step.name for step in await handle.steps_async()] == ["charge", ""]
         assert (await handle.history_async())["promise"]["id"] == "c"

@@ -45,7 +45,7 @@ class Ledger:
 
 async def failed(handle: hf.types.Handle[Any], error: type[BaseException] = ValueError) -> None:
     with pytest.raises(error):
-        await asyncio.wait_for(handle, 30)
+        await asyncio.wait_for(handle, 60)
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -54,7 +54,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def value(handle: hf.types.Handle[Any]) -> Any:
-    return await asyncio.wait_for(handle, 30)
+    return await asyncio.wait_for(handle, 60)
 
 
 async def test_a_retry_performs_only_what_failed(app: hf.App) -> None:
@@ -230,8 +230,11 @@ async def test_one_that_timed_out_goes_on_with_a_new_timeout(app: hf.App) -> Non
         await hf.run(ledger.good, "asked")
         return await hf.promise(str, name="answer")
 
-    handle = approval.with_options(timeout=2).start()  # the step is recorded by then
-    await failed(handle, hf.TimedOut)
+    for timeout_s in (2, 10, 40):  # long enough for the step to be recorded by then
+        handle = approval.with_options(timeout=timeout_s).start()
+        await failed(handle, hf.TimedOut)
+        if await has_recorded(handle, 1):
+            break
     ledger.done.clear()
     await handle.retry(timeout="1h")
     await _resolve(app, handle.id)
@@ -399,12 +402,12 @@ async def test_one_that_is_replaced_while_it_runs_is_cancelled_and_writes_nothin
 
     first = order.with_options(id="o").start(1)
     waiting = asyncio.ensure_future(_outcome(first))
-    await asyncio.wait_for(entered.wait(), 30)
+    await asyncio.wait_for(entered.wait(), 60)
     second = order.with_options(id="o", on_existing="replace").start(2)
     await second.started()
     release.set()
     assert await value(second) == 2
-    assert isinstance(await asyncio.wait_for(waiting, 30), ExecutionCancelled)
+    assert isinstance(await asyncio.wait_for(waiting, 60), ExecutionCancelled)
     assert ended == [2]
 
 

@@ -56,11 +56,11 @@ def shop(folder: Path, codec: hf.types.Codec | None = None) -> hf.App:
 def test_a_default_that_is_written_out_is_the_same_call(tmp_path: Path, codec: hf.types.Codec | None) -> None:
     with shop(tmp_path, codec) as app:
         pay = app.registry.find("pay", 1)
-        assert app.start(pay, 100, id="short").result(30) == "paid 100 EUR"
-        assert app.start(pay, 100, "EUR", id="short").result(30) == "paid 100 EUR"
-        assert app.start(pay, cents=100, currency="EUR", id="short").result(30) == "paid 100 EUR"
-        assert app.start(pay, 100, "EUR", id="long").result(30) == "paid 100 EUR"
-        assert app.start(pay, 100, id="long").result(30) == "paid 100 EUR"
+        assert app.start(pay, 100, id="short").result(60) == "paid 100 EUR"
+        assert app.start(pay, 100, "EUR", id="short").result(60) == "paid 100 EUR"
+        assert app.start(pay, cents=100, currency="EUR", id="short").result(60) == "paid 100 EUR"
+        assert app.start(pay, 100, "EUR", id="long").result(60) == "paid 100 EUR"
+        assert app.start(pay, 100, id="long").result(60) == "paid 100 EUR"
         with pytest.raises(hf.errors.IdTaken, match="other arguments"):
             app.start(pay, 100, "USD", id="short")
 

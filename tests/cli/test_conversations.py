@@ -67,7 +67,7 @@ def test_a_refusal_and_a_timeout_are_failures(run: Run, app: hf.App, counter: st
 
 def test_what_is_over_and_what_never_was_is_refused(run: Run, app: hf.App, counter: str) -> None:
     app.tell(counter, 100)
-    app.handle(counter).result(30)
+    app.handle(counter).result(60)
     assert "HF1402" in run("tell", counter, "--data", "1").err
     assert "HF1401" in run("ask", "nobody", "--data", "1").err
     assert run("watch", "nobody").code == 1
@@ -98,7 +98,7 @@ def test_a_tree_counts_streams_and_does_not_draw_them(
 ) -> None:
     app.tell(counter, "not a number")
     app.tell(counter, 100)
-    app.handle(counter).result(30)
+    app.handle(counter).result(60)
     lines = run("tree", counter).out.splitlines()
     assert "├─ ≡ in: 2 messages, 2 read" in lines
     assert "├─ ≡ out.added: 1" in lines
@@ -112,7 +112,7 @@ def test_a_tree_counts_streams_and_does_not_draw_them(
 def test_info_shows_the_messages_that_were_set_aside(run: Run, app: hf.App, counter: str) -> None:
     app.tell(counter, "not a number")
     app.tell(counter, 100)
-    app.handle(counter).result(30)
+    app.handle(counter).result(60)
     lines = run("info", counter).out.splitlines()
     [title] = [number for number, line in enumerate(lines) if line.startswith("SET ASIDE")]
     assert lines[title + 1].startswith("message 1  ")
@@ -128,6 +128,6 @@ def test_an_empty_key_is_refused_and_sends_nothing(run: Run, counter: str) -> No
 def test_watching_what_is_not_there_is_a_failure(run: Run, app: hf.App, counter: str) -> None:
     assert run("watch", counter, "a b").code == 2
     app.tell(counter, 100)
-    app.handle(counter).result(30)
+    app.handle(counter).result(60)
     missing = run("watch", counter, "totel")
     assert (missing.code, f"{counter} is over, and has no stream 'totel'" in missing.err) == (1, True)

@@ -47,9 +47,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     module: Any = importlib.import_module("a_shop")
     with module.app as app:
-        app.start("checkout", 5, id="good").result(30)
+        app.start("checkout", 5, id="good").result(60)
         with pytest.raises(ValueError, match="too little"):
-            app.start("checkout", -5, id="bad").result(30)
+            app.start("checkout", -5, id="bad").result(60)
         handle = app.start("approve", id="waits")
         for _ in range(3_000):
             if handle.info().state == "suspended":
@@ -72,6 +72,16 @@ def run(shop: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 STORE = ("-S", "sqlite:///holdfast.db")
+
+
+def test_without_a_filter_a_bulk_operation_needs_all(run: Run) -> None:
+    for action in ("cancel", "retry", "halt", "resume"):
+        refused = run("bulk", action, *STORE)
+        assert (refused.code, refused.out) == (2, "")
+        assert "--all" in refused.err
+    assert "1 would be asked to cancel" in run("bulk", "cancel", "--dry-run", *STORE).out, "it only counts"
+    assert "waits" in run("list", "--status", "suspended", *STORE).out
+    assert "1 done" in run("bulk", "cancel", "--all", "--now", "--wait", *STORE).out
 
 
 def test_a_list_is_newest_first_and_filtered(run: Run) -> None:

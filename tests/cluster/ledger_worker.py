@@ -114,7 +114,8 @@ class RawWorker:
         else:
             end = SettleAction(PromiseSettle(task, "resolved", Value(data="ZG9uZQ==")))
             await self._insist(TaskFulfill(task, token, end))
-        del self._held[task]
+        if self._held.get(task) == token:  # else the task came back under another claim
+            del self._held[task]
         self._look.set()
 
     async def _record(self, task: str, step: int, token: int) -> bool:

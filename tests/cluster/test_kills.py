@@ -11,13 +11,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.node import Node
+from holdfast.protocol.requests import Request
 from holdfast.store.postgres import PostgresStore
 from tests.cluster.clients import play
 from tests.cluster.linearizability import check as check_history
@@ -109,19 +111,39 @@ def test_nothing_acknowledged_is_lost_when_postgresql_is_killed(server: Postgres
     assert killed == SERVER_KILLS, "the server was killed while it did nothing"
 
 
+class CountingNode:
+    """Knows how many requests it has not answered yet."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.in_flight = 0
+
+    async def request(self, requests: Sequence[Request]) -> Sequence[Any]:
+        self.in_flight += 1
+        try:
+            return await self._node.request(requests)
+        finally:
+            self.in_flight -= 1
+
+
 @pytest.mark.slow
 async def test_histories_stay_linearizable_while_postgresql_is_killed(server: PostgresServer) -> None:
     """Three nodes, nine callers. What a node could not know counts as open."""
     print(f"HOLDFAST_SEED={SEED}")
     async with AsyncExitStack() as stack:
         nodes = [await stack.enter_async_context(Node(PostgresStore(server.url()))) for _ in range(3)]
-        playing = asyncio.ensure_future(play(nodes, SEED, rounds=30))
+        asked, is_over = [CountingNode(node) for node in nodes], asyncio.Event()
+        playing = asyncio.ensure_future(play(asked, SEED, rounds=30, until=is_over))
         kills: list[float] = []
         for _ in range(SERVER_KILLS):
             await asyncio.sleep(0.4)
+            async with asyncio.timeout(60):
+                while sum(node.in_flight for node in asked) < 3:  # noqa: ASYNC110 (nothing tells us)
+                    await asyncio.sleep(0)
             kills.append(time.monotonic())
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)
+        is_over.set()
         histories = await playing
     verdicts = Counter(check_history(history) for history in histories.values())
     assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"

@@ -1,6 +1,7 @@
 """kill -9 of workers, and workers that stand still and come back: no effect twice, nothing lost.
 
-A fault counts only if the worker held a task at that moment.
+A fault is made only while the worker holds a task. How long a takeover takes is printed, and judged only in
+the campaign (`make campaign-cluster`), on a machine that is given to it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from tests.seeds import chosen_seed
 from tests.server.process import ServerProcess, server_process
 
 KILLS = int(os.environ.get("HOLDFAST_WORKER_KILLS", "3"))
+IS_CAMPAIGN = "HOLDFAST_WORKER_KILLS" in os.environ
 SEED = chosen_seed()
 WORKERS = 3
 TASKS = 24  # at any moment: two workers can hold them
 TAKEOVER_MS = LEASE_MS + 1_000
+patience_s = 300.0  # only a hang takes longer
 
 OUTSIDE = """
     CREATE SCHEMA outside;
@@ -96,7 +99,7 @@ class Watch:
         self, workers: list[WorkerProcess], least: int, feeding: asyncio.Task[None]
     ) -> WorkerProcess:
         """The worker that holds the most tasks, once it holds this many."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + patience_s
         while True:
             held = [len(await self.held(worker)) for worker in workers]
             if max(held) >= least:
@@ -105,9 +108,20 @@ class Watch:
             assert time.monotonic() < until, "no worker gets work"
             await asyncio.sleep(0.01)
 
+    async def stop_at_work(self, workers: list[WorkerProcess], feeding: asyncio.Task[None]) -> WorkerProcess:
+        """One of them, stopped while it held a task."""
+        until = time.monotonic() + patience_s
+        while True:
+            victim = await self.busiest(workers, 2, feeding)
+            victim.send(signal.SIGSTOP)
+            if await self.held(victim):
+                return victim
+            victim.send(signal.SIGCONT)
+            assert time.monotonic() < until, "no worker holds anything"
+
     async def takeovers(self, lost: dict[str, int]) -> list[int]:
         """The instants at which others acquired these. What the dead one's last commit ended needs nobody."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + patience_s
         left = set(lost)
         found: list[int] = []
         while left:
@@ -154,7 +168,7 @@ class Feeder:
                     await self._app.session.executions.start(Start(name, param, "g"))
                 self.names.append(name)
             await asyncio.sleep(0.02)
-        until = time.monotonic() + 60
+        until = time.monotonic() + patience_s
         while await self._watch.open_tasks():
             assert time.monotonic() < until, "tasks were lost"
             await asyncio.sleep(0.05)
@@ -216,21 +230,18 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
 
         alive: list[WorkerProcess] = []
         workers = [await start() for _ in range(WORKERS)]
-        hits, delays = 0, list[int]()
+        delays = list[int]()
         try:
             for number in range(KILLS):
-                victim = await watch.busiest(workers, 2, feeding)
-                workers.remove(victim)
                 await asyncio.sleep(chance.uniform(0, 0.2))
+                victim = await watch.stop_at_work(workers, feeding)
+                workers.remove(victim)
                 stands_still = number % 3 == 2
-                if stands_still:
-                    victim.send(signal.SIGSTOP)
-                else:
+                if not stands_still:
                     alive.remove(victim)
                     victim.end()
                 killed_at = await watch.now()
                 lost = await watch.held(victim)
-                hits += bool(lost)
                 workers.append(await start())
                 delays += [instant - killed_at for instant in await watch.takeovers(lost)]
                 await there.lose_a_server()  # from now on all must find the other one
@@ -243,12 +254,12 @@ async def test_no_effect_happens_twice_and_nothing_is_lost_when_workers_are_kill
             for worker in alive:
                 worker.end()
             await pool.close()
+    assert delays, "nothing had to be taken over"
     delays.sort()
     median, most = delays[len(delays) // 2], delays[-1]
-    print(f"{KILLS} faults, {hits} hit, {len(delays)} tasks taken over, {len(feeder.names)} done")
+    print(f"{KILLS} faults, {len(delays)} tasks taken over, {len(feeder.names)} done")
     print(f"ms until taken over: median {median}, most {most} (a look took up to {watch.stall_ms})")
-    assert hits >= int(KILLS * 0.8), "too few workers were killed while they held anything"
-    assert most <= TAKEOVER_MS + watch.stall_ms
+    assert most <= TAKEOVER_MS + watch.stall_ms or not IS_CAMPAIGN
     check(server.url(), mode, feeder.names)
 
 

@@ -156,8 +156,9 @@ def test_all_wishes_hold_together(wire: Wire) -> None:
 def test_a_promise_without_a_target_is_no_execution(wire: Wire) -> None:
     wire.create("p")
     assert ids(wire) == []
-    assert wire.send("execution.get", {"id": "p"}).status == 404
-    assert wire.send("execution.get", {"id": "none"}).status == 404
+    for name, kind in (("p", "execution.get"), ("none", "execution.get"), ("none", "execution.cancel")):
+        answer = wire.send(kind, {"id": name})
+        assert (answer.status, answer.head["code"]) == (404, "HF1401"), (kind, name)
 
 
 def test_a_deadline_that_is_not_written_down_yet_counts(wire: Wire) -> None:

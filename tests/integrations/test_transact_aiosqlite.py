@@ -163,7 +163,7 @@ def test_a_plain_function_cannot_use_it(tmp_path: Path) -> None:
     async def reward() -> None:
         await hf.transact(credit, on=database)
 
-    with bank.app, pytest.raises(hf.errors.BadDatabase, match="must be awaited, and the step is a plain"):
+    with bank.app, pytest.raises(hf.errors.BadDatabase, match="is asynchronous and the step is a plain"):
         bank.app.start(reward).result(RESULT_S)
 
 

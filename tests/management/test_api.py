@@ -99,6 +99,28 @@ async def test_the_same_call_under_an_id_is_one_and_another_is_refused(api: Api)
     assert await api.refused("POST", "executions", asked | {"args": [6]}) == (409, "HF3402")
 
 
+async def test_what_is_not_there_is_said_to_be_no_execution(api: Api) -> None:
+    for path in ("", "/steps", "/history", "/timeline"):
+        answer = await api.call("GET", f"executions/nosuch{path}")
+        assert (answer.status, answer.json["code"]) == (404, "HF1401"), path
+        assert "There is no execution 'nosuch'" in answer.json["error"]
+    for action in ("cancel", "halt", "resume", "retry"):
+        assert await api.refused("POST", f"executions/nosuch/{action}") == (404, "HF1401"), action
+    fork = {"before": "charge", "args": [1]}
+    assert await api.refused("POST", "executions/nosuch/fork", fork) == (404, "HF1401")
+    assert await api.refused("GET", "tasks/nosuch") == (404, "HF1102")
+    assert await api.refused("POST", "tasks/nosuch/rerun") == (404, "HF1102")
+
+
+async def test_everything_is_changed_only_if_that_is_asked_for_by_name(api: Api) -> None:
+    for action in ("cancel", "retry", "halt", "resume"):
+        assert await api.refused("POST", "bulk", {"action": action}) == (400, "HF3401")
+        assert await api.refused("POST", "bulk", {"action": action, "status": []}) == (400, "HF3401")
+    begun = await api.post("bulk", {"action": "cancel", "all": True, "id": "everything"})
+    assert begun["id"] == "everything"
+    assert (await api.post("bulk", {"action": "cancel", "kind": "task"}))["action"] == "cancel"
+
+
 async def test_executions_are_found_newest_first_and_counted(api: Api) -> None:
     for number in (1, -1, 2):
         await api.post("executions", {"workflow": "checkout", "args": [number], "id": f"c{number}"})

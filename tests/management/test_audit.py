@@ -140,7 +140,7 @@ async def test_every_change_is_written_down_with_who_what_and_how_it_went(store:
             ("ada", "/v1/executions", "order-1", "done"),
         ]
         assert found[4]["body"] == {"reason": "wait"}
-        assert (found[3]["status"], found[3]["code"]) == (404, "HF1102")
+        assert (found[3]["status"], found[3]["code"]) == (404, "HF1401")
         assert "4111" not in str(found)
         assert [each["target"] for each in await entries(admin, 1, who="ada", target="acme-mail")] == [
             "acme-mail"

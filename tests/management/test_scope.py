@@ -80,7 +80,9 @@ async def test_no_prefix_has_the_nodes_act_for_everybody(tenants: Tenants) -> No
     spec = BulkSpec("cancel", wanted_by("cancel", ExecutionSearch(), 10**15), now=True)
     creation = msgspec.to_builtins(bulk_creation("holdfast.b", spec))
     assert (await tenants.ask(tenants.node, "promise.create", creation))[0] == 403
-    refused = await tenants.node.refused("POST", "bulk", {"action": "cancel", "id": "holdfast.b"})
+    refused = await tenants.node.refused(
+        "POST", "bulk", {"action": "cancel", "id": "holdfast.b", "all": True}
+    )
     assert refused == (403, "HF3102")
     claim = {"groups": ["holdfast.bulk"], "count": 1, "pid": "p", "ttl": 60_000}
     assert (await tenants.ask(tenants.node, "task.claim", claim))[0] == 403

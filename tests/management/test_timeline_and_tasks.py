@@ -175,7 +175,7 @@ async def test_a_timeline_comes_in_large_pages(api: Api) -> None:
         pages += 1
     assert len({row["id"] for row in rows}) == len(rows) == 1_200
     assert await api.refused("GET", "executions/m/timeline", limit=5_001) == (400, "HF3401")
-    assert await api.refused("GET", "executions/nobody/timeline") == (404, "HF1101")
+    assert await api.refused("GET", "executions/nobody/timeline") == (404, "HF1401")
 
 
 async def test_a_task_is_sent_with_plain_json_under_an_id_that_is_an_agreement(api: Api) -> None:

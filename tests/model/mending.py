@@ -36,7 +36,7 @@ class MendingMachine(StreamMachine):
     def execution_cancel(self, data: Json, call: Call) -> Answer:
         promise_id, at_once = fields.identifier(data, "id"), bool(fields.flag(data, "now"))
         if promise_id not in self.promises:
-            raise Refused(404, "no such promise", "HF1101")
+            raise Refused(404, "no such execution", "HF1401")
         promise, task = self.promises[promise_id], self.tasks.get(promise_id)
         if promise.state == "pending" and is_kept(promise):
             raise bad("a record of the node's is not settled")

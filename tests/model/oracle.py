@@ -730,8 +730,10 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
     # ---------------------------------------------------------------------------------------- executions
 
     def execution_get(self, data: Json, call: Call) -> Answer:
-        self.promise_or_404(fields.identifier(data, "id"))
-        found = self.show_execution(self.task_or_404(data["id"]), call.now)
+        task = self.tasks.get(fields.identifier(data, "id"))
+        if task is None:
+            raise Refused(404, "no such execution", "HF1401")
+        found = self.show_execution(task, call.now)
         if "waits" in found:
             found["waits"] = [
                 wait | self.times_of(wait["id"]) | self.holder_of(wait["id"]) for wait in found["waits"]

@@ -41,14 +41,13 @@ for name in {modules!r}:
 
 
 APP = """
-import os
+import os, pathlib, time
 import holdfast as hf
 
 app = hf.App("sqlite:///holdfast.db")
 
-@hf.step(mode="process", timeout=0.5, retry=hf.Retry(attempts=1))
+@hf.step(mode="process", timeout=2, retry=hf.Retry(attempts=1))
 def stalls() -> None:
-    import pathlib, time
     pathlib.Path("stalls.pid").write_text(str(os.getpid()))
     time.sleep(60)
 
@@ -80,7 +79,7 @@ sys.path.insert(0, "")
 from shop import app, triple, work
 
 with app:
-    print(work.start().result(60), triple.send(4).get(30).ok_value)
+    print(work.start().result(60), triple.send(4).get(60).ok_value)
 """
     done = run(system, program, cwd=tmp_path)
     assert done.out == "['True', 'False'] 12\n", done.err
@@ -107,7 +106,7 @@ def once(number):
     async def double(number: int) -> int:
         return 2 * number
     with app:
-        return double.with_options(id=f"d{number}").start(number).result(30)
+        return double.with_options(id=f"d{number}").start(number).result(60)
 
 print(once(1), once(2), once(1), sorted(path.name for path in pathlib.Path().iterdir()))
 """

@@ -198,7 +198,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path, made
     raw.executescript(made)
     raw.close()
     before = fingerprint(path.parent)
-    with pytest.raises(NotAStore, match=r"something else.*not touched.*HF2003"):
+    with pytest.raises(NotAStore, match=r"not a Holdfast database.*not touched.*HF2003"):
         SqliteFile(path).open()
     assert fingerprint(path.parent) == before
 

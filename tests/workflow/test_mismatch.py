@@ -52,8 +52,8 @@ async def suppresses() -> str:
 
 
 async def does_not_wait() -> str:
-    hf.run(effects.do, "first")
-    hf.run(effects.do, "second")
+    _first = hf.run(effects.do, "first")
+    _second = hf.run(effects.do, "second")
     return "done"
 
 

@@ -19,6 +19,7 @@ from holdfast.client.listening import Settlements
 from holdfast.host.host import Host
 from holdfast.host.slots import workflow_slots
 from holdfast.node import Node
+from holdfast.node.end_tasks import end_tasks
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import limits, tags
@@ -144,6 +145,7 @@ class Hands:
         self.wire.cut()
         await self.worker.abandon()
         await self.worker.end_streams()
+        await end_tasks(self.runner.sending)
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """SIGTERM."""

@@ -9,13 +9,14 @@ import argparse
 import asyncio
 from typing import Final, get_args
 
+from holdfast.cli.failures import UsageError
 from holdfast.cli.list import add_filters, filters_of
 from holdfast.cli.options import add_connection, page_size
 from holdfast.cli.output import print_json, print_line, print_more
 from holdfast.cli.session import CliSession, with_session
 from holdfast.host.bulk import BulkProgress, begin_bulk, progress_of
 from holdfast.jobs.send_request import fresh_end
-from holdfast.protocol.bulk import NAME, BulkAction, count_of, wanted_by
+from holdfast.protocol.bulk import NAME, BulkAction, count_of, names_everything, wanted_by
 from holdfast.protocol.ids import new_id
 from holdfast.protocol.replies import CountsReply, ExecutionsReply, PromiseReply
 from holdfast.protocol.requests import ExecutionCancel, ExecutionSearch
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         one = actions.add_parser(action, help=f"{action} all that the filter finds")
         one.set_defaults(run=with_session(_begin), action=action)
         add_filters(one)
+        one.add_argument("--all", action="store_true", help="everything: needed if no filter is given")
         one.add_argument("--id", help="the id of the operation; the same id is the same operation")
         one.add_argument("--dry-run", action="store_true", help="only count how many there are")
         one.add_argument("--wait", action="store_true", help="until it is over")
@@ -61,6 +63,11 @@ async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         await _count(session, arguments, search, now)
         return
+    if names_everything(search) and not arguments.all:
+        raise UsageError(
+            f"`bulk {arguments.action}` without a filter would {arguments.action} everything there is: "
+            "give a filter, or --all; --dry-run counts"
+        )
     bulk_id = arguments.id or new_id("bulk", now, fresh_end())
     options = {
         name: getattr(arguments, name) for name in ("now", "reason", "before") if hasattr(arguments, name)

@@ -19,7 +19,7 @@ from holdfast.engine.trees import label_of
 from holdfast.engine.view import is_live, see_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
-from holdfast.protocol.errors import InvalidField, PromiseMissing
+from holdfast.protocol.errors import InvalidField, NoSuchExecution
 from holdfast.protocol.generations import is_operation_of
 from holdfast.protocol.records import NOTHING, Millis, Promise
 from holdfast.protocol.replies import PromiseReply, Reply
@@ -33,7 +33,7 @@ def cancel(request: Request, data: ExecutionCancel, ws: WorkingSet, now: Millis)
 def cancel_execution(data: ExecutionCancel, ws: WorkingSet, now: Millis) -> Promise:
     promise, task = ws.promise(data.id), ws.task(data.id)
     if promise is None:
-        raise PromiseMissing(data.id)
+        raise NoSuchExecution(data.id)
     if promise.state == "pending" and tags.is_record(promise.tags):
         raise InvalidField(
             f"{data.id!r} is an internal record, of a lock or of events, and cannot be cancelled"

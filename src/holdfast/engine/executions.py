@@ -9,7 +9,7 @@ from holdfast.engine.view import is_open, see_promise
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import poll_group
-from holdfast.protocol.errors import PromiseMissing, TaskMissing
+from holdfast.protocol.errors import NoSuchExecution
 from holdfast.protocol.executions import (
     ENDED,
     STATUSES,
@@ -30,12 +30,9 @@ from holdfast.protocol.requests import ExecutionCount, ExecutionGet, ExecutionSe
 
 
 def get(request: Request, data: ExecutionGet, ws: WorkingSet, now: Millis) -> Reply:
-    promise = ws.promise(data.id)
-    if promise is None:
-        raise PromiseMissing(data.id)
-    task = ws.task(data.id)
-    if task is None:
-        raise TaskMissing(data.id)
+    promise, task = ws.promise(data.id), ws.task(data.id)
+    if promise is None or task is None:
+        raise NoSuchExecution(data.id)
     view = view_execution(task, promise, ws, now)
     if view.waits:
         view = replace(view, waits=_looked_up(view.waits, ws))

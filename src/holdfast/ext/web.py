@@ -46,7 +46,7 @@ from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.schemas import Schema, first_line, parameters_schema
 from holdfast.payloads.signature import StoredCall, signature_of
 from holdfast.payloads.user_tags import RESERVED, check_id
-from holdfast.protocol.errors import HoldfastError, NoSuchExecution, PromiseMissing, TaskMissing
+from holdfast.protocol.errors import HoldfastError, NoSuchExecution
 from holdfast.protocol.executions import ENDED, ExecutionView
 from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise
@@ -331,8 +331,6 @@ class Endpoints:
         try:
             return expect(replies[0], ExecutionReply).execution, expect(replies[1], PromiseReply).promise
         except Refused as refused:
-            if refused.reply_code in (PromiseMissing.code, TaskMissing.code):
-                raise NoSuchExecution(execution_id) from None
             raise known_refusal(refused, execution_id) from None
 
     def _shown(self, request: WebRequest, view: ExecutionView, promise: Promise) -> WebAnswer:

@@ -33,6 +33,7 @@ from holdfast.client.interface import Client, KeepsClaims
 from holdfast.client.listening import Find, Settlements, listen, looked_at_max
 from holdfast.host.heartbeat import Heartbeat
 from holdfast.host.outbox import Outbox
+from holdfast.host.refused_claims import RefusedClaims
 from holdfast.host.runners import Runner
 from holdfast.host.slots import ClaimIntent, Held, SlotGroup
 from holdfast.host.waiting_slots import WaitingHost
@@ -74,6 +75,7 @@ class Host:
         self._outbox = Outbox(client, self._compose)
         self._served: dict[SlotGroup, Runner[Any]] = {}
         self._held: dict[str, Held] = {}
+        self._refused = RefusedClaims(pid, self._loop.time)
         self.heartbeat = Heartbeat(
             client,
             pid,
@@ -139,8 +141,7 @@ class Host:
     def listen_in(self, group: str) -> None:
         """Hear the messages for this process in a group, until the client is closed."""
         if group not in self._streams:
-            hearing = listen(self._client, group, self._pid, self.hear)
-            self._streams[group] = asyncio.create_task(hearing)
+            self._streams[group] = asyncio.create_task(listen(self._client, group, self._pid, self.hear))
 
     def hear(self, message: Message) -> None:
         """There may be work, and which of us does it is decided by the claim; or a promise has settled."""
@@ -264,11 +265,13 @@ class Host:
                 self._looking = asyncio.create_task(self._look_for_strays())
             return
         if not isinstance(reply.data, ClaimReply):
-            log.error("a claim was refused: %s", reply.data)
+            self._refused.refused(slots.kind, slots.groups, reply)
             slots.answered(intent, None)
             slots.may_have_work = False
             self._look_again(slots, rest_s)
             return
+        if self._refused.by_kind:
+            self._refused.granted(slots.kind)
         granted = reply.data.tasks
         slots.answered(intent, [_priority(claim) for claim in granted])
         if intent.is_complete:
@@ -451,14 +454,11 @@ class Host:
                 search = TaskSearch(state="acquired", group=group, pid=self._pid, cursor=cursor)
                 [reply] = await self._client.request([ask(search)])
                 page = expect(reply, TasksReply)
-                strays += [task for task in page.tasks if not self._holds(task)]
+                held = {(held.run.id, held.run.version) for held in self._held.values()}
+                strays += [task for task in page.tasks if (task.id, task.version) not in held]
                 if (cursor := page.cursor) is None:
                     break
         return strays
-
-    def _holds(self, task: TaskView) -> bool:
-        held = self._held.get(task.id)
-        return held is not None and held.run.version == task.version
 
 
 def _priority(claim: AcquireReply) -> int:

@@ -20,15 +20,18 @@ from holdfast.host.details import (
     details_of,
 )
 from holdfast.host.errors import HistoryTooLong
+from holdfast.jobs.errors import BadOption
+from holdfast.jobs.telling import last_trouble
 from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.error_values import text_of
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id
 from holdfast.protocol import limits, tags
-from holdfast.protocol.bulk import BulkAction
+from holdfast.protocol.bulk import BulkAction, names_everything
 from holdfast.protocol.errors import HoldfastError
 from holdfast.protocol.failures import Failure, failures_max, read_failures
 from holdfast.protocol.ids import below, new_id
+from holdfast.protocol.jobs import CODE_HEADER
 from holdfast.protocol.operations import OperationView, operations_of, tries_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import (
@@ -126,6 +129,20 @@ class LookClient:
     async def page(self, search: ExecutionSearch) -> ExecutionsReply:
         return await self._caller.ask(search, ExecutionsReply)
 
+    async def detailed_page(self, search: ExecutionSearch) -> tuple[list[ExecutionDetails], str | None]:
+        """With what the failed ones have failed with."""
+        reply = await self.page(search)
+        found = [details_of(view) for view in reply.executions]
+        errors = await self._errors_of([each.id for each in found if each.state == "failed"])
+        found = [replace(each, error=errors[each.id]) if each.id in errors else each for each in found]
+        return found, reply.cursor
+
+    async def _errors_of(self, ids: Sequence[str]) -> dict[str, str]:
+        """What these have failed with: it is the value of their promises. Some may be deleted by now."""
+        replies = await self._caller.replies([PromiseGet(each) for each in ids])
+        promises = [reply.data.promise for reply in replies if isinstance(reply.data, PromiseReply)]
+        return {promise.id: self._error_text(promise) for promise in promises}
+
     async def count(self, wanted: ExecutionCount) -> CountsReply:
         return await self._caller.ask(wanted, CountsReply)
 
@@ -171,6 +188,11 @@ class LookClient:
         )
 
     def _error_text(self, record: Promise) -> str:
+        if tags.JOB in record.tags:
+            code = (record.value.headers or {}).get(CODE_HEADER, "")
+            said = last_trouble(record, self._payloads).message
+            if code or said:
+                return ": ".join(filter(None, [code, said]))
         try:
             error = self._payloads.decode_error(record.value, self._errors)
         except HoldfastError as unreadable:
@@ -203,61 +225,93 @@ class Executions:
     async def count_async(self) -> dict[str, int]:
         return await self._app.bridge(self._count())
 
-    def cancel(self, *, now: bool = False, id: str | None = None) -> BulkHandle:  # noqa: A002
+    def cancel(self, *, now: bool = False, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
         """Cancel all of them, in the background: those that are open, unless a status was asked for.
 
         `now`: end them at once; otherwise each is asked, as by `handle.cancel()`. In a script the operation
         is durable when this returns; the node performs it, also after a crash. `id`: of the operation, for
         `app.bulk(id)`; the same again is one operation, and another one under it raises `IdTaken`.
+        `all=True`: needed if `find` was given no filter, so that nothing is done to everything by mistake.
 
         >>> app.find(checkout, since="1d").cancel().wait()
         """
-        return self._bulk("cancel", id, now=now)
+        return self._bulk("cancel", id, all, now=now)
 
-    def retry(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+    def retry(self, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
         """Retry all of them, in the background: those that failed or timed out, unless a status was asked
-        for. Background tasks are sent again.
+        for. Background tasks are sent again. `all`: as for `cancel`.
 
         >>> app.find(checkout, status="failed", since="1d").retry()
         """
-        return self._bulk("retry", id)
+        return self._bulk("retry", id, all)
 
-    def halt(self, reason: str = "halted in bulk", *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        """Halt all of them that are open, in the background."""
-        return self._bulk("halt", id, reason=reason)
+    def halt(
+        self,
+        reason: str = "halted in bulk",
+        *,
+        id: str | None = None,  # noqa: A002
+        all: bool = False,  # noqa: A002
+    ) -> BulkHandle:
+        """Halt all of them that are open, in the background. `all`: as for `cancel`."""
+        return self._bulk("halt", id, all, reason=reason)
 
-    def resume(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        """Let all of them that are halted go on, in the background."""
-        return self._bulk("resume", id)
+    def resume(self, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
+        """Let all of them that are halted go on, in the background. `all`: as for `cancel`."""
+        return self._bulk("resume", id, all)
 
-    def fork(self, before: str, *, id: str | None = None) -> BulkHandle:  # noqa: A002
+    def fork(self, before: str, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
         """Fork all of them before a step, in the background: those that failed or timed out, unless a status
         was asked for. The new ones have the id of the old one, a dash and the id of the operation. What
-        another execution called is skipped, and so are background tasks.
+        another execution called is skipped, and so are background tasks. `all`: as for `cancel`.
 
         >>> app.find(checkout, error=BadAddress).fork("ship", id="new-label")
         """
-        return self._bulk("fork", id, before=before)
+        return self._bulk("fork", id, all, before=before)
 
-    async def fork_async(self, before: str, *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        return await self._app.bridge(self._begin("fork", id, before=before))
+    async def fork_async(
+        self,
+        before: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        all: bool = False,  # noqa: A002
+    ) -> BulkHandle:
+        return await self._app.bridge(self._begin("fork", id, all, before=before))
 
-    async def cancel_async(self, *, now: bool = False, id: str | None = None) -> BulkHandle:  # noqa: A002
-        return await self._app.bridge(self._begin("cancel", id, now=now))
+    async def cancel_async(
+        self,
+        *,
+        now: bool = False,
+        id: str | None = None,  # noqa: A002
+        all: bool = False,  # noqa: A002
+    ) -> BulkHandle:
+        return await self._app.bridge(self._begin("cancel", id, all, now=now))
 
-    async def retry_async(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        return await self._app.bridge(self._begin("retry", id))
+    async def retry_async(self, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("retry", id, all))
 
-    async def halt_async(self, reason: str = "halted in bulk", *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        return await self._app.bridge(self._begin("halt", id, reason=reason))
+    async def halt_async(
+        self,
+        reason: str = "halted in bulk",
+        *,
+        id: str | None = None,  # noqa: A002
+        all: bool = False,  # noqa: A002
+    ) -> BulkHandle:
+        return await self._app.bridge(self._begin("halt", id, all, reason=reason))
 
-    async def resume_async(self, *, id: str | None = None) -> BulkHandle:  # noqa: A002
-        return await self._app.bridge(self._begin("resume", id))
+    async def resume_async(self, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
+        return await self._app.bridge(self._begin("resume", id, all))
 
-    def _bulk(self, action: BulkAction, bulk_id: str | None, **options: Any) -> BulkHandle:
-        return self._app.block(self._begin(action, bulk_id, **options))
+    def _bulk(self, action: BulkAction, bulk_id: str | None, is_all: bool, **options: Any) -> BulkHandle:
+        return self._app.block(self._begin(action, bulk_id, is_all, **options))
 
-    async def _begin(self, action: BulkAction, bulk_id: str | None, **options: Any) -> BulkHandle:
+    async def _begin(
+        self, action: BulkAction, bulk_id: str | None, is_all: bool, **options: Any
+    ) -> BulkHandle:
+        if names_everything(self._search) and not is_all:
+            raise BadOption(
+                f"find() without a filter, then {action}(): that would {action} everything there is. "
+                f"Give find() a filter, or write {action}(all=True)"
+            )
         now = self._app.read_clock().now
         chosen = new_id("bulk", now, self._app.fresh()) if bulk_id is None else check_id(bulk_id)
         caller = self._app.session.executions.caller
@@ -282,8 +336,7 @@ class Executions:
                 return
 
     async def _page(self, cursor: str | None) -> tuple[list[ExecutionDetails], str | None]:
-        reply = await self._app.session.looking.page(replace(self._search, cursor=cursor))
-        return [details_of(view) for view in reply.executions], reply.cursor
+        return await self._app.session.looking.detailed_page(replace(self._search, cursor=cursor))
 
     async def _count(self) -> dict[str, int]:
         search = self._search

@@ -182,7 +182,15 @@ class JobRunner:
                 step.around = partial(self._around, run)
         if self._hooks.carried.variables:
             step.context = self._hooks.carried.context(run.param, self._payloads)
-        step.claim = StepClaim(run.info, self._loop, self._client, self._payloads, run.execution, self._pid)
+        step.claim = StepClaim(
+            run.info,
+            self._loop,
+            self._client,
+            self._payloads,
+            run.execution,
+            self._pid,
+            self._steps.sending,
+        )
         return step
 
     def _around(

@@ -75,6 +75,11 @@ def wanted_by(action: BulkAction, search: ExecutionSearch, at: int) -> Execution
     return replace(search, kind=kind, status=status, until=until, limit=None, cursor=None)
 
 
+def names_everything(search: ExecutionSearch) -> bool:
+    """Is there no filter at all? Then it would be done to everything there is, and must be asked for so."""
+    return not any(value for name, value in asdict(search).items() if name not in ("limit", "cursor"))
+
+
 def count_of(search: ExecutionSearch) -> ExecutionCount:
     fields = {name: each for name, each in asdict(search).items() if name not in ("limit", "cursor")}
     return ExecutionCount(**fields)

@@ -116,5 +116,5 @@ def _foreign(yielded: object, fiber: RunningFiber) -> ForeignAwait:
         remedy = "Put the call inside a step: `await run(function, ...)`"
     return ForeignAwait(
         f"Fiber {fiber.path} waited for {what}. Only this runtime's futures and operations can be awaited in "
-        f"a fiber, because only those are deterministic on replay. {remedy}."
+        f"a fiber, because only those are deterministic on replay. {remedy}. [{ForeignAwait.code}]"
     )

@@ -16,7 +16,7 @@ from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, T
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.runtime.driver import Driver, Origin, Report, Trouble
-from holdfast.runtime.errors import FiberExited
+from holdfast.runtime.errors import Deadlock, FiberExited
 from holdfast.runtime.future import REJECTED, Future, traceback_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def explain_deadlock(fibers: Iterable[RunningFiber], strands: Strands | None = N
     """The message of a Deadlock: the wait graph, one fiber a paragraph."""
     return (
         "These fibers can never go on: each waits for another of them, or for something that no running "
-        "fiber and no pending promise will provide.\n" + render(snapshot(fibers, strands))
+        "fiber and no pending promise will provide. Let one of them go on without the others. "
+        f"[{Deadlock.code}]\n" + render(snapshot(fibers, strands))
     )
 
 

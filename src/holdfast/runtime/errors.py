@@ -46,9 +46,13 @@ class Deadlock(Exception):
     at the same place. The message holds the wait graph.
     """
 
+    code = "HF5124"
+
 
 class NotInFiber(RuntimeError):
     """A function of the runtime was called where no fiber is running."""
+
+    code = "HF5122"
 
 
 class NotAwaited(TypeError):
@@ -59,6 +63,8 @@ class NotAwaited(TypeError):
 
 class ForeignAwait(TypeError):
     """A fiber awaited something that this scheduler cannot wait for. Raised at that very line."""
+
+    code = "HF5123"
 
 
 class FiberExited(Exception):

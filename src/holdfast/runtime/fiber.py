@@ -47,7 +47,10 @@ class Fiber(Future[T_co]):
         ):
             raise TypeError(f"A fiber can only be interrupted with an ordinary exception, not {error!r}.")
         if not self._belongs_to(current()):
-            raise NotInFiber("A fiber can only be interrupted by a running fiber of its own execution.")
+            raise NotInFiber(
+                "A fiber can only be interrupted by a running fiber of its own execution. "
+                "Call interrupt() there, or cancel the execution. [HF5122]"
+            )
         self._interrupt(error)
 
     def _belongs_to(self, scheduler: Scheduler) -> bool:

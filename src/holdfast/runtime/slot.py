@@ -35,7 +35,7 @@ def current() -> Scheduler:
     if scheduler is None:
         raise NotInFiber(
             "This function works only in the code of a workflow. It was called elsewhere: in a module, a "
-            "callback, a thread or a step. Call it from the workflow itself."
+            "callback, a thread or a step. Call it from the workflow itself. [HF5122]"
         )
     return scheduler
 
@@ -44,5 +44,8 @@ def current_fiber() -> RunningFiber:
     """The fiber that is running on this thread."""
     fiber = current().running
     if fiber is None:
-        raise NotInFiber("No fiber is running here: the scheduler is between two fibers.")
+        raise NotInFiber(
+            "No fiber is running here: the scheduler is between two fibers. "
+            "Call it from the code of a workflow. [HF5122]"
+        )
     return fiber

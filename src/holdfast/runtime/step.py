@@ -196,7 +196,9 @@ def step_signal() -> Signal:
     """
     found = attempt_here.get(None)
     if found is None:
-        raise NotInFiber("step_signal() is for step functions; no step is running here.")
+        raise NotInFiber(
+            "step_signal() is for step functions; no step is running here. Call it inside one. [HF5122]"
+        )
     step, _, signal = found
     return step.signal if signal is None else signal
 

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from holdfast.client.caller import Caller
 from holdfast.client.interface import Client
-from holdfast.payloads.errors import NotRecorded, StepCalledOff
+from holdfast.payloads.errors import NotRecorded, StepCalledOff, StepsClosed
 from holdfast.payloads.messages import TYPE, encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import TaskRef
@@ -59,9 +59,13 @@ class Emitter:
         step_id: str,
         generation: int | None,
         loop: AbstractEventLoop,
-        pid: str = "",
+        pid: str,
+        sending: set[asyncio.Task[None]],
     ) -> None:
-        """Made when the first append is asked for, on whatever thread: most steps emit nothing."""
+        """Made when the first append is asked for, on whatever thread: most steps emit nothing.
+
+        `sending`: what is on its way, for whoever ends what is left of the steps.
+        """
         self._client = client
         self._payloads = payloads
         self._task_id = task_id
@@ -71,6 +75,7 @@ class Emitter:
         self._step_id = step_id
         self._loop = loop
         self._pid = pid
+        self._all_sending = sending
         self.reporter: ProgressReporter | None = None  # once it has reported progress
         self._changed = Condition()
         self._queued: deque[tuple[StreamAppend, int]] = deque()
@@ -87,7 +92,9 @@ class Emitter:
             if self.reporter is None:
                 ref, step = TaskRef(self._task_id, self._version), self._step_id
                 step = "" if step == self._task_id else step
-                self.reporter = ProgressReporter(self._client, self._pid, ref, step, self._loop)
+                self.reporter = ProgressReporter(
+                    self._client, self._pid, ref, step, self._loop, self._all_sending
+                )
         self.reporter.put(fraction, fields)
 
     # --- on any thread ---------------------------------------------------------------------------------
@@ -162,12 +169,17 @@ class Emitter:
     def _begin_sending(self) -> None:
         if self._sending is None and self._queued:
             self._sending = self._loop.create_task(self._send())
+            self._all_sending.add(self._sending)
             self._sending.add_done_callback(self._has_sent)
 
     def _has_sent(self, sending: asyncio.Task[None]) -> None:
         self._sending = None
+        self._all_sending.discard(sending)
         if sending.cancelled() or sending.exception() is not None:
-            self._fail(StepCalledOff(f"What {self._step_id} emitted could not be sent"))
+            failure = StepCalledOff(f"What {self._step_id} emitted could not be sent")
+            if sending.cancelled():  # whoever performs steps is closing, so nothing is known of this one
+                failure.__cause__ = StepsClosed("The runner is closing")
+            self._fail(failure)
         self._begin_sending()
 
     async def _send(self) -> None:

@@ -9,7 +9,7 @@ one context variable (`runtime/step.py`). All else is made when somebody asks fo
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, Task
 from threading import Lock
 from typing import Final
 
@@ -37,6 +37,7 @@ class StepClaim(Struct, frozen=True):
     payloads: Payloads | None = None
     execution: str | None = None
     pid: str = ""
+    sending: set[Task[None]] | None = None  # by their emitters: ended with the runner
 
     def make_emitter(self, step: Step) -> Emitter | None:
         if self.client is None or self.payloads is None or self.loop is None:
@@ -52,6 +53,7 @@ class StepClaim(Struct, frozen=True):
             info.generation or None,
             self.loop,
             self.pid,
+            set[Task[None]]() if self.sending is None else self.sending,
         )
 
 

@@ -59,12 +59,14 @@ class ProgressReporter:
         ref: TaskRef,
         step: str,
         loop: asyncio.AbstractEventLoop,
+        sending: set[asyncio.Task[None]],
     ) -> None:
         self._client = client
         self._pid = pid
         self._ref = ref
         self._step = step
         self._loop = loop
+        self._all_sending = sending
         self._unsent: ProgressUpdate | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -91,10 +93,15 @@ class ProgressReporter:
         if self._unsent is not None:
             update, self._unsent = self._unsent, None
             self._sending = self._loop.create_task(self._tell(update))
+            self._all_sending.add(self._sending)
             self._sending.add_done_callback(self._has_sent)
 
-    def _has_sent(self, _: asyncio.Task[None]) -> None:
+    def _has_sent(self, sending: asyncio.Task[None]) -> None:
         self._sending = None
+        self._all_sending.discard(sending)
+        if sending.cancelled():  # whoever performs steps is closing
+            self._unsent = None
+            return
         self._timer = self._loop.call_later(report_every_s, self._send)
 
     async def _tell(self, update: ProgressUpdate) -> None:

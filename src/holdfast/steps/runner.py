@@ -14,7 +14,8 @@ microseconds and for virtual time, as nothing else runs meanwhile.
    is a task that swallows its cancellation, after a few seconds of grace.
 3. A time limit is per attempt, counts from when the function begins, and does the same to the attempt. An
    attempt in a thread may therefore still be at it when the next one begins: let it watch its signal.
-4. After `close` there is no child of this runner, and no thread or task but those left to finish.
+4. After `close` there is no child of this runner, and no thread or task but those left to finish. What was
+   emitted and is on its way by then is given up: its step is performed again elsewhere.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class StepRunner:
         self.processes = Processes(processes_max, app_location)
         self.loop_tasks = LoopTasks(self.loop, self.context)
         self.tasks_left_behind: set[asyncio.Task[Any]] = set()
+        self.sending: set[asyncio.Task[None]] = set()  # what steps have emitted, and is on its way
         self.random = random
         self.executions = 0  # that a worker drives, and that may ask for steps
         self._running: dict[StepRun, None] = {}
@@ -99,6 +101,10 @@ class StepRunner:
         for step_run in list(self._running):
             step_run.call.step.call_off(reason)
         await self.drain(CANCEL_GRACE_S * 2)
+        if sending := [*self.sending]:
+            for task in sending:
+                task.cancel()
+            await asyncio.wait(sending)
         await self.loop_tasks.close()
         self.threads.close()
         await self.processes.close()

@@ -226,7 +226,7 @@ class World:
             check_no_other_loop()
             self.loop.run_until_complete(self._open())
         except BaseException:
-            self.loop.close()
+            self.loop.bury()  # what was open by then has nobody else to end it
             raise
         logging.getLogger("holdfast.worker").addHandler(self._ear)
         self._entered = 1
@@ -244,7 +244,7 @@ class World:
         try:
             self.loop.run_until_complete(self._close())
         finally:
-            self.loop.close()
+            self.loop.bury()
 
     async def __aenter__(self) -> NoReturn:
         """Says what to write instead of `async with`."""

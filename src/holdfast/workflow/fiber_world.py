@@ -143,7 +143,13 @@ class FiberWorld:
         """What its steps are performed under: made once for each claim."""
         if self._claim is None:
             context, info = self.worker_context, describe(self.promise, self.name, self.version)
+            runner = context.runner
             self._claim = StepClaim(
-                info, context.runner.loop, context.client, context.payloads, pid=context.pid
+                info,
+                runner.loop,
+                context.client,
+                context.payloads,
+                pid=context.pid,
+                sending=runner.sending,
             )
         return self._claim

@@ -29,6 +29,7 @@ from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
 from holdfast.workflow.messages import execution, named_id
 from holdfast.workflow.named_calls import NamedCall
+from holdfast.workflow.not_awaited import expect_await
 from holdfast.workflow.operations import Action, Await, CallOperation, Note, Sleep
 from holdfast.workflow.registry import Callee, WorkflowDefinition, check_workflow
 from holdfast.workflow.step_functions import run as run, step as step
@@ -295,3 +296,5 @@ class _ReplayFilter(logging.Filter):
 
 logger = logging.getLogger("holdfast.workflow")
 logger.addFilter(_ReplayFilter())
+
+expect_await(call, sleep, within)

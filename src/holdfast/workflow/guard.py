@@ -10,7 +10,8 @@ that is called from there. Libraries are not looked at: a logger may read the cl
    there is no such thing: there it looks by a profile function that is set while workflow code runs, always
    under the testing kit, and otherwise only in the first runs of each workflow, for so many calls.
 3. It is there while a worker with workflows is open, or a World, and gone after the last.
-4. Not seen: what a library calls on the user's behalf, what is called without a call in the code
+4. It also warns of steps, calls and timers whose result nobody awaits (`not_awaited.py`).
+5. Not seen: what a library calls on the user's behalf, what is called without a call in the code
    (properties, operators, callbacks), and, outside the testing kit, a place that calls something harmless
    first and something else later.
 """
@@ -24,9 +25,10 @@ from contextvars import ContextVar, Token
 from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from holdfast.runtime.slot import slot
+from holdfast.workflow import not_awaited
 from holdfast.workflow.errors import NondeterminismWarning, NondeterministicCall
 from holdfast.workflow.nondeterministic import Instead, by_callable, by_code
 
@@ -180,6 +182,10 @@ class Guard:
             if slot.scheduler is not None:
                 self._found(instead, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
             return None
+        if (name := not_awaited.name_of(called)) is not None and not_awaited.is_dropped(code, offset):
+            if slot.scheduler is not None:
+                self._found_dropped(name, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+            return None
         made: Any = getattr(called, "__init__") if isinstance(called, type) else called  # noqa: B009
         if type(made) is FunctionType:
             self._watch_code(made.__code__)
@@ -204,13 +210,19 @@ class Guard:
                 each for each, own in self._codes[frame.f_code] if own in (None, frame.f_locals.get("self"))
             ]
             instead, caller = next(iter(meant), None), frame.f_back
-        if (
-            instead is not None
-            and caller is not None
-            and slot.scheduler is not None
-            and _is_users(caller.f_code)
-        ):
+        elif event == "call" and (name := not_awaited.name_of_code(frame)) is not None:
+            caller = frame.f_back
+            if _is_in_workflow(caller) and not_awaited.is_dropped(caller.f_code, caller.f_lasti):
+                self._found_dropped(name, caller)
+        if instead is not None and _is_in_workflow(caller):
             self._found(instead, caller)
+
+    def _found_dropped(self, name: str, frame: FrameType) -> None:
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if not _is_unguarded.get() and place not in self._warned and len(self._warned) < warned_max:
+            text = not_awaited.sentence(name, *place, frame.f_code.co_qualname)
+            warnings.warn_explicit(text, RuntimeWarning, *place)
+            self._warned.add(place)  # not before: where warnings are errors, every replay must see the same
 
     def _found(self, instead: Instead, frame: FrameType) -> None:
         if _is_unguarded.get():
@@ -228,6 +240,11 @@ class Guard:
                 f"{message}. Use {instead.advice}; or `with hf.unguarded():`. [{NondeterministicCall.code}]"
             )
             warnings.warn_explicit(text, NondeterminismWarning, *place)
+
+
+def _is_in_workflow(caller: FrameType | None) -> TypeGuard[FrameType]:
+    """Is it the user's code that runs here, as that of a workflow?"""
+    return caller is not None and slot.scheduler is not None and _is_users(caller.f_code)
 
 
 def _is_users(code: CodeType) -> bool:

@@ -32,6 +32,7 @@ from holdfast.steps.middleware import telling
 from holdfast.workflow.conversation import Ask, Attach, Tell
 from holdfast.workflow.errors import AlreadyAnswered, BadName, MessageRefused
 from holdfast.workflow.execution import Execution
+from holdfast.workflow.not_awaited import expect_await
 from holdfast.workflow.operations import Action, Note
 
 T = TypeVar("T")
@@ -275,3 +276,6 @@ def attach(execution_id: str, *, returns: Any = Any) -> Durable[Any]:
     if execution_id == execution().id:
         raise BadArguments(f"hf.attach({execution_id!r}) would wait for the end of this execution itself")
     return current_scheduler().issue(Attach(execution_id, returns))
+
+
+expect_await(receive, ask, attach)

@@ -24,6 +24,7 @@ from holdfast.runtime import Future
 from holdfast.runtime.slot import current_fiber, slot
 from holdfast.steps.retry import Retry, check_for_step
 from holdfast.steps.step_run import MODES, Mode
+from holdfast.workflow.not_awaited import expect_await
 from holdfast.workflow.operations import StepOperation, StepOptions
 
 P = ParamSpec("P")
@@ -287,3 +288,6 @@ def _changed(function: Callable[..., Any], options: StepOptions, given: dict[str
         "mode": mode,
     }
     return replace(options, **{key: value for key, value in changes.items() if value is not None})
+
+
+expect_await(run, transact, calls_of=(StepFunction,))

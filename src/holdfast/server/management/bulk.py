@@ -15,6 +15,7 @@ from holdfast.protocol.bulk import (
     bulk_creation,
     count_of,
     is_same_operation,
+    names_everything,
     read_progress,
     read_spec,
     wanted_by,
@@ -50,6 +51,10 @@ async def begin(call: Call) -> Json:
         call.field("since", int),
         call.field("until", int),
     )
+    if names_everything(search) and not call.field("all", bool, False):
+        raise BadManagementRequest(
+            f"Without a filter this would {action} everything there is: give a filter, or all: true"
+        )
     wanted = wanted_by(action, search, call.now())
     counts = await call.ask(count_of(wanted))
     total = None if counts.get("more") else sum(counts["counts"].values())

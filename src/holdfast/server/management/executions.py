@@ -248,8 +248,8 @@ async def fork(call: Call) -> Json:
     new_id = call.field("id", str) or call.fresh_id(call.id)
     param = None
     if "args" in call.body or "kwargs" in call.body:
-        promise = await call.ask_for("promise", PromiseGet(call.id))
-        known = show_call(promise["param"])
+        _, found = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
+        known = show_call(found["promise"]["param"])
         if "workflow" not in known:
             raise BadManagementRequest("What it was called with cannot be read here, so it cannot be changed")
         args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
@@ -267,13 +267,13 @@ async def halt(call: Call) -> Json:
     """Nobody may take it up until it is resumed."""
     reason = call.field("reason", str) or "halted by hand"
     request = TaskHalt(call.id, None, reason, call.field("code", str))
-    await call.ask(request)
+    await call.ask_all([ExecutionGet(call.id), request])
     return await get(call)
 
 
 async def resume(call: Call) -> Json:
     """Let a halted one go on."""
-    await call.ask(TaskContinue(call.id))
+    await call.ask_all([ExecutionGet(call.id), TaskContinue(call.id)])
     return await get(call)
 
 

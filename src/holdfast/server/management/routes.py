@@ -83,6 +83,7 @@ _BULK: Final = (
     Parameter("status", "array", "only with one of these; without it those for which the action makes sense"),
     Parameter("tags", "object", "only with these tags"),
     *(each for each in _FILTERS if each.name not in ("status", "tag")),
+    Parameter("all", "boolean", "everything: needed if no filter is given"),
     Parameter("now", "boolean", "of cancel: end them at once"),
     Parameter("reason", "string", "of halt: why, for people"),
     Parameter("before", "string", "of fork: the name of a step, or the id of an operation"),

@@ -33,7 +33,7 @@ async def find(call: Call) -> Json:
 
 
 async def get(call: Call) -> Json:
-    view, task, promise = await call.ask_all([ExecutionGet(call.id), TaskGet(call.id), PromiseGet(call.id)])
+    task, view, promise = await call.ask_all([TaskGet(call.id), ExecutionGet(call.id), PromiseGet(call.id)])
     if "job" not in task["task"]:
         raise NoBackgroundTask(f"{call.id!r} is an execution of a workflow")
     shown: Json = with_progress(view["execution"]) | {
@@ -134,7 +134,7 @@ async def cancel(call: Call) -> Json:
 
 async def rerun(call: Call) -> Json:
     """The same again, under a new id, when it failed, was cancelled or has expired."""
-    view, promise = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
+    _, view, promise = await call.ask_all([TaskGet(call.id), ExecutionGet(call.id), PromiseGet(call.id)])
     if view["execution"]["kind"] != "task":
         raise NoBackgroundTask(f"{call.id!r} is an execution of a workflow")
     if view["execution"]["status"] not in ("failed", "cancelled", "expired"):
