@@ -333,10 +333,8 @@ class SqliteTransaction:
         self._write(sql.UPSERT_PROMISES, [*promises.values()])
         self._write(sql.UPSERT_TASKS, [*tasks.values()])
         self._write(sql.INSERT_CALLBACKS, list(ws.added_callbacks))
-        self._write(
-            sql.INSERT_LISTENERS,
-            [(key, address, listener.dialect) for (key, address), listener in ws.added_listeners.items()],
-        )
+        listeners = [(*pair, listener.dialect) for pair, listener in ws.added_listeners.items()]
+        self._write(sql.INSERT_LISTENERS, listeners)
         for pair in ws.removed_callbacks:
             self.connection.execute(sql.DROP_CALLBACK, pair)
         if ws.changed_streams:
@@ -348,9 +346,8 @@ class SqliteTransaction:
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]
-            self._write(
-                sql.UPSERT_SCHEDULES, [rows.schedule_row(entry) for entry in entries if entry is not None]
-            )
+            kept = [rows.schedule_row(entry) for entry in entries if entry is not None]
+            self._write(sql.UPSERT_SCHEDULES, kept)
             gone = [key for key in ws.changed_schedules if ws.schedules[key] is None]
             self._by_ids(sql.DROP_SCHEDULES, gone)
         if ws.changed_queues:
