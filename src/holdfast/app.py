@@ -75,7 +75,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     `orphan_schedules="remove"`: a worker that starts deletes the schedules that this app (its `group`)
     declared once and does not declare any more.
     `keep_generations`: of an execution that continues as new, how many past generations keep their records.
-    `console=True` serves the web console on this machine while the app is open, at port 8002 (or that given).
+    `console=True` serves the web console on this machine while the app is open, at port 8002 or, if that is
+    taken, at a free one; `console=9000` at that port. With a server, it logs where the server has it.
     `client_cert` and `client_key` are PEM files for a server that asks for certificates (else
     HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
     """
@@ -114,7 +115,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
         self._task_app = self._bridge
-        self._console_port = 8002 if console is True else int(console)
+        self._console_port, self._may_choose_port = 8002 if console is True else int(console), console is True
         self.schedules = Schedules(self._bridge)
 
     # --- workflows -------------------------------------------------------------------------------------
