@@ -61,6 +61,8 @@ async def test_nobody_serves_the_group_or_the_queue(api: Api) -> None:
     await tell(api)
     assert await start(api, "e", group="nobody") == {"kind": "unserved", "group": "nobody"}
     assert await send(api, "t", queue="letters") == {"kind": "unserved", "queue": "letters"}
+    assert (await api.get("queues/letters"))["served"] is False
+    assert (await api.get("queues/mail"))["served"] is True
 
 
 async def test_no_worker_of_the_queue_has_declared_the_task(api: Api) -> None:

@@ -77,7 +77,7 @@ function draw(found) {
 const PROBLEMS = {
   stuck: { word: "stuck", status: "halted", todo: "Its worker keeps crashing. Find out why, then resume it." },
   halted: { word: "halted", status: "halted", todo: "It does not run until you resume it." },
-  crashing: { word: "crashing", status: "failed", todo: "Its worker died, and it has recorded nothing new since. Look at the log of the worker." },
+  crashing: { word: "crashing", status: "failed", todo: "Its worker died, and it has recorded nothing new since. Read the worker's log." },
   refused: { word: "cannot run", status: "failed", todo: "Its workers cannot run it. Repair the cause; it is tried again by itself." },
   unserved: { word: "no worker", status: "pending", todo: "Start a worker for it." },
   paused: { word: "paused", status: "paused", todo: "Nothing in it starts until you resume the queue." },
