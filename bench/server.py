@@ -34,13 +34,15 @@ rust_creates_per_s = 2_800  # the published server of this protocol, as measured
 constant = Reply(200, PromiseReply(Promise("constant", "pending", NOTHING, NOTHING, {}, far_ms, 1)))
 
 
-async def _answer_a_constant(requests: Sequence[Request]) -> list[Reply]:
-    return [constant] * len(requests)
+def _answer_a_constant(requests: Sequence[Request]) -> asyncio.Future[list[Reply]]:
+    answered: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+    answered.set_result([constant] * len(requests))
+    return answered
 
 
 async def _serve_constant(port: int) -> None:
     async with running(Settings(port=port, store="memory:")) as server:
-        server.node.request = _answer_a_constant  # type: ignore[method-assign]
+        server.node.submit = _answer_a_constant  # type: ignore[method-assign]
         sys.stdout.write(f"ready at {server.url}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

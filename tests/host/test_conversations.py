@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.sized
+@pytest.mark.slow
 def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server, tmp_path: Path) -> None:
     rng = random.Random(seed_for_test())
     each = MESSAGES // SENDERS

@@ -20,8 +20,8 @@ from holdfast.cli.options import (
     deadline,
     default_target,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.output import print_json, print_promise
 from holdfast.cli.session import CliSession, with_session
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
     )
-    parser.add_argument("--at", type=moment, metavar="INSTANT", help=f"start no earlier: {moment_help}")
+    parser.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
     add_tags(parser)
     parser.add_argument(
         "--on-existing",

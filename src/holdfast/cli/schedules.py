@@ -11,8 +11,8 @@ from holdfast.cli.options import (
     add_tags,
     creation_tags,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.output import (
     print_done,
@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     backfill = add_command(commands, "backfill", "start the runs of past occurrences", _backfill)
     backfill.add_argument("id")
     for name in ("since", "until"):
-        backfill.add_argument(f"--{name}", type=moment, metavar="INSTANT", required=True, help=moment_help)
+        backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
 
 async def _get(session: CliSession, arguments: argparse.Namespace) -> None:

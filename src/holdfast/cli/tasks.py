@@ -14,8 +14,8 @@ from holdfast.cli.options import (
     add_tags,
     default_target,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.session import add_command
 
@@ -124,7 +124,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
         commands, "reschedule", "start a waiting background task at another time", jobs.reschedule
     )
     later.add_argument("id")
-    later.add_argument("--at", type=moment, metavar="INSTANT", required=True, help=moment_help)
+    later.add_argument("--at", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
     cancel = add_command(commands, "cancel", "end a background task", jobs.cancel)
     cancel.add_argument("id")

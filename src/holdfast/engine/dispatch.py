@@ -28,7 +28,8 @@ from holdfast.engine import (
     tasks,
 )
 from holdfast.engine.job_state import queue_name, unique_name
-from holdfast.engine.needed import Footprint, LineKey, line_name
+from holdfast.engine.needed import Footprint, LineKey
+from holdfast.engine.queue_lines import line_name
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import requests as r, tags
 from holdfast.protocol.address import claim_group

@@ -95,7 +95,8 @@ def create_promise(
     if target is not None:
         if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
             return holder
-        make_place(data.tags, target, request.scope, ws, now)
+        if tags.QUEUE in data.tags:
+            make_place(data.tags, target, request.scope, ws, now)
     version = 0 if kept is None else take_version(kept, ws)
     entries = with_version(data.tags, version) if version and target is None else data.tags
     if data.settle is not None and now < data.timeout_at:

@@ -4,11 +4,12 @@ Instants are datetimes in UTC.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
+from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.user_tags import RESERVED
 from holdfast.protocol import limits, tags
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, ExecutionView, Wait
@@ -108,13 +109,9 @@ class OperationDetails(Struct, frozen=True):
         return self._value() if self._value is not None else None
 
 
-def moment(instant: Millis) -> datetime:
-    return datetime.fromtimestamp(instant / 1000, UTC)
-
-
-def moment_or_none(instant: Millis | None) -> datetime | None:
+def datetime_unless_never(instant: Millis | None) -> datetime | None:
     """None also for what is as good as never."""
-    return None if instant is None or instant >= limits.instant_ms_max else moment(instant)
+    return None if instant is None or instant >= limits.instant_ms_max else datetime_of(instant)
 
 
 def _wait_of(wait: Wait) -> WaitDetails:
@@ -126,9 +123,9 @@ def _wait_of(wait: Wait) -> WaitDetails:
         wait.function,
         wait.attempts,
         wait.error or None,
-        moment_or_none(wait.resumes_at or None),
+        datetime_unless_never(wait.resumes_at or None),
         wait.held_by or None,
-        moment_or_none(wait.held_since or None),
+        datetime_unless_never(wait.held_since or None),
         wait.schema,
     )
 
@@ -139,11 +136,11 @@ def details_of(view: ExecutionView) -> ExecutionDetails:
         view.kind,
         view.name,
         view.status,
-        moment(view.since),
-        moment(view.created_at),
-        moment_or_none(view.settled_at),
-        moment_or_none(view.timeout_at - (tags.grace_of(view.tags) or 0)),
-        moment_or_none(view.due_at) if view.status == "waiting" else None,
+        datetime_of(view.since),
+        datetime_of(view.created_at),
+        datetime_unless_never(view.settled_at),
+        datetime_unless_never(view.timeout_at - (tags.grace_of(view.tags) or 0)),
+        datetime_unless_never(view.due_at) if view.status == "waiting" else None,
         view.attempts,
         view.worker,
         view.queue or view.group,

@@ -72,7 +72,7 @@ cast(Any, run_here).announces_itself = True
 
 
 def with_codec(attempt_result: AttemptResult, payloads: Payloads) -> AttemptResult:
-    """In the parent: the conclusion as it is stored."""
+    """In the parent: the result of the attempt, as it is stored."""
     value = attempt_result.value
     if value.data is None:
         return attempt_result

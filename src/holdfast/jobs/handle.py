@@ -143,7 +143,7 @@ def raise_unsent(results: "Sequence[Ok[TaskHandle[T, E]] | Err[SendError]]") -> 
     if failed:
         sent = "" if len(results) == 1 else f"{len(failed)} of {len(results)} tasks were not sent: "
         raise SendFailed(f"{sent}{failed[0]}".rstrip("."), failed[0], results)
-    return [result.ok_value for result in results if isinstance(result, Ok)]
+    return [result.value for result in results if isinstance(result, Ok)]
 
 
 def gather_results(

@@ -108,11 +108,11 @@ def keep_ms(keep: Duration | None) -> int | None:
     return span_ms
 
 
-def instant(name: str, moment: Any) -> int:
+def instant(name: str, given: Any) -> int:
     try:
-        return instant_ms(moment)
+        return instant_ms(given)
     except ValueError as error:
-        raise BadOption(f"{name}={str(moment)[:80]} cannot be used: {error}") from None
+        raise BadOption(f"{name}={str(given)[:80]} cannot be used: {error}") from None
 
 
 def _text(name: str, most: int, text: Any) -> str:

@@ -1,4 +1,4 @@
-"""Schedules at run time: making them, finding them, steering one. `app.schedules` is a `Schedules`.
+"""Schedules at run time: making them, finding them, changing one. `app.schedules` is a `Schedules`.
 
 1. A schedule that is made here is an agreement under its id, as an execution is: the same one twice is one,
    and anything else under its id is refused (`ScheduleExists`).
@@ -7,7 +7,7 @@
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from holdfast.jobs.errors import ScheduleExists, ScheduleNotFound
 from holdfast.jobs.options import instant
 from holdfast.jobs.schedules import Recurrence, declare_recurrence, is_same, read_rhythm
 from holdfast.jobs.task_client import TaskApp
-from holdfast.payloads.durations import Duration
+from holdfast.payloads.durations import Duration, datetime_of
 from holdfast.payloads.user_tags import check_id
 from holdfast.protocol import tags
 from holdfast.protocol.records import Millis, Overlap, Schedule
@@ -316,17 +316,13 @@ def read_schedule(task_app: TaskApp, schedule: Schedule) -> ScheduleInfo:
         schedule.timezone,
         schedule.overlap,
         schedule.catch_up,
-        _moment(schedule.created_at),
-        None if schedule.paused_at is not None else _moment(schedule.next_run_at),
-        None if schedule.last_run_at is None else _moment(schedule.last_run_at),
-        None if schedule.paused_at is None else _moment(schedule.paused_at),
+        datetime_of(schedule.created_at),
+        None if schedule.paused_at is not None else datetime_of(schedule.next_run_at),
+        None if schedule.last_run_at is None else datetime_of(schedule.last_run_at),
+        None if schedule.paused_at is None else datetime_of(schedule.paused_at),
         declared_by,
         declared_by == task_app.group and not is_known,
     )
-
-
-def _moment(instant_ms: Millis) -> datetime:
-    return datetime.fromtimestamp(instant_ms / 1000, UTC)
 
 
 async def schedule_pages(caller: Caller, **search: Any) -> AsyncIterator[list[Schedule]]:

@@ -23,7 +23,7 @@ DEPTH_MAX: Final = 200
 
 def encode_hook(value: Any) -> Any:
     if _is_pydantic(type(value)):
-        # By alias and ready for the way back: what is written must validate again.
+        # By alias and ready to be read back: what is written must validate again.
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise NotImplementedError(f"Encoding objects of type {type(value).__qualname__} is unsupported")
 

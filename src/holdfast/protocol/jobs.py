@@ -256,7 +256,7 @@ def check_weights(weights: dict[str, int]) -> None:
 class QueueRecord(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The limits of a queue. `meters` are the recent grants by key ("" for the whole queue), where a rate is
     set: pairs of an instant and how many count until then. `turns` are of a fair queue, by priority: the
-    highest turn that was granted (see engine/turns.py)."""
+    highest turn that was granted (see engine/queue_lines.py)."""
 
     name: str
     concurrency: int | None = None

@@ -1,10 +1,11 @@
 """What code may know about the execution or task it is part of: in a workflow, in its steps, in a task."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.payloads.durations import datetime_of
 from holdfast.protocol import tags
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
@@ -24,7 +25,7 @@ class StepProgress(Struct, frozen=True):
 
 
 def read_progress(found: ReportedProgress) -> StepProgress:
-    return StepProgress(found.fraction, found.fields, datetime.fromtimestamp(found.at / 1000, UTC))
+    return StepProgress(found.fraction, found.fields, datetime_of(found.at))
 
 
 class ExecutionInfo(Struct, frozen=True):
@@ -56,6 +57,6 @@ class ExecutionInfo(Struct, frozen=True):
 
 def describe(root: Promise, workflow: str, version: int) -> ExecutionInfo:
     told_at = root.timeout_at - (tags.grace_of(root.tags) or 0)  # what is left then is for cleaning up
-    deadline = datetime.fromtimestamp(told_at / 1000, UTC) if root.timeout_at < never_ms else None
+    deadline = datetime_of(told_at) if root.timeout_at < never_ms else None
     generation = generation_of(root).number
     return ExecutionInfo(root.id, workflow, version, deadline, version, generation=generation)

@@ -12,10 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.engine import Footprint, WorkingSet
-from holdfast.engine.needed import LineKey
 from holdfast.protocol import limits, tags
 from holdfast.protocol.generations import branch_of, generation_of
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Listener
 from holdfast.protocol.sizes import whole_promise_bytes
@@ -92,17 +90,11 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
             ws.fill_schedule(schedule_id, None)
     if footprint.queues or footprint.queue_views or footprint.gates:
         yield from _load_queues(ws, footprint)
-    if lines := {line for line in footprint.turns if has_turns(ws, line)}:
+    if lines := {line for line in footprint.turns if ws.lines.must_be_read(line, ws.queues)}:
         texts = {msgspec.json.encode(line).decode(): line for line in lines}
         found = yield Fetch("turns", {*texts})
         for text, turn in found:
             ws.lines.fill_turn(texts[text], turn or 0)
-
-
-def has_turns(ws: WorkingSet, line: LineKey) -> bool:
-    """May tasks with turns wait there? That is looked up only where the queue is known to have some."""
-    queue = ws.queues.get(queue_of(line.group) or "")
-    return queue is not None and queue.has_turns and line not in ws.lines.turns
 
 
 def _load_streams(ws: WorkingSet, footprint: Footprint) -> Loading:

@@ -49,7 +49,7 @@ class _Facts(NamedTuple):
     lock_timeout: str  # his, as it is written in a statement
 
 
-async def run_as_guest(
+async def run_in_callers_transaction(
     connection: CallersConnection,
     work: Callable[[Millis], Work[Result]],
     calls: Callable[[Result], Sequence[str]],

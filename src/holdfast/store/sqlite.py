@@ -416,8 +416,8 @@ class SqliteTransaction:
                 continue
             if group in scan.entered:
                 names = _encode(lines.of_entered(group)).decode()
-                wishes = lines.wishes(scan, group)
-                best += [row[1:] for row in self._query(lines.SQLITE_DEEP, [*wishes, scan.limit, names])]
+                parameters = lines.parameters(scan, group)
+                best += [row[1:] for row in self._query(lines.SQLITE_DEEP, [*parameters, scan.limit, names])]
                 continue
             without = scan.without.get(group)
             if without and (places := self._find_places(scan, group)) is not None:
@@ -430,7 +430,7 @@ class SqliteTransaction:
 
     def _find_places(self, scan: ClaimScan, group: str) -> list[lines.Place] | None:
         """Where keys are left out, without a look at their tasks."""
-        wishes, without = lines.wishes(scan, group), _encode(lines.left_out(scan, group)).decode()
+        parameters, without = lines.parameters(scan, group), _encode(lines.left_out(scan, group)).decode()
         finding = lines.find_places(scan.limit)
         found: Sequence[Any] | None = None
         while True:
@@ -441,11 +441,11 @@ class SqliteTransaction:
                 return places
             match question:
                 case lines.Heads(reach):
-                    found = self._query(lines.SQLITE_HEADS, [*wishes, reach, without])
+                    found = self._query(lines.SQLITE_HEADS, [*parameters, reach, without])
                 case lines.Walk(reach):
-                    found = self._query(lines.SQLITE_WALK, [*wishes, reach, without, scan.limit])
+                    found = self._query(lines.SQLITE_WALK, [*parameters, reach, without, scan.limit])
                 case lines.Deep(names, each):
-                    found = self._query(lines.SQLITE_DEEP, [*wishes, each, _encode(names).decode()])
+                    found = self._query(lines.SQLITE_DEEP, [*parameters, each, _encode(names).decode()])
 
     def _count_queue(self, group: str, limit: int) -> tuple[int, int, int, int]:
         ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group, limit] * 4)

@@ -220,7 +220,7 @@ class Execution(FiberWorld):
                     continue
                 if progress.steps.timers:
                     steps.finished += progress.steps.take_called_off()
-                if steps.running and not self._has_news():
+                if steps.running and not self._has_changes():
                     await self._wait()
                 if steps.finished:
                     progress.record_steps(steps.take_finished(), steps.failures)
@@ -334,12 +334,12 @@ class Execution(FiberWorld):
         try:
             self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
             self._lingering.wrote(began_s, self._loop.time())
-            if not self._has_news():
+            if not self._has_changes():
                 self._waiter = self._loop.create_future()
                 await asyncio.wait([self._waiter], timeout=self._lingering.moment_s)
         finally:
             withdraw()
-        self._lingering.ended(has_news=self._has_news())
+        self._lingering.ended(has_changes=self._has_changes())
 
     async def _announce(self) -> None:
         self._progress.announce(self._steps.take_late(), self._steps.failures)
@@ -424,7 +424,7 @@ class Execution(FiberWorld):
             if isinstance(reply.data, PromiseReply):
                 self._progress.learn(reply.data.promise)
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         """Is there anything to do besides waiting for steps?"""
         steps, progress, asked = self._steps, self._progress, self._progress.asked
         if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
@@ -438,12 +438,12 @@ class Execution(FiberWorld):
         unheard = self._progress.to_hear(self._listening)
         if unheard:
             await self._listen(unheard)
-        while not self._has_news():
+        while not self._has_changes():
             self._waiter = self._loop.create_future()
             if not self._listening:
                 await self._waiter
                 continue
-            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the news.
+            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the wake-up.
             told, _ = await asyncio.wait([self._waiter], timeout=self.worker_context.listen_again_s)
             if not told:  # a message may have been lost
                 await self._listen([*self._listening])

@@ -132,6 +132,6 @@ def _fresh_key() -> str:
 
 
 def _said(failure: Any) -> str:
-    """What an error says that was stored in the manner of every SDK."""
+    """What an error says that was stored as every SDK stores it."""
     fields = cast("Json", failure) if isinstance(failure, dict) else {"message": failure}
     return str(fields.get("message", fields))[:said_chars_max]
