@@ -35,15 +35,12 @@ class ManagementClient:
             raise Unreachable(f"{self._endpoint} cannot be reached: {error}") from error
         try:
             found = msgspec.json.decode(response.body)
-            if response.status != 200:
-                refusal = Refused(
-                    response.status, f"{found['error']}. {found.get('hint', '')}", found["code"]
-                )
+            if response.status == 200:
+                return found
+            refusal = Refused(response.status, f"{found['error']}. {found.get('hint', '')}", found["code"])
         except (msgspec.DecodeError, KeyError, TypeError):
             raise BadReply(f"{self._endpoint} answered with {response.status} and nothing of ours") from None
-        if response.status != 200:
-            raise refusal
-        return found
+        raise refusal
 
     async def close(self) -> None:
         if self._link is not None:

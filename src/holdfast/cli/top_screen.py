@@ -147,7 +147,7 @@ def _obstacle(found: Any, now: int) -> str:
 
 
 def _problem(each: Any, now: int) -> tuple[str, ...]:
-    words: str = {"unserved": "no worker"}.get(each["kind"], each["kind"])
+    words: str = "no worker" if each["kind"] == "unserved" else each["kind"]
     if words == "crashing" and each.get("error"):
         words = "cannot run"
     which = each.get("id") or next(
