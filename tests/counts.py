@@ -21,9 +21,14 @@ def count_of(variable: str, *, quick: int, full: int) -> int:
 def rest_slow(parameters: Iterable[Any], *, quick: int) -> list[Any]:
     """The same parameters, of which all but the first `quick` are slow."""
     listed = [*parameters]
-    slow = [pytest.param(*_values(each), marks=pytest.mark.slow) for each in listed[quick:]]
-    return [*listed[:quick], *slow]
+    return [*listed[:quick], *map(_slow, listed[quick:])]
 
 
-def _values(parameter: Any) -> tuple[Any, ...]:
-    return parameter if isinstance(parameter, tuple) else (parameter,)
+def _slow(parameter: Any) -> Any:
+    values = parameter if _is_several(parameter) else (parameter,)
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def _is_several(parameter: object) -> bool:
+    """A tuple is the values of several parameters."""
+    return isinstance(parameter, tuple)

@@ -39,7 +39,7 @@ BLOCKS = [
     )
     for page in PAGES
     for number, block in enumerate(blocks(page.read_text("utf-8"), "python"))
-    if "..." not in block and not OTHERS.search(block)  # with dots it is a sketch, not a program
+    if not OTHERS.search(block)
 ]
 
 
@@ -87,6 +87,13 @@ def test_every_error_has_a_code_of_its_own_that_is_listed_once() -> None:
     assert len(codes) == len(set(codes)), "two errors share a code"
     for code in codes:
         assert page.count(f"| {code} |") == 1, code
+
+
+def test_every_code_that_is_listed_is_one_of_the_sources() -> None:
+    listed = re.findall(r"^\| (HF\d{4}) \|", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.M)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert len(listed) > 40
+    assert not [code for code in listed if f'"{code}"' not in sources]
 
 
 def test_the_demo_tells_its_story_to_the_end() -> None:

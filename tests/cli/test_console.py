@@ -476,4 +476,4 @@ def test_sending_another_task_under_a_taken_id_is_refused(run: Run) -> None:
         assert "HF5203" in refused.err
     run("invoke", "checkout-1", "--func", "mail", "--arg", "a", "--target", anybody)
     refused = run("tasks", "send", "--func", "mail", "--arg", "a", "--id", "checkout-1")
-    assert (refused.code, "is that of an execution" in refused.err) == (1, True)
+    assert (refused.code, "belongs to an execution" in refused.err) == (1, True)

@@ -27,7 +27,7 @@ def for_psycopg(url: str) -> str:
 
 def places(way: str, kind: str, folder: Path) -> tuple[str, str, Count]:
     """The URL of the node, where the user's database is, and how often each has been paid there."""
-    if kind == "sqlite3":
+    if kind in ("sqlite3", "aiosqlite"):
         path = folder / ("node.db" if way == "own" else "shop.db")
 
         def count_sqlite() -> dict[str, int]:
@@ -75,6 +75,10 @@ def run_all(jobs: list[tuple[str, int]], node_url: str, kind: str, database: str
 )
 @pytest.mark.parametrize("way", ["own", "other"])
 def test_killed_at_every_statement_a_step_happens_once(way: str, kind: str, tmp_path: Path) -> None:
+    kill_at_every_statement(way, kind, tmp_path)
+
+
+def kill_at_every_statement(way: str, kind: str, tmp_path: Path) -> None:
     node_url, database, count = places(way, kind, tmp_path)
     for who in ("first", "whole"):  # the first makes the table of steps
         assert run_all([(who, killed.NEVER)], node_url, kind, database, tmp_path) == [0]

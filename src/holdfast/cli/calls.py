@@ -36,7 +36,7 @@ def add_call(options: _Options, *, required: bool) -> None:
         default=[],
         help="a named argument, for functions in Python",
     )
-    options.add_argument("--version", type=int, default=1, help="of the function (1)")
+    options.add_argument("--version", type=int, default=1, help="the version of the function (1)")
 
 
 def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = None) -> Value:

@@ -54,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="DURATION", type=duration, default=instant_ms_max, help="deadline (none)"
     )
-    parser.add_argument("--target", metavar="ADDRESS", help=f"which workers ({default_target})")
+    parser.add_argument(
+        "--target", metavar="ADDRESS", help=f"address of the workers that run it ({default_target})"
+    )
     parser.add_argument("--queue", metavar="NAME", help="the queue in which it waits")
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
     parser.add_argument("--limit-key", metavar="KEY", help="the key for the limits per key of the queue")

@@ -86,7 +86,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration,
         default=10_000,
-        help="wait at most this long (10s)",
+        help="wait at most this long for an answer (10s)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, as on the wire")
 

@@ -40,11 +40,15 @@ from holdfast.protocol.requests import (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_command(commands, "get", "show a schedule", _get).add_argument("id")
-    add_command(commands, "delete", "delete a schedule", _delete).add_argument("id")
+    add_command(commands, "get", "show a schedule", _get).add_argument("id", help="the id of the schedule")
+    add_command(commands, "delete", "delete a schedule", _delete).add_argument(
+        "id", help="the id of the schedule"
+    )
 
-    create = add_command(commands, "create", "create promises again and again", _create)
-    create.add_argument("id")
+    create = add_command(
+        commands, "create", "create a promise at each occurrence of a cron expression", _create
+    )
+    create.add_argument("id", help="the id of the schedule")
     create.add_argument("--cron", required=True, help="when: five fields, or six with seconds in front")
     create.add_argument(
         "--promise-id",
@@ -75,14 +79,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         search.add_argument("--app", metavar="MODULE:APP", help="show which ones this app no longer declares")
 
     pause = add_command(commands, "pause", "fire no more runs until it is resumed", _pause)
-    pause.add_argument("id")
+    pause.add_argument("id", help="the id of the schedule")
     pause.set_defaults(paused=True)
     resume = add_command(commands, "resume", "fire runs again, from now on", _pause)
-    resume.add_argument("id")
+    resume.add_argument("id", help="the id of the schedule")
     resume.set_defaults(paused=False)
-    add_command(commands, "trigger", "start one run now", _trigger).add_argument("id")
+    add_command(commands, "trigger", "start one run now", _trigger).add_argument(
+        "id", help="the id of the schedule"
+    )
     backfill = add_command(commands, "backfill", "start the runs of past occurrences", _backfill)
-    backfill.add_argument("id")
+    backfill.add_argument("id", help="the id of the schedule")
     for name in ("since", "until"):
         backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
@@ -118,7 +124,7 @@ def _param(arguments: argparse.Namespace) -> Value:
     if not arguments.func:
         return payload(arguments.data, arguments.raw_data, headers)
     if arguments.data is not None or arguments.raw_data is not None:
-        raise UsageError("--func makes the param, so --data and --raw-data have no place beside it")
+        raise UsageError("--func makes the param: leave out --data and --raw-data")
     return call_param(arguments, headers)
 
 

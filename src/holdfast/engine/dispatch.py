@@ -40,7 +40,7 @@ from holdfast.protocol.locks import lock_id
 from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.streams import MAILBOX, element_id, key_id
+from holdfast.protocol.streams import element_id, key_id
 from holdfast.protocol.wire import refuse
 
 Handler = Callable[[r.Request, Any, WorkingSet, Millis], Reply]
@@ -323,8 +323,6 @@ def _note_append(data: r.StreamAppend, needed: Footprint) -> None:
 def _note_next(data: r.StreamNext, needed: Footprint) -> None:
     needed.streams.add(data.id)
     needed.promises.update((data.id, element_id(data.id, data.stream, data.number)))
-    if data.stream == MAILBOX and data.number > 1:
-        needed.views.add(element_id(data.id, data.stream, data.number - 1))
 
 
 def _note_stream_view(data: r.StreamRead | r.StreamList, needed: Footprint) -> None:

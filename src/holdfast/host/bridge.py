@@ -237,6 +237,16 @@ class AppBridge:
             work.close()
             raise
 
+    def ask_if_open(
+        self, work: Callable[[Session], Coroutine[Any, Any, T]]
+    ) -> "concurrent.futures.Future[T] | None":
+        """From any thread, for those who must not open an app by asking. A world of tests is not asked: its
+        loop runs only while somebody waits for it."""
+        with self._changed:
+            if self._state != "open" or self._drive is not None or self._session is None or not self._loop:
+                return None
+            return self._crossing.hand_over(work(self._session), self._loop)
+
     # --- opening ---------------------------------------------------------------------------------------
 
     async def open_here(self) -> None:

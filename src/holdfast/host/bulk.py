@@ -57,6 +57,7 @@ class BulkProgress(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether it has ended."""
         return self.state in ENDED
 
 
@@ -68,6 +69,7 @@ class BulkHandle:
         self._app = app
 
     def progress(self) -> BulkProgress:
+        """How far it has come."""
         return self._app.block(self._progress())
 
     async def progress_async(self) -> BulkProgress:

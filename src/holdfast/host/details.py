@@ -22,9 +22,10 @@ from holdfast.steps.info import StepProgress, read_progress
 class WaitDetails(Struct, frozen=True):
     """One thing that a suspended execution waits for, and the line of code that does so.
 
-    `what`: the operation, such as `sleep`, `promise`, `call pay`. For a step that waits for its next
-    attempt: how many attempts there were, the `error` of the last, and the time of the next. For a lock: the
-    execution that has held it longest, and since when. `schema`: of the value, if the code declares a type.
+    `what`: the operation, such as `sleep`, `promise`, `call pay`. `attempts`, `error`, `resumes_at`: of a
+    step that waits for its next attempt: how many attempts there were, the last error, the time of the next.
+    `held_by`, `held_since`: of a lock, the execution that has held it longest, and since when.
+    `schema`: the JSON schema of the value, if the code declares a type.
     """
 
     id: str
@@ -45,11 +46,12 @@ class ExecutionDetails(Struct, frozen=True):
 
     `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
     `resumes_at`: when one that is `waiting` may continue. `attempts`: how often a worker has taken it up.
-    `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
+    `error`: why it failed, was halted or was given back. `error_code`: what `app.find(error=...)` compares.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
     running steps reported with `hf.progress`. `published`: its last value under each name, as plain data.
-    `set_aside`: messages that were not of the type that the code receives, the first 100 of them. Both come
-    only from `handle.info()`.
+    `set_aside`: messages that were not of the type that the code receives, the first 100 of them.
+
+    `published` and `set_aside` are filled in by `handle.info()`, not by `app.find`.
     """
 
     id: str
@@ -86,9 +88,9 @@ class MessageAside(Struct, frozen=True):
 class OperationDetails(Struct, frozen=True):
     """One operation of an execution: a step, a sleep, a call, a promise, a note, a message to it.
 
-    `took_s` is None while it runs. `error` is its error as text. For a step that was retried, `failures`
-    has the latest attempts before the last, each with a shortened traceback. `resumes_at` is the time of its
-    next attempt, while it waits for that.
+    `took_s`: how long it took; None while it runs. `error`: its error as text. `failures`: of a step that
+    was retried, the latest attempts before the last, each with a shortened traceback. `resumes_at`: the time
+    of its next attempt, while it waits for that.
     """
 
     id: str

@@ -54,13 +54,14 @@ class AttemptInfo(Struct, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
-    """
-    `sent_at`: when the caller called. `enqueued_at`: when it becomes eligible, by its delay or its latest
+    """A background task at an instant: what `handle.info()` returns.
+
+    `sent_at`: when the caller sent it. `enqueued_at`: when it may be claimed, after its delay or its latest
     retry. `claimed_at`, `claimed_by`: kept when it ends, cleared when it went back without having run.
-    `started_at`: of the latest attempt. `finished_at`: once it is over, however it ended; beside it
-    `completed_at` if it succeeded, `failed_at` if it failed or expired, neither if it was cancelled.
-    `next_retry_at`: until it is over. `attempts` are those that ended, oldest first.
-    `progress`: what the task told last with `hf.progress`, unless it has completed.
+    `started_at`: when the latest attempt started. `finished_at`: when it ended, in whatever state.
+    `completed_at`: the same, if it succeeded. `failed_at`: the same, if it failed or expired.
+    `next_retry_at`: when the next attempt is due; None when it is over. `attempts`: those that ended, oldest
+    first. `progress`: what the task reported last with `hf.progress`, unless it has completed.
     """
 
     id: str

@@ -52,7 +52,9 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     changes: dict[str, Any] = {_fields.get(name, name): value for name, value in read.items()}
     if debounce_ms is not None:
         if "on_conflict" in read or "delay" in read or "at" in read:
-            raise BadOption("debounce says by itself how long to wait and what to replace")
+            raise BadOption(
+                "debounce already says when to start and what to replace: leave out delay, at and on_conflict"
+            )
         changes |= {"delay_ms": debounce_ms, "on_conflict": "debounce"}
     if "delay" in read and "at" in read:
         raise BadOption("delay and at both say when it begins: give one of them")
@@ -64,7 +66,7 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
         changes["tags"] = {**options.tags, **read["tags"]}
     refined = replace(options, **changes)
     if refined.key is None and refined.on_conflict != "existing":
-        raise BadOption("on_conflict and debounce say what to do about a key, and there is none: give key=")
+        raise BadOption("on_conflict and debounce need a key: give key=")
     return refined
 
 
@@ -95,7 +97,7 @@ def time_limit_s(limit: Duration | None) -> float | None:
         return None
     span_ms = millis("time_limit", limit)
     if not span_ms:
-        raise BadOption(f"time_limit={limit!r} leaves no time at all; leave it out for no limit")
+        raise BadOption(f"time_limit={limit!r} must be more than 0; leave it out for no limit")
     return span_ms / 1000
 
 

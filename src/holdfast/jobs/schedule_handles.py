@@ -163,7 +163,7 @@ class Schedules:
         request = request_of(self._task_app, wanted)
         stored = (await self._task_app.task_client.caller.ask(request, ScheduleReply)).schedule
         if not is_same(request, stored):
-            raise ScheduleExists(f"The schedule {wanted.id!r} exists already, and is another")
+            raise ScheduleExists(f"The schedule {wanted.id!r} exists already, with another definition")
         return ScheduleHandle(self._task_app, wanted.id)
 
     async def _list(self, prefix: str | None, limit: int, cursor: str | None) -> SchedulePage:
@@ -180,19 +180,21 @@ class ScheduleHandle:
         self._task_app = task_app
 
     def info(self) -> ScheduleInfo:
+        """Its definition, and its next and last run."""
         return self._task_app.block(self._info())
 
     async def info_async(self) -> ScheduleInfo:
         return await self._task_app.bridge(self._info())
 
     def pause(self) -> None:
-        """No more runs until `resume`. Those that are missed meanwhile are not made up for (`backfill`)."""
+        """Fire no more runs until `resume`. Missed runs are skipped; `backfill` runs them."""
         self._task_app.block(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     async def pause_async(self) -> None:
         await self._task_app.bridge(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     def resume(self) -> None:
+        """Fire runs again, from now on."""
         self._task_app.block(self._ask(SchedulePause(self.id, False), ScheduleReply))
 
     async def resume_async(self) -> None:

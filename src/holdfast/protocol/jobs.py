@@ -119,7 +119,7 @@ class JobSpec(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_un
             if text is not None:
                 check_text(name, text, limits.job_key_bytes_max)
         if self.on_unique != "existing" and self.unique is None:
-            raise ValueError("onUnique says what to do about a unique key, and there is none")
+            raise ValueError("onUnique needs a unique key: give unique")
 
     def deadline(self, created_at: int) -> int | None:
         if self.good_for is not None:
@@ -150,7 +150,7 @@ class QueueSpec(
         if self.key is not None:
             check_text("key", self.key, limits.job_key_bytes_max)
         elif self.overlap != "wait":
-            raise ValueError("overlap says what to do about others with the same key, and there is none")
+            raise ValueError("overlap needs a key: give key")
 
 
 class QueuePlace(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

@@ -31,13 +31,13 @@ def read_progress(found: ReportedProgress) -> StepProgress:
 class ExecutionInfo(Struct, frozen=True):
     """Where the code is running.
 
-    `attempt`, inside a step or a task, is which attempt of it this is, from 1. In the code of a workflow it
-    counts the claims so far, which differ from replay to replay: for the log, never for an `if`.
-    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
-    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key. Inside a
-    background task `workflow` is the task's name and `id` is its own. `generation` counts how often the
-    execution has continued as new. `progress`, inside a step or a task: what `hf.progress` was told
-    last, by this attempt or by the one before.
+    `id`, `workflow`: of the execution; in a background task, its own id and name. `attempt`: in a step or a
+    task, the number of this attempt, from 1; in the code of a workflow it counts the claims so far, which
+    differ from replay to replay, so use it for the log and never for an `if`. `deadline`: when its time is
+    over. `token`: a fencing token, larger for each worker that takes over; pass it to services that refuse a
+    smaller one than they have seen. `step`: in a step, an idempotency key, the same on every attempt.
+    `generation`: how often the execution has continued as new. `progress`: in a step or a task, what
+    `hf.progress` reported last, in this attempt or the one before.
     """
 
     id: str
@@ -51,7 +51,7 @@ class ExecutionInfo(Struct, frozen=True):
 
     @property
     def signal(self) -> Signal:
-        """Inside a step or a task: is its result still wanted?"""
+        """In a step or a task: the signal that is set when its result is no longer needed."""
         return step_signal()
 
 

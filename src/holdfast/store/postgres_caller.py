@@ -76,7 +76,7 @@ async def run_in_callers_transaction(
             if texts:
                 await connection.fetch(_SAY, texts)
             return result
-    raise CannotJoin("The same work met other transactions again and again; it has changed nothing")
+    raise CannotJoin("The send conflicted with other transactions too many times; nothing was changed")
 
 
 async def _attempt(

@@ -273,10 +273,12 @@ class SqliteTransaction:
             found = self._fetch(fetch)
 
     def _fetch(self, fetch: Fetch) -> list[Any]:
-        if fetch.what == "records" and len(fetch.ids) == 1:
-            # As a rule it is about to be created. Each column of a statement takes Python time, found or not.
-            parameters = tuple(fetch.ids)
-            return self._query(sql.RECORDS_ONE, parameters) if self._query(sql.EXISTS, parameters) else []
+        if fetch.what == "records" and len(fetch.ids) <= sql.few:
+            # As a rule they are about to be created. Each column takes Python time, found or not.
+            found = self._query(sql.EXISTING[len(fetch.ids)], tuple(fetch.ids))
+            if len(found) > 1:
+                return self._by_ids(sql.RECORDS_BY_ID, [key for (key,) in found])
+            return self._query(sql.RECORDS_ONE, found[0]) if found else []
         if fetch.bytes_max is not None:
             return self._fetch_weighing(fetch, fetch.bytes_max)
         return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
@@ -338,7 +340,8 @@ class SqliteTransaction:
             found = (ws.streams[key] for key in ws.changed_streams)
             self._write(sql.UPSERT_STREAMS, [rows.streams_row(each) for each in found if each is not None])
         if ws.discharged:
-            self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
+            if awaited := [key for key, had_awaiters in ws.discharged.items() if had_awaiters]:
+                self._by_ids(sql.DROP_CALLBACKS, awaited)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]

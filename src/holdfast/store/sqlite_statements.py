@@ -130,7 +130,11 @@ SELECT_RECORDS: Final = (
     f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
     "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
 )
-EXISTS: Final = "SELECT 1 FROM promises WHERE id = ?"
+few: Final = 4
+EXISTING: Final = [
+    "",
+    *(f"SELECT id FROM promises WHERE id IN ({', '.join('?' * n)})" for n in range(1, few + 1)),
+]
 RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
 RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
 TASKS_BY_ID: Final = (
