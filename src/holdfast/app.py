@@ -84,7 +84,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     `orphan_schedules`: "remove" deletes schedules that an app of this group declared once and does not
     declare any more, when a worker starts. `keep_generations`: of an execution that continues as new, how
     many past generations keep their records (0). `console`: True serves the web console on this machine
-    while the app is open, at port 8002; or give the port.
+    while the app is open, at port 8002 or, if that is taken, at a free one; or give the port. With a server,
+    it logs where the server has it.
     """
 
     @named_options("an App")
@@ -122,7 +123,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         )
         self._task_app = self._bridge
         self.queue_figures = QueueFigures(self._bridge)
-        self._console_port = 8002 if console is True else int(console)
+        self._console_port, self._may_choose_port = 8002 if console is True else int(console), console is True
         self.schedules = Schedules(self._bridge)
 
     # --- workflows -------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ VIEWS = (
     "waiting",
     "retrying",
     "locked",
+    "called",
+    "placeless",
     "progress",
     "family",
     "steps",
@@ -44,6 +46,8 @@ class Scenes:
             "waiting": ("executions/scene-approval", "scene-approval:approval"),
             "retrying": ("executions/scene-retry", "tried once"),
             "locked": ("executions/scene-label-2", "held by"),
+            "called": ("executions/scene-called", "a promise that somebody settles"),
+            "placeless": ("executions/scene-place-2", "a free place in its queue"),
             "progress": ("executions/scene-catalogue", "62 %"),
             "family": ("executions/scene-family", "checkout"),
             "steps": ("executions/scene-done?tab=steps", "reserve"),
@@ -87,6 +91,12 @@ def scenes(shop: World) -> Scenes:
     for number in (1, 2):
         shop.start_execution("print_label", str(number), id=f"scene-label-{number}")
         shop.until(f"scene-label-{number}", "suspended")
+    shop.start_execution("delegate", "Ship order 17 by air?", id="scene-called")
+    shop.ask("PUT", "queues/mail", {"concurrency": 2, "keyConcurrency": 1})  # as the shop declares it
+    for number in (1, 2):
+        place = {"queue": "mail", "limitKey": "customer-4"}
+        shop.start_execution("confirm", "Send it?", id=f"scene-place-{number}", **place)
+    shop.until("scene-place-1", "suspended")
     shop.start_execution("confirm", "Go on?", id="scene-halted")
     shop.until("scene-halted", "suspended")
     shop.post("executions/scene-halted/halt", {"reason": "wait for the fix of the tax table"})

@@ -132,6 +132,23 @@ async def confirm(question: str) -> bool:
 
 
 @app.workflow
+async def delegate(question: str) -> bool:
+    """Let another workflow ask."""
+    return await hf.call(confirm, question)
+
+
+@app.entity
+class Account:
+    """Not started by anybody: called."""
+
+    total: int = 0
+
+    async def deposit(self, cents: int) -> int:
+        self.total += cents
+        return self.total
+
+
+@app.workflow
 async def survey(kind: str) -> Any:
     """Ask a person for a value of some type."""
     return await hf.promise(ANSWERS[kind], name="answer")

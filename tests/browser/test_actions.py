@@ -243,6 +243,10 @@ def test_those_that_are_ticked_are_halted_and_resumed(shop: World, look: Watched
 
 def test_a_workflow_is_started_by_a_form_made_from_its_signature(shop: World, look: Watched) -> None:
     page = look.open("start")
+    expect(page.locator(".choice-row", has_text="delegate")).to_be_visible()
+    expect(page.locator(".choice-row", has_text="Account")).to_have_count(
+        0
+    )  # an entity is called, not started
     page.get_by_label("Find a workflow or task").fill("checkout")
     page.locator(".choice-row", has_text="checkout").first.click()
     page.get_by_label("order", exact=True).fill("42")

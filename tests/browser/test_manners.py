@@ -2,13 +2,16 @@
 
 import http.server
 import re
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.browser import Watched, watched
 from tests.browser.world import World
@@ -111,6 +114,7 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
 
     upstream = ""
     prefix = "/tools/holdfast"
+    passes = ("authorization", "content-type", "accept")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
@@ -121,11 +125,7 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
             return
         length = int(self.headers.get("content-length") or 0)
         body = self.rfile.read(length) if length else None
-        kept = {
-            name: value
-            for name, value in self.headers.items()
-            if name.lower() in ("authorization", "content-type", "accept")
-        }
+        kept = {name: value for name, value in self.headers.items() if name.lower() in self.passes}
         try:
             answer = urlopen(
                 Request(self.upstream + self.path[len(self.prefix) :], body, kept, method=self.command),
@@ -146,24 +146,59 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815
 
 
-@pytest.fixture
-def proxied(shop: World) -> Iterator[str]:
-    handler = type("Handler", (Prefixed,), {"upstream": shop.url})
+@contextmanager
+def proxy(**fields: object) -> Iterator[tuple[str, type[Prefixed]]]:
+    handler = type("Handler", (Prefixed,), fields)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}{Prefixed.prefix}/console/"
-    server.shutdown()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}{Prefixed.prefix}", handler
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
-def test_it_works_behind_a_reverse_proxy_under_any_path(shop: World, browser: Browser, proxied: str) -> None:
+def end_now(page: Page) -> None:
+    page.get_by_role("button", name="End now").click()
+    page.get_by_role("dialog").get_by_role("button", name="End it now").click()
+
+
+def test_it_works_behind_a_reverse_proxy_under_any_path(shop: World, browser: Browser) -> None:
     shop.start_execution("confirm", "?", id="proxied-1")
     shop.until("proxied-1", "suspended")
-    with watched(browser, proxied) as look:
+    with proxy(upstream=shop.url) as (url, _), watched(browser, f"{url}/console/") as look:
         page = look.open("executions/proxied-1")
         expect(page.locator("main .head .chip").first).to_have_text("suspended")
-        page.get_by_role("button", name="End now").click()
-        page.get_by_role("dialog").get_by_role("button", name="End it now").click()
+        end_now(page)
         expect(page.locator("main .head .chip").first).to_have_text("cancelled")
         assert all("/tools/holdfast/" in url for url in look.requests)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_proxy_that_changes_the_host_is_named_in_public_url(
+    browser: Browser, tmp_path: Path, is_named: bool
+) -> None:
+    """As nginx does it by default: the browser says where the page is from, and the Host is another."""
+    passes = (*Prefixed.passes, "origin")
+    with proxy(passes=passes) as (url, handler):
+        made = World(tmp_path, "memory:", *(("--public-url", url) if is_named else ()))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            made.server.port = port = probe.getsockname()[1]
+        try:
+            made.start(workers=0)
+            handler.upstream = made.server.url = f"http://127.0.0.1:{port}"  # it said where the proxy is
+            made.start_execution("confirm", "?", id="proxied-2")
+            with watched(browser, f"{url}/console/") as look:
+                page = look.open("executions/proxied-2")
+                if is_named:
+                    end_now(page)
+                    expect(page.locator("main .head .chip").first).to_have_text("cancelled")
+                else:
+                    look.expect_wrong("403")
+                    end_now(page)
+                    refusal = page.get_by_role("dialog").get_by_role("alert")
+                    expect(refusal).to_contain_text("set public_url to its address")
+        finally:
+            made.stop()

@@ -191,6 +191,78 @@ def test_an_app_serves_its_console_while_it_is_open(tmp_path: Path, caplog: pyte
         urlopen(f"http://127.0.0.1:{port}/v1/executions", timeout=patience_s)
 
 
+def test_the_console_of_an_address_where_nobody_answers_is_not_announced() -> None:
+    import http.server
+    import threading
+
+    def open_at(url: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "console", "-S", url], capture_output=True, text=True, timeout=patience_s, check=False
+        )
+
+    away = open_at("http://127.0.0.1:1")
+    assert (away.returncode, away.stdout) == (3, "")
+    assert "holdfast console -S sqlite:///holdfast.db" in away.stderr
+    nonsense = open_at("nonsense")
+    assert (nonsense.returncode, nonsense.stdout) == (2, "")
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        foreign = open_at(f"http://127.0.0.1:{other.server_port}")
+    assert "HF4005" in foreign.stderr
+
+
+def test_a_second_app_finds_another_port_for_its_console(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second process of the same program did not start."""
+    import socket
+
+    app = hf.App(f"sqlite:///{tmp_path}/a.db", console=True)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        vars(app)["_console_port"] = port  # 8002 may be taken by others, or be free
+        with app:
+            assert f"port {port} is taken" in caplog.text
+            found = re.search(r"the console is at (http://127\.0\.0\.1:\d+)/console/", caplog.text)
+            assert found is not None
+            with urlopen(f"{found[1]}/v1/executions", timeout=patience_s) as answer:
+                assert json.load(answer)["executions"] == []
+
+
+async def test_the_console_of_an_app_with_a_server_is_that_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The same program with another URL did not start."""
+    async with running(Settings(port=0, store="memory:")) as server, hf.App(server.url, console=True):
+        assert f"the console is at {server.url}/console/" in caplog.text
+
+
+def test_the_terminal_says_why_nobody_takes_it_and_what_failed() -> None:
+    base: Any = {"id": "o", "status": "pending", "since": 0}
+    obstacle = {
+        "kind": "limit",
+        "queue": "mail",
+        "limit": "keyConcurrency",
+        "key": "ada",
+        "used": 2,
+        "most": 2,
+    }
+    text = "\n".join(top_screen.execution(base | {"obstacle": obstacle}, {"steps": []}, 10_000, 120))
+    assert "2 of 2 at a time, of the key ada, in the queue mail" in text
+    held = {"status": "running", "dueAt": 70_000, "worker": "w"}
+    lost = {"kind": "lost", "worker": "w", "state": "lost", "seenAt": 4_000}
+    text = "\n".join(top_screen.execution(base | held | {"obstacle": lost}, {"steps": []}, 10_000, 120))
+    assert "Its worker is lost: last heard of 6s ago" in text
+    assert "lease lapses in 1m" in text
+    failed = base | {"status": "failed", "code": "ValueError", "error": "too little"}
+    pending = base | {"id": "p", "group": "packers"}
+    text = "\n".join(top_screen.executions({"executions": [failed, pending]}, 1_000, 0, None, 120))
+    assert "ValueError: too little" in text
+    assert "waits for worker of group packers" in text
+
+
 def test_hostile_texts_are_shown_as_text_and_no_line_is_too_wide() -> None:
     found: Any = {
         "executions": [

@@ -14,7 +14,7 @@ from holdfast.server.serving import running
 from holdfast.server.settings import Settings
 from tests.management.client import Api, escaped
 from tests.postgres import database_url
-from tests.server.http import create, envelope, post
+from tests.server.http import call, create, envelope, post
 
 
 def charge(cents: int) -> str:
@@ -216,6 +216,40 @@ async def test_background_tasks_are_found_cancelled_and_run_again(api: Shop) -> 
     assert again["tags"]["holdfast:rerun-of"] == bad.id
     assert await api.refused("POST", f"tasks/{escaped(good.id)}/rerun") == (409, "HF3406")
     assert (await api.refused("POST", f"tasks/{escaped(good.id)}/cancel"))[0] == 409
+
+
+async def test_a_list_of_what_failed_says_with_what(api: Shop) -> None:
+    await api.post("executions", {"workflow": "checkout", "args": [-1], "id": "f1"})
+    await until(api, "f1", "failed")
+    await api.post("executions", {"workflow": "checkout", "args": [1], "id": "f2"})
+    await until(api, "f2", "completed")
+    found = {each["id"]: each for each in (await api.get("executions", prefix="f"))["executions"]}
+    assert (found["f1"]["code"], found["f1"]["error"]) == ("ValueError", "too little")
+    assert "error" not in found["f2"]
+    sent = await api.post("tasks", {"task": "send_mail", "queue": "mail", "args": ["ada"]})
+    await until(api, sent["id"], "failed", "tasks")
+    [listed] = (await api.get("tasks", status="failed"))["tasks"]
+    assert listed["error"] == "ada"
+
+
+async def test_what_a_codec_has_written_of_an_error_stays_unread_in_a_list(api: Shop) -> None:
+    target = "poll://any@nobody"
+    await call(api.url, "promise.create", create("secret", target, tags={"holdfast:workflow": "w"}))
+    value = {"headers": {"holdfast-code": "Declined"}, "data": "\u00ff not json"}
+    await call(api.url, "promise.settle", {"id": "secret", "state": "rejected", "value": value})
+    [listed] = (await api.get("executions", prefix="secret"))["executions"]
+    assert listed["code"] == "Declined"
+    assert "error" not in listed
+
+
+async def test_an_attempt_that_another_one_follows_says_what_it_failed_with(api: Shop) -> None:
+    """The page of a task showed the payload in which that is stored."""
+    again = {"retries": 1, "delays": [3_600_000]}
+    sent = await api.post("tasks", {"task": "send_mail", "queue": "mail", "args": ["ada"], "retry": again})
+    found = await until(api, sent["id"], "waiting", "tasks")
+    [attempt] = found["job"]["attempts"]
+    assert attempt["error"] == "ada"
+    assert "ValueError: ada" in attempt["traceback"]
 
 
 async def test_queues_are_shown_limited_paused_and_resumed(api: Api) -> None:

@@ -196,6 +196,9 @@ async def test_an_execution_that_loses_its_workers_needs_attention(
     for count in range(10):
         asked = {"id": "poor", "version": count, "pid": f"w{count}", "ttl": 60_000}
         await call(api.url, "task.acquire", asked)
+        told = (await api.get("overview"))["problems"]
+        is_told = any(each.get("id") == "poor" for each in told)
+        assert is_told == (count > 1), "one crash is ordinary once another worker has it"
         given = {"id": "poor", "version": count + 1, "retry": {"delay": 0, "error": "no such code"}}
         await call(api.url, "task.release", given)
         told = (await api.get("overview"))["problems"]

@@ -114,6 +114,23 @@ async def test_what_workers_know_to_run_is_listed_with_its_signature(api: Api) -
     assert odd["parameters"]["properties"]["how"] == {"enum": ["a", "b"]}
 
 
+async def test_an_entity_is_declared_as_one(api: Api) -> None:
+    """It was listed among the workflows, and the console offered to start it as one."""
+    app = shop(api.url)
+
+    @app.entity
+    class Account:
+        total: int = 0
+
+        async def deposit(self, amount: int) -> int:
+            self.total += amount
+            return self.total
+
+    async with app:
+        found = by_name(await until(api, "declarations", lambda found: len(found["declarations"]) == 4))
+    assert (found["Account"]["kind"], found["ship"]["kind"]) == ("entity", "workflow")
+
+
 async def test_declarations_stay_while_no_worker_runs(api: Api) -> None:
     async with shop(api.url):
         found = by_name(await until(api, "declarations", lambda found: len(found["declarations"]) == 3))

@@ -22,6 +22,21 @@ async def test_a_request_from_a_foreign_page_is_refused_whatever_it_asks() -> No
         assert (await post(server.url, envelope("promise.get", {"id": "p"}))).status == 404
 
 
+async def test_the_files_of_the_console_are_given_to_any_page_and_nothing_else_is() -> None:
+    """A browser sends its Origin with modules: behind a proxy that changes Host the console stayed blank."""
+    foreign = {"origin": "https://ops.example"}
+    async with running(memory) as server:
+        page = await get(server.url, "/console/", foreign)
+        assert page.status == 200
+        assert "access-control-allow-origin" not in page.headers
+        [module] = [part for part in page.body.decode().split('"') if part.endswith("js/main.js")][:1]
+        assert (await get(server.url, f"/console/{module}", foreign)).status == 200
+        refused = await get(server.url, "/v1/executions", foreign)
+        assert (refused.status, refused.json["code"]) == (403, "HF3103")
+        assert "public_url" in refused.json["error"]
+        assert (await get(server.url, "/console/", {"host": "evil.example"})).status == 421
+
+
 async def test_an_allowed_page_is_let_in_without_credentials() -> None:
     settings = Settings(port=0, store="memory:", allowed_origins=("https://console.example",))
     origin = {"origin": "https://console.example"}

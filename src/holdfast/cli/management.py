@@ -11,7 +11,7 @@ import msgspec
 from holdfast.cli.session import is_server, open_kept, server_urls, tls_of
 from holdfast.client.connection import Connection
 from holdfast.client.endpoints import check_token, parse_endpoint
-from holdfast.client.errors import Refused, Unreachable
+from holdfast.client.errors import BadReply, Refused, Unreachable
 
 
 class ManagementClient:
@@ -33,10 +33,14 @@ class ManagementClient:
         except OSError as error:
             self._link = None
             raise Unreachable(f"{self._endpoint} cannot be reached: {error}") from error
-        found = msgspec.json.decode(response.body)
-        if response.status != 200:
-            raise Refused(response.status, f"{found['error']}. {found.get('hint', '')}", found["code"])
-        return found
+        try:
+            found = msgspec.json.decode(response.body)
+            if response.status == 200:
+                return found
+            refusal = Refused(response.status, f"{found['error']}. {found.get('hint', '')}", found["code"])
+        except (msgspec.DecodeError, KeyError, TypeError):
+            raise BadReply(f"{self._endpoint} answered with {response.status} and nothing of ours") from None
+        raise refusal
 
     async def close(self) -> None:
         if self._link is not None:

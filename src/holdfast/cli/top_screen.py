@@ -67,6 +67,11 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
             f"{found.get('queue') or found.get('group') or ''}"
         ),
     ]
+    if found.get("obstacle"):
+        lines.append(f"  {_obstacle(found['obstacle'], now)}")
+    if found.get("dueAt"):
+        ends = "may be taken" if found["status"] == "waiting" else "lease lapses"
+        lines.append(f"  {ends} in {_span(found['dueAt'] - now)}")
     if found.get("error"):
         lines.append(f"  error: {found['error']}")
     for wait in found.get("waits") or ():
@@ -101,14 +106,50 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _execution(each: Any, now: int) -> tuple[str, ...]:
     waits = each.get("waits") or ()
-    about = f"waits for {waits[0].get('what') or waits[0]['id']}" if waits else each.get("error") or ""
-    code = each.get("code") or ""
+    about = f"waits for {waits[0].get('what') or waits[0]['id']}" if waits else ": ".join(_error_of(each))
+    if not about and each["status"] == "pending":
+        about = f"waits for worker of {_place(each)}"
+    elif not about and each.get("crashes"):
+        about = f"waits for next try; its worker died {_times(each['crashes'])}"
     since = f"for {_span(now - each['since'])}"
-    return each["id"], each["status"], since, each.get("name") or "", code or about
+    return each["id"], each["status"], since, each.get("name") or "", about
+
+
+def _error_of(each: Any) -> list[str]:
+    return [str(each[name]) for name in ("code", "error") if each.get(name)]
+
+
+def _place(each: Any) -> str:
+    return f"queue {each['queue']}" if each.get("queue") else f"group {each.get('group') or 'default'}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _obstacle(found: Any, now: int) -> str:
+    """Why it does not go on, in the words of the console."""
+    kind, workers = found["kind"], f"{found.get('workers', 0)} workers of the {_place(found)}"
+    words: dict[str, str] = {
+        "paused": f"The {_place(found)} is paused",
+        "unserved": f"No worker serves the {_place(found)} now",
+        "undeclared": f"None of the {workers} has declared the task {found.get('name')}",
+        "drained": f"All {workers} are drained",
+        "busy": f"All {workers} had no free slot when they last reported",
+    }
+    if kind == "limit":
+        per = f" in {_span(found['perMs'])}" if "perMs" in found else " at a time"
+        key = f", of the key {found['key']}" if "key" in found else ""
+        return f"{found['used']} of {found['most']}{per}{key}, in the {_place(found)}"
+    if kind == "lost":
+        return f"Its worker is {found['state']}: last heard of {_span(now - found['seenAt'])} ago"
+    return words.get(kind, str(kind))
 
 
 def _problem(each: Any, now: int) -> tuple[str, ...]:
     words: str = "no worker" if each["kind"] == "unserved" else each["kind"]
+    if words == "crashing" and each.get("error"):
+        words = "cannot run"
     which = each.get("id") or next(
         (f"{name} {each[name]}" for name in ("queue", "group", "schedule") if name in each), ""
     )

@@ -1,8 +1,10 @@
 """What an app serves by HTTP: its management API, its console, what is pushed to it; and its lifespan."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.host.bridge import AppBridge
 from holdfast.host.session import Session
 from holdfast.host.settings import SessionSettings
+from holdfast.protocol.text import hide_password
 
 if TYPE_CHECKING:
     from holdfast.host.push_endpoint import PushEndpoint
@@ -22,6 +25,7 @@ class Serving:
     settings: SessionSettings
     _bridge: AppBridge
     _console_port: int
+    _may_choose_port: bool
 
     async def __aenter__(self) -> Self:
         raise NotImplementedError
@@ -71,6 +75,7 @@ class Serving:
     async def _serve_management(
         self, port: int, host: str, tokens: Texts, origins: Texts, opening: Session | None = None
     ) -> str:
+        await asyncio.to_thread(import_module, "holdfast.server")  # not on the loop: that takes a while
         from holdfast.server import Settings, serving_management
 
         session, stack = opening or self._bridge.session, AsyncExitStack()
@@ -80,5 +85,19 @@ class Serving:
         return server.url
 
     async def _open_console(self, session: Session) -> None:
-        url = await self._serve_management(self._console_port, "127.0.0.1", (), (), session)
-        logging.getLogger("holdfast.app").warning("the console is at %s/console/", url)
+        """An app without a node of its own looks at its server's. Any port will do, unless one was named."""
+        log = logging.getLogger("holdfast.app")
+        if session.own_node is None:
+            [server, *_] = hide_password(self.settings.url).split(",")
+            log.warning("the console is at %s/console/", server.rstrip("/"))
+            return
+        from holdfast.server.errors import SettingsError
+
+        try:
+            url = await self._serve_management(self._console_port, "127.0.0.1", (), (), session)
+        except SettingsError:
+            if not self._may_choose_port:
+                raise
+            log.warning("port %s is taken: another port is chosen for the console", self._console_port)
+            url = await self._serve_management(0, "127.0.0.1", (), (), session)
+        log.warning("the console is at %s/console/", url)

@@ -148,7 +148,8 @@ class WorkerReporter:
 
 def _of_workflows(workflows: Iterable[Any], group: str, providers: Providers) -> Iterator[Declaration]:
     for each in workflows:
-        yield _declaration("workflow", each.name, each.version, each.function, providers, each.group or group)
+        kind: Declared = "workflow" if each.is_kept_warm else "entity"
+        yield _declaration(kind, each.name, each.version, each.function, providers, each.group or group)
 
 
 def _of_tasks(tasks: Iterable[Any], providers: Providers) -> Iterator[Declaration]:

@@ -115,7 +115,7 @@ class ServerApp:
         if scope["type"] != "http":
             return
         try:
-            headers = self._visitors.admit(scope["headers"])
+            headers = self._visitors.admit(scope["headers"], is_file=_is_file(scope))
             if headers:
                 send = _with_headers(send, headers)
             handler = self._find(scope["path"], scope["method"])
@@ -213,6 +213,11 @@ class ManagementApp(ServerApp):
         refusal = NoSuchPath("This is the management API of an application, and nothing is answered here")
         self.metrics.count_refused(refusal.code)
         return refusal.status, refusal_body(refusal), refusal_headers(refusal)
+
+
+def _is_file(scope: Scope) -> bool:
+    """Does it ask for a file of the console?"""
+    return scope["method"] in ("GET", "HEAD") and scope["path"].lstrip("/").startswith("console/")
 
 
 def _lost() -> Answer:

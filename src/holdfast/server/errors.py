@@ -91,7 +91,10 @@ class Forbidden(Refusal):
 class ForeignOrigin(Refusal):
     code = "HF3103"
     status = 403
-    hint = "Add the origin to allowed_origins if one of your web pages should call this server."
+    hint = (
+        "If that is the console behind a proxy, set public_url to its address. "
+        "If one of your own pages should call this server, add its origin to allowed_origins."
+    )
 
 
 class ForeignHost(Refusal):

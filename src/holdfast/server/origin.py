@@ -7,7 +7,10 @@
 3. Of two Host headers, one might be checked and the other believed: such a request is refused.
    So where nobody needs a token, and the address is not a loopback one, such a page is not our own either,
    unless it was asked for by an address in numbers or a name in `allowed_hosts`.
-4. There are no cookies, so there are no credentials that a browser would add by itself.
+4. Files that are the same for everybody (those of the console) are given to any page. Browsers send an Origin
+   with modules, and behind a proxy that changes Host it is not known as our own: the page shall open and say
+   what to set, and not stay blank.
+5. There are no cookies, so there are no credentials that a browser would add by itself.
 """
 
 import ipaddress
@@ -55,8 +58,8 @@ class Visitors:
     def answers_preflight(self) -> bool:
         return bool(self._origins)
 
-    def admit(self, headers: Headers) -> Headers:
-        """Refuse, or answer with the headers that the reply must carry."""
+    def admit(self, headers: Headers, *, is_file: bool = False) -> Headers:
+        """Refuse, or answer with the headers that the reply must carry. `is_file`: rule 4."""
         origin = host = None
         for name, value in headers:
             if name == b"origin":
@@ -70,7 +73,7 @@ class Visitors:
         if origin is None:
             return []
         if origin not in self._origins:
-            if self._is_own(origin, host):
+            if is_file or self._is_own(origin, host):
                 return []
             raise ForeignOrigin("A page of this origin may not call this server")
         return self._cors(origin, header(headers, b"access-control-request-method") is not None)

@@ -237,8 +237,7 @@ async def _serve(settings: Settings) -> None:
     on_stop_signals(partial(_told_to_stop, stop))
     async with running(settings) as server:
         await server.node.check()
-        sys.stdout.write(f"Holdfast is ready at {server.url}\n")
-        sys.stdout.flush()
+        say_ready(server.url, settings)
         log.info("ready", extra={"url": server.url})
         await stop.wait()
         log.info("stopping")
@@ -297,6 +296,16 @@ def listen(settings: Settings) -> socket.socket:
             "Choose another host or port, or stop the program that uses it."
         ) from None
     return listener
+
+
+def say_ready(url: str, settings: Settings) -> None:
+    """To whoever started the server in a terminal."""
+    lines = [
+        f"Holdfast is ready at {url}",
+        *([f"The console is at {url}/console/"] if settings.console else []),
+    ]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def url_of(settings: Settings, listener: socket.socket) -> str:

@@ -39,7 +39,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, Meta(description="allow debug.* requests and the debug clock; never in production")
     ] = False
     public_url: Annotated[
-        str, Meta(description="URL by which workers reach this server; sent to them with each task")
+        str,
+        Meta(
+            description="URL by which workers and browsers reach this server; sent to workers with each task"
+        ),
     ] = ""
     retry_ms: Annotated[
         int,

@@ -27,7 +27,7 @@ from holdfast.node.process_loop import on_stop_signals
 from holdfast.server.errors import NeedsPostgres, NodeProcessFailed, SettingsError
 from holdfast.server.node_process import NodeOrders
 from holdfast.server.passing import REPORT, leaving
-from holdfast.server.serving import check, listen, url_of
+from holdfast.server.serving import check, listen, say_ready, url_of
 from holdfast.server.settings import Settings
 
 log = logging.getLogger("holdfast.server")
@@ -146,8 +146,7 @@ class Supervisor:
             while not self._stopping.is_set() and not self._is_ready:
                 await self._change_of(tasks)
             if self._is_ready:
-                sys.stdout.write(f"Holdfast is ready at {self._url}\n")
-                sys.stdout.flush()
+                say_ready(self._url, self._settings)
                 log.info("ready", extra={"url": self._url, "processes": len(numbers)})
             while not self._stopping.is_set():
                 await self._change_of(tasks)

@@ -45,7 +45,7 @@ const PATHS = {
 /** Words that share the drawing of another. @type {Record<string, string>} */
 const SAME = {
   resolved: "completed", active: "completed", connected: "completed", rejected: "failed", lost: "failed", rejected_canceled: "cancelled", stopped: "cancelled",
-  rejected_timedout: "timed_out", paused: "pause", draining: "waiting", drained: "pending", takeover: "call", receive: "message", timer: "waiting", retry: "waiting", limit: "queues", lease: "workers", event: "message", transact: "step", task: "tasks",
+  rejected_timedout: "timed_out", paused: "pause", draining: "waiting", drained: "pending", takeover: "call", receive: "message", timer: "waiting", retry: "waiting", limit: "queues", unserved: "workers", undeclared: "workers", busy: "workers", event: "message", transact: "step", task: "tasks",
 };
 
 /** @typedef {keyof typeof PATHS} IconName */

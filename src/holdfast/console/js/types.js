@@ -43,8 +43,9 @@
  * @property {number} [dueAt]
  * @property {number} [retries]
  * @property {number} [generation]
- * @property {number} [version]
  * @property {number} [crashes]
+ * @property {Obstacle} [obstacle]
+ * @property {number} [workerSeenAt]
  * @property {{worker: string, since: number, until: number, end: "lapsed" | "given_back", takenBy?: string, takenAt?: number}[]} [lostClaims]
  * @property {string} [error]
  * @property {string} [code]
@@ -60,6 +61,7 @@
  * @property {number} [priority]
  */
 
+/** Why it does not go on. @typedef {{kind: string, queue?: string, group?: string, name?: string, workers?: number, limit?: "concurrency" | "keyConcurrency" | "rate" | "keyRate" | "running", used?: number, most?: number, key?: string, perMs?: number, worker?: string, state?: string, seenAt?: number}} Obstacle */
 /** @typedef {{workflow?: string, version?: number, args?: any[], kwargs?: Json, input?: any}} Call */
 /** @typedef {{at?: number, attempt?: number, number?: number, code?: string, name?: string, message?: string, error?: string, traceback?: string, worker?: string, tookMs?: number}} Attempt */
 

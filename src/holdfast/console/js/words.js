@@ -21,7 +21,7 @@ export const STATUSES = {
   active: { word: "active", tone: "good", means: "it is active" },
   draining: { word: "draining", tone: "wait", means: "it takes no new work and finishes what it has" },
   drained: { word: "drained", tone: "off", means: "it takes no new work and has none" },
-  lost: { word: "lost", tone: "bad", means: "it has not reported for 30 seconds" },
+  lost: { word: "lost", tone: "bad", means: "it has not reported for more than 45 seconds" },
   stopped: { word: "stopped", tone: "off", means: "it was stopped" },
   connected: { word: "connected", tone: "good", means: "it listens at this node" },
 };
@@ -29,6 +29,8 @@ export const STATUSES = {
 export const OF_EXECUTIONS = ["pending", "waiting", "running", "suspended", "halted", "completed", "failed", "cancelled", "timed_out"];
 export const OF_TASKS = ["pending", "waiting", "claimed", "running", "halted", "completed", "failed", "cancelled", "expired"];
 export const ENDED = new Set(["completed", "failed", "cancelled", "timed_out", "expired"]);
+/** A worker has it, or could take it. */
+export const OPEN = new Set(["pending", "waiting", "claimed", "running"]);
 export const OF_PROMISES = ["pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"];
 
 /** What an execution waits for, as a sentence begins. @type {Record<string, string>} */
@@ -41,9 +43,7 @@ export const WAITS = {
   call: "an execution that it called",
   lock: "a lock",
   event: "an event",
-  limit: "a free place in its queue",
   retry: "the next try of a step",
-  lease: "the lease of its worker to lapse",
 };
 
 /** The same in a list, where there is little room: otherwise the word is the kind. @type {Record<string, string>} */

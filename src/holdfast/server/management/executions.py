@@ -32,6 +32,8 @@ from holdfast.server.errors import BadManagementRequest, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.beginning import begins_at, place_of, span
 from holdfast.server.management.call import Call, Json
+from holdfast.server.management.errors_shown import with_errors
+from holdfast.server.management.obstacles import with_obstacle
 from holdfast.server.management.shapes import (
     RESERVED,
     read_promise,
@@ -68,7 +70,7 @@ async def find(call: Call) -> Json:
     if version is not None:
         versions = await _versions(call, [each["id"] for each in found])
         found = [each for each in found if versions.get(each["id"]) == version]
-    return {"executions": found, "cursor": page.get("cursor")}
+    return {"executions": await with_errors(call, found), "cursor": page.get("cursor")}
 
 
 async def _versions(call: Call, ids: list[str]) -> dict[str, int | None]:
@@ -104,7 +106,7 @@ async def get(call: Call) -> Json:
         shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
-    return shown
+    return await with_obstacle(call, shown)
 
 
 async def steps(call: Call) -> Json:

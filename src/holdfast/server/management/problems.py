@@ -9,6 +9,7 @@
 | `paused` | work waits in a queue that is paused |
 | `orphan` | a schedule starts what no worker that runs has declared |
 
+One that was lost once and is held by another worker is no problem: that is what a deployment does.
 It is told by what is stored and by what workers say of themselves; nothing is decided here. The cost is that
 of a few pages. A kind that has more than are shown says so with `more`.
 """
@@ -57,8 +58,12 @@ async def _executions(call: Call) -> list[list[Json]]:
     return [
         [_about(each, "stuck") for each in stuck],
         [_about(each, "halted") for each in found if each not in stuck],
-        [_about(each, "crashing") for each in open_ones["executions"] if each.get("crashes")],
+        [_about(each, "crashing") for each in open_ones["executions"] if _is_crashing(each)],
     ]
+
+
+def _is_crashing(execution: Json) -> bool:
+    return bool(execution.get("crashes", 0) > (execution["status"] == "running"))
 
 
 def _about(execution: Json, kind: str) -> Json:

@@ -4,9 +4,10 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.protocol.jobs import Rate, queue_of
+from holdfast.protocol.jobs import Rate, queue_group, queue_of
 from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueSet
 from holdfast.server.management.call import Call, Json
+from holdfast.server.management.workers import serving
 
 T = TypeVar("T")
 
@@ -26,10 +27,12 @@ async def with_ages(call: Call, found: list[Json]) -> list[Json]:
 
 
 async def get(call: Call) -> Json:
-    """With what of its limits is used, in all and by key."""
+    """With what of its limits is used, in all and by key; and whether somebody works for it."""
     queue = await call.ask_for("queue", QueueGet(call.id))
     use: Json = msgspec.to_builtins(await call.node.queue_use(call.id))
     about = {"oldestAt": use.pop("oldestAt")} if "oldestAt" in use else {}
+    workers, has_others = await serving(call, queue_group(call.id))
+    about["served"] = bool(workers) or has_others
     return queue | about | {"keys": use.pop("keys", []), "moreKeys": use.pop("moreKeys", False), "used": use}
 
 

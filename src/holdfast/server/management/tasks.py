@@ -1,6 +1,6 @@
 """`/v1/tasks`: background tasks are found, looked at, sent, put off, cancelled, run again."""
 
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -20,8 +20,17 @@ from holdfast.server.errors import BadManagementRequest, CannotRunAgain, IdInUse
 from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.beginning import begins_at, check_choice, span
 from holdfast.server.management.call import Call, Json
+from holdfast.server.management.errors_shown import with_errors
 from holdfast.server.management.executions import search_of
-from holdfast.server.management.shapes import RESERVED, read_promise, show_call, show_whole, with_progress
+from holdfast.server.management.obstacles import with_obstacle
+from holdfast.server.management.shapes import (
+    RESERVED,
+    read_promise,
+    show_call,
+    show_value,
+    show_whole,
+    with_progress,
+)
 from holdfast.server.management.workers import declaration_of
 
 ON_CONFLICT: Final = ("existing", "replace", "reject")
@@ -29,7 +38,7 @@ ON_CONFLICT: Final = ("existing", "replace", "reject")
 
 async def find(call: Call) -> Json:
     page = await call.ask(search_of(call, "task"))
-    return {"tasks": page["executions"], "cursor": page.get("cursor")}
+    return {"tasks": await with_errors(call, page["executions"]), "cursor": page.get("cursor")}
 
 
 async def get(call: Call) -> Json:
@@ -37,14 +46,31 @@ async def get(call: Call) -> Json:
     if "job" not in task["task"]:
         raise NoBackgroundTask(f"{call.id!r} is an execution of a workflow")
     shown: Json = with_progress(view["execution"]) | {
-        "job": task["task"]["job"],
+        "job": _with_errors_read(task["task"]["job"]),
         "call": show_call(promise["promise"]["param"]),
     }
     if "settledAt" in shown:
         shown["result" if shown["status"] == "completed" else "failure"] = show_whole(
             promise["promise"]["value"]
         )
-    return shown
+    return await with_obstacle(call, shown)
+
+
+def _with_errors_read(job: Json) -> Json:
+    """What its attempts failed with, as text: they are stored as payloads."""
+    if not job.get("attempts"):
+        return job
+    return job | {"attempts": [_with_error_read(each) for each in job["attempts"]]}
+
+
+def _with_error_read(attempt: Json) -> Json:
+    if "error" not in attempt:
+        return attempt
+    found: Any = show_value({"data": attempt["error"]})
+    told = cast("Json", found) if isinstance(found, dict) else {"message": str(found)}
+    if "encoded" in told:
+        return attempt | {"error": told}
+    return attempt | {"error": told.get("message") or "", "traceback": told.get("traceback") or ""}
 
 
 async def send(call: Call) -> Json:

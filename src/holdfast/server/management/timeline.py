@@ -5,7 +5,7 @@ Rows carry no payloads, only the first words of an error. Of streams, messages a
 publishes is not, nor are the keys by which elements are appended once: that is at `/streams`.
 """
 
-from typing import Any, Final, cast
+from typing import Final
 
 from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import below
@@ -16,12 +16,12 @@ from holdfast.protocol.sizes import promise_bytes
 from holdfast.server.errors import BadManagementRequest
 from holdfast.server.management import executions
 from holdfast.server.management.call import Call, Json
-from holdfast.server.management.shapes import read_promise, show_value
+from holdfast.server.management.errors_shown import error_chars_max, message_of
+from holdfast.server.management.shapes import read_promise
 
 default_rows: Final = 1_000
 rows_max: Final = 5_000
 search_size: Final = 1_000
-error_chars_max: Final = 200
 looked_beside_max: Final = 500  # steps of one page whose failed attempts may lie on another
 
 
@@ -79,7 +79,7 @@ def _row(view: OperationView, record: Promise, tries: list[Promise]) -> Json:
         "resumesAt": view.resumes_at,
         "failures": failures or None,
         "dueAt": record.timeout_at if view.state == "running" and view.kind == "sleep" else None,
-        "error": _error(record) if view.state == "failed" else None,
+        "error": message_of({"data": record.value.data}) if view.state == "failed" else None,
     }
     return {name: value for name, value in shown.items() if value is not None}
 
@@ -87,12 +87,3 @@ def _row(view: OperationView, record: Promise, tries: list[Promise]) -> Json:
 def _cut(failure: Json) -> Json:
     message = failure["message"][:error_chars_max]
     return {"attempt": failure["attempt"], "at": failure["at"], "code": failure["code"], "message": message}
-
-
-def _error(record: Promise) -> str | None:
-    """What the error says, where it can be read."""
-    found: Any = show_value({"data": record.value.data})
-    if not isinstance(found, dict):
-        return None
-    message = cast("Json", found).get("message")
-    return message[:error_chars_max] if isinstance(message, str) else None

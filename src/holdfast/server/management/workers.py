@@ -128,10 +128,22 @@ async def groups_served(call: Call, now: int) -> set[str]:
     return served
 
 
+async def serving(call: Call, group: str) -> tuple[list[KnownWorker], bool]:
+    """Who serves a group, or the queue of that group; and do others, of whom nothing else is known?"""
+    found = [worker async for worker in _alive(call, call.now()) if _serves(worker.report, group)]
+    told = {worker.report.id for worker in found}
+    return found, any(each.group == group and each.id not in told for each in call.workers())
+
+
+def _serves(report: WorkerReport, group: str) -> bool:
+    return group == report.group or group in map(queue_group, report.queues)
+
+
 async def declared_now(call: Call) -> set[tuple[str, str]]:
-    """Kind and name of what workers that run have declared."""
+    """Kind and name of what workers that run have declared. A schedule starts an entity as a workflow."""
     rows = (await _all_declared(call)).values()
-    return {(row["kind"], row["name"]) for row in rows if row["workers"]}
+    declared = {(row["kind"], row["name"]) for row in rows if row["workers"]}
+    return declared | {("workflow", name) for kind, name in declared if kind == "entity"}
 
 
 async def _alive(call: Call, now: int) -> AsyncGenerator[KnownWorker]:

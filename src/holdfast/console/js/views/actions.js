@@ -75,7 +75,7 @@ export function fork(it, before) {
 }
 
 /** @param {Execution} it @param {boolean} isQuestion */
-function tell(it, isQuestion) {
+export function tell(it, isQuestion) {
   const wait = it.waits?.find((each) => /^message /.test(each.what ?? ""));
   const message = form(wait?.schema, { label: "Message" });
   askFirst({

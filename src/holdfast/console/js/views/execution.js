@@ -7,19 +7,21 @@ import { chip, givenTags, idLink, tag } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { facts, panel, tabs } from "../kit/panel.js";
 import { problem } from "../kit/states.js";
-import { onChanges } from "../live.js";
+import { current, onChanges } from "../live.js";
 import { renew } from "../renew.js";
 import { amend, link, place } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
 import { duration, isMeant, when } from "../time.js";
-import { ENDED } from "../words.js";
+import { ENDED, OPEN } from "../words.js";
 import { actions } from "./actions.js";
 import { conversations } from "./execution_conversations.js";
 import { failurePanel } from "./execution_failure.js";
 import { history } from "./execution_history.js";
 import { records } from "./execution_records.js";
-import { waitingPanel } from "./execution_waiting.js";
+import { calledBy, waitingPanel } from "./execution_waiting.js";
+
+const SLOW_MS = 10_000; // what becomes of time alone: workers that fall silent, places that become free
 
 /** @param {Context} context */
 export async function view({ path, main, signal, title }) {
@@ -54,29 +56,38 @@ export async function view({ path, main, signal, title }) {
     amend(query);
   });
   let text = "";
+  /** @type {Map<string, Execution>} */
+  let called = new Map();
   const draw = () => {
     const running = rows.running();
-    const next = JSON.stringify([it, running]);
+    const next = JSON.stringify([it, running, [...called]]);
     if (next === text) return;
     text = next;
-    renew(head, header(it, again), waitingPanel(it, again, running), ...talk.published(it, rows.nameOf));
+    renew(head, header(it, again), waitingPanel(it, again, running, called), ...talk.published(it, rows.nameOf));
     renew(below, payloads(it));
   };
   const refresh = async (/** @type {boolean} */ all) => {
     it = await api.executions.get(id);
     if (signal.aborted) return;
     draw();
-    if (all) await Promise.all([rows.refresh(), talk.refresh()]);
+    await Promise.all([readCalled(), ...(all ? [rows.refresh(), talk.refresh()] : [])]);
+  };
+  const readCalled = async () => {
+    called = await calledBy(it, (each) => api.executions.get(each).catch(() => null));
+    if (!signal.aborted) draw();
   };
   main.append(head, below, parts.element);
   draw();
-  const mine = (/** @type {string} */ each) => each === id || each.startsWith(`${id}:`) || each.startsWith(`${id}.`);
+  void readCalled();
+  const mine = (/** @type {string} */ each) => each === id || called.has(each) || each.startsWith(`${id}:`) || each.startsWith(`${id}.`);
   onChanges(signal, async (changes) => {
     const own = changes.all || [...changes.executions.keys()].some(mine) || [...changes.promises].some(mine);
     const told = changes.all || changes.streams.has(id);
     if (own) await refresh(true);
     else if (told) await talk.refresh();
   });
+  const timer = setInterval(() => { if (!document.hidden && current() !== "paused" && OPEN.has(it.status)) void refresh(false).catch(() => {}); }, SLOW_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
   await rows.ready;
 }
 
@@ -92,7 +103,7 @@ function header(it, again) {
       el("div", { class: "actions" }, mayAct() ? actions(it, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
     facts([
       ["Workflow", el("a", { href: link(["executions"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
-      ["Version", it.version ?? it.call?.version ? String(it.version ?? it.call?.version) : null],
+      ["Version", it.call?.version === undefined || it.call.version === null ? null : it.call.version ? String(it.call.version) : "the newest"],
       ["Started", when(it.createdAt)],
       [over ? "Took" : "Age", over && it.settledAt !== undefined ? duration(it.settledAt - it.createdAt) : when(it.createdAt, "for")],
       over ? ["Ended", when(it.settledAt)] : null,

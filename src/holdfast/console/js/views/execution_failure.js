@@ -1,19 +1,20 @@
-/** Why an execution or a background task failed, or was halted: the error, its code and its traceback. */
+/** Why an execution or a background task failed: the error, its code and its traceback. */
 /** @import { Execution } from "../types.js" */
 import { el } from "../dom.js";
 import { json } from "../kit/json.js";
 import { panel } from "../kit/panel.js";
 import { block, said } from "../text.js";
 import { when } from "../time.js";
+import { ENDED } from "../words.js";
 
 /** @param {Execution} it */
 export function failurePanel(it) {
   const failure = it.failure;
-  if (failure === undefined && !it.error) {
+  if (failure === undefined && (!it.error || !ENDED.has(it.status)) && !it.failures?.length) {
     return panel("Result", { class: "half" }, el("p", { class: "muted", text: it.status === "cancelled" ? "It was cancelled and has no result." : "It is not over yet. The result appears here." }));
   }
   const isError = failure && typeof failure === "object" && ("message" in failure || "name" in failure);
-  return panel(it.status === "halted" ? "Why it was halted" : failure === undefined ? "Last error" : "Error", { class: "half" },
+  return panel(failure === undefined ? "Last error" : "Error", { class: "half" },
     el("div", { class: "stack" },
       isError ? el("p", { class: "bad" }, el("strong", {}, said(failure.name ?? failure.type ?? "Error", { max: 120 })), ": ", said(failure.message ?? "", { max: 2000 })) : null,
       it.error ? el("p", {}, said(it.error, { class: "bad", max: 2000 })) : null,

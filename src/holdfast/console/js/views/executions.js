@@ -12,6 +12,7 @@ import { said } from "../text.js";
 import { duration, now, when } from "../time.js";
 import { ENDED, OF_EXECUTIONS } from "../words.js";
 import { bulkBar } from "./bulk.js";
+import { untakenWords } from "./execution_obstacle.js";
 import { waitWords } from "./execution_waiting.js";
 import { filters, wanted } from "./filters.js";
 
@@ -25,10 +26,12 @@ export function took(row) {
 
 /** What it waits for or failed with, in a few words. @param {Execution} row */
 export function gist(row) {
-  if (row.code && (ENDED.has(row.status) || row.status === "halted")) return said(row.code + (row.error ? ` ${row.error}` : ""), { class: "bad", title: true, max: 160 });
-  const [wait] = row.waits ?? [];
-  if (wait) return said(waitWords(wait) + (row.waits && row.waits.length > 1 ? `, and ${row.waits.length - 1} more` : ""), { class: "muted", title: true, max: 160 });
-  if (row.error) return said(row.error, { class: "muted", title: true, max: 160 });
+  const error = row.error ?? row.failure?.message;
+  const words = (/** @type {string} */ text, style = "muted") => said(text, { class: style, title: true, max: 160 });
+  if (ENDED.has(row.status) || row.status === "halted") {
+    if (row.code || error) return words([row.code, error].filter(Boolean).join(": "), "bad");
+  } else if (row.waits?.[0]) return words(waitWords(row.waits[0]) + (row.waits.length > 1 ? `, and ${row.waits.length - 1} more` : ""));
+  else if (row.status === "pending" || row.status === "waiting") return words(untakenWords(row));
   return el("span", { class: "line one" }, givenTags(row.tags).slice(0, 4).map(([name, value]) => tag(name, value, link(["executions"], { tag: `${name}:${value}` }))));
 }
 

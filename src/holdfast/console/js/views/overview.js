@@ -12,6 +12,7 @@ import { link } from "../router.js";
 import { bytes, count, said } from "../text.js";
 import { duration, rough, when } from "../time.js";
 import { OF_EXECUTIONS, OF_TASKS, STATUSES } from "../words.js";
+import { untakenWords } from "./execution_obstacle.js";
 import { waitWords } from "./execution_waiting.js";
 
 const EVERY_MS = 1_000;
@@ -76,9 +77,10 @@ function draw(found) {
 const PROBLEMS = {
   stuck: { word: "stuck", status: "halted", todo: "Its worker keeps crashing. Find out why, then resume it." },
   halted: { word: "halted", status: "halted", todo: "It does not run until you resume it." },
-  crashing: { word: "crashing", status: "failed", todo: "Its worker crashed, and it has made no progress since." },
+  crashing: { word: "crashing", status: "failed", todo: "Its worker died, and it has recorded nothing new since. Read the worker's log." },
+  refused: { word: "cannot run", status: "failed", todo: "Its workers cannot run it. Repair the cause; it is tried again by itself." },
   unserved: { word: "no worker", status: "pending", todo: "Start a worker for it." },
-  paused: { word: "paused", status: "paused", todo: "Work waits until the queue is resumed." },
+  paused: { word: "paused", status: "paused", todo: "Nothing in it starts until you resume the queue." },
   orphan: { word: "orphan", status: "lost", todo: "No running worker declares what it starts. Deploy a worker that does, or delete the schedule." },
 };
 
@@ -92,14 +94,14 @@ function attention(rows) {
 
 /** @param {any} row */
 function problemRow(row) {
-  const { word, status, todo } = PROBLEMS[row.kind] ?? { word: row.kind, status: "failed", todo: "" };
+  const { word, status, todo } = PROBLEMS[row.kind === "crashing" && row.error ? "refused" : row.kind] ?? { word: row.kind, status: "failed", todo: "" };
   const which = row.id ? idLink(row.id)
     : row.queue ? el("span", {}, "queue ", el("a", { href: link(["queues", row.queue]) }, said(row.queue, { max: 80 })), `, ${count(row.pending)} waiting`)
       : row.schedule ? el("span", {}, "schedule ", el("a", { href: link(["schedules", row.schedule]) }, said(row.schedule, { max: 80 })), " of ", said(row.name, { max: 80 }))
         : el("span", {}, "group ", el("a", { href: link(["executions"], { queue: row.group, status: "pending" }) }, said(row.group ?? "", { max: 80 })), `, ${count(row.pending)} waiting`);
   const more = row.more && row.id ? el("a", { href: link(["executions"], { status: status === "halted" ? "halted" : "pending,waiting,running" }), text: " and more" }) : row.more ? " and more" : null;
   return el("tr", { "data-key": `${row.kind} ${row.id ?? row.queue ?? row.schedule ?? row.group}` }, el("td", {}, chip(status, word)), el("td", {}, which, more),
-    el("td", { class: "mid" }, said(row.error ? `${row.error} \u2014 ${todo}` : row.crashes ? `${row.crashes === 1 ? "once" : `${row.crashes} times`}: ${todo}` : todo, { class: "muted", max: 300, title: true })),
+    el("td", { class: "mid why" }, row.error ? el("div", {}, said(row.error, { max: 300, title: true })) : null, el("div", { class: "muted", text: row.crashes && !row.error ? `${row.crashes === 1 ? "Once" : `${row.crashes} times`}. ${todo}` : todo })),
     el("td", { class: "num w-time" }, row.since ? when(row.since, "ago") : row.dueAt ? when(row.dueAt, "ago") : "\u2013"));
 }
 
@@ -147,7 +149,7 @@ function waiting(rows) {
   if (!rows.length) return empty("Nothing is waiting.");
   return table("Executions that wait longest", ["Execution", "Waits for", "Since"], rows.map((row) => el("tr", { "data-key": row.id },
     el("td", {}, el("span", { class: "line one" }, chip(row.status), idLink(row.id, row.kind === "task" ? "tasks" : "executions"))),
-    el("td", {}, said(row.waits?.[0] ? waitWords(row.waits[0]) : row.error ?? row.name ?? "", { class: "muted", max: 120, title: true })),
+    el("td", {}, said(row.waits?.[0] ? waitWords(row.waits[0]) : untakenWords(row), { class: "muted", max: 120, title: true })),
     el("td", { class: "num" }, when(row.since, "ago")))));
 }
 

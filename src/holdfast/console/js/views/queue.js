@@ -40,6 +40,7 @@ function draw(it, again) {
       ["The oldest waits", it.oldestAt ? when(it.oldestAt, "for") : null],
       ["Failed", el("a", { href: link(["tasks"], { queue: it.name, status: "failed" }), text: "show" })],
     ]),
+    it["served"] === false ? el("p", { class: "note tone-wait" }, "No worker serves this queue now. Start one that declares a task or a workflow for it: holdfast worker module:app.") : null,
     panel("Limits", {}, facts([
       ["At a time", it.concurrency ? meter(counted, it.concurrency) : "no limit"],
       ["At a time, of one key", it.keyConcurrency ? count(it.keyConcurrency) : "no limit"],

@@ -10,18 +10,19 @@ import { showOne } from "../kit/one.js";
 import { facts, panel } from "../kit/panel.js";
 import { go, link } from "../router.js";
 import { mayAct } from "../session.js";
-import { said } from "../text.js";
+import { block, said } from "../text.js";
 import { duration, when } from "../time.js";
-import { ENDED } from "../words.js";
+import { ENDED, OPEN } from "../words.js";
 import { progress } from "./execution_conversations.js";
 import { failurePanel } from "./execution_failure.js";
+import { attemptWords } from "./execution_obstacle.js";
 import { waitingPanel } from "./execution_waiting.js";
 
 /** @param {Context} context */
 export async function view(context) {
   const id = context.path[0] ?? "";
   context.title(id);
-  await showOne(context, () => api.tasks.get(id), draw, (changes) => changes.executions.has(id));
+  await showOne(context, () => api.tasks.get(id), draw, (changes) => changes.executions.has(id), (it) => OPEN.has(it.status));
 }
 
 /** @param {Execution} it @param {() => void} again */
@@ -55,6 +56,7 @@ function draw(it, again) {
       panel("Input", { flush: true, class: "half" }, json("input" in call ? call.input : Object.keys(call.kwargs ?? {}).length ? { args: call.args, kwargs: call.kwargs } : call.args, "Input")),
       it.status === "completed" ? panel("Result", { flush: true, class: "half" }, json(it.result ?? null, "Result")) : failurePanel(it)),
     panel("Attempts", { flush: true }, attempts(job.attempts ?? [])),
+    ...tracebacks(job.attempts ?? []),
     el("details", {}, el("summary", { text: "Raw JSON" }), json(it, "Task as JSON")));
 }
 
@@ -64,8 +66,11 @@ function attempts(all) {
   return el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "Attempts" }),
     el("thead", {}, el("tr", {}, [["#", "w-num"], ["Outcome", "w-status"], ["Began", "w-time mid"], ["Took", "w-short num mid"], ["Worker", "w-mid mid"], ["Error", ""]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
     el("tbody", {}, all.map((each) => el("tr", {}, el("td", { text: String(each.number) }), el("td", {}, chip(each.outcome === "COMPLETED" ? "completed" : "failed", each.outcome === "COMPLETED" ? "completed" : each.willRetry ? "failed, retried" : "failed")),
-      el("td", { class: "mid" }, when(each.startedAt)), el("td", { class: "num mid", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(`${each.code ?? ""} ${each.error ?? ""}`, { class: "bad", max: 400, title: true }))))));
+      el("td", { class: "mid" }, when(each.startedAt)), el("td", { class: "num mid", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(attemptWords(each), { class: "bad", max: 400, title: true }))))));
 }
+
+/** Of the attempts that another one followed; that of the last is the error of the task. @param {any[]} all */
+const tracebacks = (all) => all.filter((each) => each.traceback).map((each) => el("details", { "data-key": each.number }, el("summary", { text: `Traceback of attempt ${each.number}` }), block(each.traceback)));
 
 /** @param {Execution} it @param {() => void} again */
 function buttons(it, again) {
