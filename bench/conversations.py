@@ -63,8 +63,9 @@ def app_of(url: str) -> App:
 
 def note_time(number: int) -> None:
     if number >= 0:
-        seen.append(time.perf_counter())
-        heard[-1].set()
+        with hf.unguarded():  # the code does not depend on what time it is
+            seen.append(time.perf_counter())
+            heard[-1].set()
 
 
 def _emit_chunks() -> float:

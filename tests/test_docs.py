@@ -13,6 +13,7 @@ import pytest
 import holdfast
 from holdfast.ext.optional import MissingLibrary
 from holdfast.protocol.errors import HoldfastError
+from tests.counts import FULL
 from tests.documents.pages import PAGES, ROOT, blocks, name_of
 
 # Libraries of others, with which `make test-integrations` runs the examples that import them.
@@ -21,11 +22,24 @@ OTHERS = re.compile(
     r"fastapi|starlette|flask|django)\b",
     re.M,
 )
+TESTS = "\ndef test_"  # in a block that is a file of tests
+RUNS = ("first", "second") if FULL else ("first",)
+
+
+def is_quick(block: str, number: int) -> bool:
+    """`make test` runs the first example of each page, once; `make test-all` runs all of them, twice."""
+    return number == 0 and TESTS not in block
+
+
 BLOCKS = [
-    pytest.param(block, id=f"{name_of(page)}-{number}")
+    pytest.param(
+        block,
+        id=f"{name_of(page)}-{number}",
+        marks=pytest.mark.sized if is_quick(block, number) else pytest.mark.slow,
+    )
     for page in PAGES
     for number, block in enumerate(blocks(page.read_text("utf-8"), "python"))
-    if "..." not in block and not OTHERS.search(block)  # with dots it is a sketch, not a program
+    if not OTHERS.search(block)
 ]
 
 
@@ -33,10 +47,10 @@ BLOCKS = [
 def test_an_example_in_the_documents_runs_and_runs_again(block: str, tmp_path: Path) -> None:
     """In one folder, as a reader would: the second run finds what the first one stored there, if anything."""
     command = [sys.executable, "-c", block]
-    if "\ndef test_" in block:  # a file of tests
+    if TESTS in block:
         (tmp_path / "test_shop.py").write_text(block, "utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"]
-    for run in ("first", "second"):
+    for run in RUNS:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"the {run} run: {done.stderr or done.stdout}"
         if not any(tmp_path.glob("*.db*")):
@@ -73,6 +87,13 @@ def test_every_error_has_a_code_of_its_own_that_is_listed_once() -> None:
     assert len(codes) == len(set(codes)), "two errors share a code"
     for code in codes:
         assert page.count(f"| {code} |") == 1, code
+
+
+def test_every_code_that_is_listed_is_one_of_the_sources() -> None:
+    listed = re.findall(r"^\| (HF\d{4}) \|", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.M)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert len(listed) > 40
+    assert not [code for code in listed if f'"{code}"' not in sources]
 
 
 def test_the_demo_tells_its_story_to_the_end() -> None:

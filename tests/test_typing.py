@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = [str(ROOT / "tests" / part / "typing_examples.py") for part in ("workflow", "jobs")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["mypy", "--warn-unused-ignores"], ["pyright"]], ids=["mypy", "pyright"])
 def test_types_are_kept_and_wrong_arguments_refused(command: list[str]) -> None:
     done = subprocess.run(

@@ -25,6 +25,7 @@ from holdfast.host.finding import Instant, Statuses, search_of
 from holdfast.host.handle import Body, Handle as Handle, RunsWorkflow, Workflow as Workflow
 from holdfast.host.hooking import Hooking
 from holdfast.host.looking import Executions
+from holdfast.host.queue_figures import QueueFigures
 from holdfast.host.serving import Serving
 from holdfast.host.session import Session
 from holdfast.host.settings import (
@@ -71,14 +72,19 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     app = App()                          # ./holdfast.db, a node and a worker in this process
     app = App("http://127.0.0.1:8001")   # a server; workers in this process and elsewhere
 
-    Without a URL: HOLDFAST_URL, else `sqlite:///holdfast.db`. `worker=False` only starts and awaits.
-    `retention="30d"` deletes executions that ended longer ago; with a server that is the server's setting.
-    `orphan_schedules="remove"`: a worker that starts deletes the schedules that this app (its `group`)
-    declared once and does not declare any more.
-    `keep_generations`: of an execution that continues as new, how many past generations keep their records.
-    `console=True` serves the web console on this machine while the app is open, at port 8002 (or that given).
-    `client_cert` and `client_key` are PEM files for a server that asks for certificates (else
-    HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY name them).
+    `url`: where executions are stored; without it HOLDFAST_URL, else `sqlite:///holdfast.db`.
+    `group`: the name of the workers that run them. `worker`: False only starts and awaits, and runs nothing.
+    `concurrency`: how many executions and tasks run at once in this process (100).
+    `lease`: how long a silent worker counts as alive (20 s); then another one takes over.
+    `token`: what a server asks for; without it HOLDFAST_TOKEN.
+    `client_cert`, `client_key`: PEM files for a server that asks for certificates; without them
+    HOLDFAST_CLIENT_CERT and HOLDFAST_CLIENT_KEY. `codec`: encrypts or compresses everything that is stored.
+    `exception_codes`, `default_error_code`: the codes under which exceptions fail background tasks.
+    `retention`: delete executions that ended longer ago ("30d"); a server has its own setting for that.
+    `orphan_schedules`: "remove" deletes schedules that an app of this group declared once and does not
+    declare any more, when a worker starts. `keep_generations`: of an execution that continues as new, how
+    many past generations keep their records (0). `console`: True serves the web console on this machine
+    while the app is open, at port 8002; or give the port.
     """
 
     @named_options("an App")
@@ -115,6 +121,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             self.payloads, self.tasks, self.providers, lambda: self.settings, self._make_session
         )
         self._task_app = self._bridge
+        self.queue_figures = QueueFigures(self._bridge)
         self._console_port = 8002 if console is True else int(console)
         self.schedules = Schedules(self._bridge)
 
@@ -157,12 +164,14 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     ) -> Any:
         """Register a workflow: an `async def`, or a generator function with `yield from`.
 
-        Its executions carry `tags`, also those that other workflows call: `holdfast promises search --tag`.
-        With `loop="asyncio"` the code runs on an asyncio event loop that is deterministic under replay:
-        docs/reference/asyncio.md. `timeout`: its code sees `Cancelled` then, and has `grace` (30 s) to clean
-        up. `keep_generations`: as of the App, for the executions of this workflow. `crashes`: an execution
-        whose worker dies that often in a row (10), or cannot run its code, without any progress, rests longer
-        and longer and is then halted, until `handle.resume()`.
+        `name`: what it is recorded under; the function's own by default. `version`: a number, for a second
+        workflow of the same name. `group`: the workers that run it; the app's by default. `timeout`: its
+        deadline; then its code sees `Cancelled`. `grace`: how long it may clean up after that (30 s).
+        `tags`: its executions have them, also those that other workflows call. `loop`: with "asyncio" the
+        code runs on an asyncio event loop that is deterministic under replay: docs/reference/asyncio.md.
+        `keep_generations`: as of the App, for the executions of this workflow. `crashes`: if its worker dies,
+        or cannot run its code, this often in a row without progress (10), an execution is halted until
+        `handle.resume()`. It waits longer after each crash.
         """
 
         def register(function: Callable[..., Any]) -> Workflow[..., Any]:
@@ -244,8 +253,8 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         """Start an execution, or find the one that has this id. In a script it is durable when this returns,
         in asyncio after `await handle.started()`. The short form of `workflow.with_options(...).start(...)`.
 
-        Besides the workflow's own arguments: `id`, and (unless it has parameters of these names) `tags`,
-        which are added to those of the workflow, and `on_existing`, for an id that is taken.
+        Options beside the workflow's own arguments, unless it has parameters of these names: `id`, `tags`
+        (added to those of the workflow) and `on_existing` (for an id that is taken).
 
         Crash: once started, any worker continues it. Starting it again under its id changes nothing, unless
         `on_existing` says so.

@@ -218,7 +218,7 @@ def test_too_much_is_refused_where_it_is_started(app: hf.App) -> None:
     @app.workflow
     async def order() -> None: ...
 
-    with app, pytest.raises(BadCarried, match="the most is 4,096"):
+    with app, pytest.raises(BadCarried, match="the limit is 4,096"):
         as_tenant("x" * 4_000, order.start)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from tests.counts import rest_slow
 from tests.processes import Server, environment, holdfast
 
 PROGRAM = """
@@ -87,7 +88,7 @@ FIRST: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("way", FIRST)
+@pytest.mark.parametrize("way", rest_slow(FIRST, quick=1))
 def test_the_first_task_with_a_timeout_is_not_born_expired_by_a_wrong_clock(url: str, way: str) -> None:
     [found] = run(FIRST[way]('errand.with_options(timeout="10m").send(1)'), url, -3600)
     assert found["status"] == "PENDING"

@@ -193,6 +193,43 @@ def test_an_idle_one_is_suspended_and_nothing_of_it_is_in_memory() -> None:
         assert [name for name in kept if name.startswith("Account/k")] == []
 
 
+def test_none_of_its_code_has_run_until_there_is_a_call() -> None:
+    with World(app) as world:
+        for number in range(3):
+            entity().withdraw(0)
+            world.elapse("10s")
+            [wait] = app.handle("Account/ada").info().waits
+            assert (wait.id, wait.what) == (f"Account/ada:in.{number + 2}", f"message {number + 2}")
+            assert (wait.file, wait.line) == ("", 0)
+
+
+def test_calls_that_wait_while_another_is_handled_are_handled_without_a_claim_each() -> None:
+    with World(app) as world:
+
+        async def call_all() -> list[int]:
+            return await asyncio.gather(*[app.entity(Account, "ada").deposit(1) for _ in range(5)])
+
+        assert sorted(world.run(call_all())) == [1, 2, 3, 4, 5]
+        assert world.fuse.writes.count("task.claim") <= 2
+
+
+def test_records_of_its_generations_may_be_kept() -> None:
+    other = hf.App("memory:", keep_generations=2)
+
+    @other.entity
+    class Kept(hf.Entity):
+        count: int = 0
+
+        async def add(self) -> int:
+            self.count += 1
+            await hf.run(notify, self.key, self.count)
+            return self.count
+
+    with World(other):
+        kept: Any = other.entity(Kept, "one")
+        assert [kept.add() for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
 def test_what_a_call_leaves_in_memory_is_freed_without_the_garbage_collector() -> None:
     kept: list[str] = []
     with World(app) as world:

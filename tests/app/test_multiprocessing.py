@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from tests.counts import rest_slow
 from tests.processes import environment
 
 SHOP = """
@@ -67,12 +68,12 @@ def run(folder: Path, method: str, state: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", rest_slow(METHODS, quick=1))
 def test_children_of_a_parent_whose_app_is_closed_open_their_own(method: str, tmp_path: Path) -> None:
     assert run(tmp_path, method, "closed") == ["[0, 5, 10]", "[0, 5, 10]", "20"]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", rest_slow(METHODS, quick=1))
 def test_children_of_a_parent_whose_app_is_open_open_their_own_or_are_told_at_once(
     method: str, tmp_path: Path
 ) -> None:

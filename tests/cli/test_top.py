@@ -105,6 +105,7 @@ def test_the_terminal_shows_the_overview_executions_and_one_of_them(tmp_path: Pa
     assert "\x1b[?1049l" in top.text
 
 
+@pytest.mark.slow
 def test_the_chosen_one_of_a_long_list_is_on_the_screen(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/h.db"
     with hf.App(store) as app:

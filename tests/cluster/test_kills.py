@@ -79,6 +79,7 @@ def check(url: str, acknowledged: list[str]) -> None:
     check_acknowledged(acknowledged, promises, tasks)
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_nodes_are_killed(server: PostgresServer) -> None:
     print(f"HOLDFAST_SEED={SEED}")
     chance = random.Random(SEED)
@@ -171,6 +172,7 @@ def test_nothing_acknowledged_is_lost_when_the_primary_dies_and_its_standby_take
         standby.remove()
 
 
+@pytest.mark.slow
 async def test_a_node_survives_a_restart_of_the_server_without_a_word_to_its_callers(
     server: PostgresServer,
 ) -> None:
@@ -182,6 +184,7 @@ async def test_a_node_survives_a_restart_of_the_server_without_a_word_to_its_cal
         assert reply.status == 200
 
 
+@pytest.mark.slow
 def test_the_tests_would_notice_a_lost_write(server: PostgresServer, tmp_path: Path) -> None:
     """A planted fault: an acknowledged row is taken out behind everybody's back."""
     child = Child(server.url(), "r")

@@ -108,7 +108,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-@pytest.mark.sized
+@pytest.mark.slow
 async def test_whoever_is_killed_inside_a_lock_is_followed_by_itself_and_by_nobody_else(
     server: PostgresServer,
 ) -> None:

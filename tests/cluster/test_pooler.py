@@ -75,6 +75,7 @@ async def test_our_pooler_forgives_nothing() -> None:
         await second.close()
 
 
+@pytest.mark.slow
 def test_the_rules_hold_through_a_pooler(pooled: Pooled) -> None:
     """The differential test: the oracle and a node's work behind the pooler, reply by reply."""
     print(f"HOLDFAST_SEED={SEED}")

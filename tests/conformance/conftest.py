@@ -63,6 +63,16 @@ def open_named(name: str, *, debug: bool) -> Backend:
     return cast(Backend, importlib.import_module("tests.backends").open_backend(name, debug=debug))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bad input is refused before any store is asked, so `make test` leaves out the slowest one."""
+    for item in items:
+        if item.path.parent.name == "conformance" and item.path.name == "test_bad_input.py":
+            callspec = getattr(item, "callspec", None)
+            if callspec is not None and callspec.params.get("backend_name") == "postgres":
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", params=available())
 def backend_name(request: pytest.FixtureRequest) -> str:
     return cast(str, request.param)

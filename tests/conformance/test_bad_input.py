@@ -33,6 +33,7 @@ from tests.conformance.wire import (
     sub,
     suspension,
 )
+from tests.counts import count_of
 from tests.seeds import seed_for_test
 
 # -- every field of every kind -----------------------------------------------------------------------------
@@ -40,6 +41,7 @@ from tests.seeds import seed_for_test
 NOT_TEXT: list[Any] = [1, 1.5, True, [], {}]
 NOT_OBJECT: list[Any] = [None, 1, "x", True, []]
 NOT_ARRAY: list[Any] = [None, 1, "x", True, {}]
+DAMAGED = count_of("HOLDFAST_DAMAGED", quick=300, full=1_500)
 BIG = "x" * 1_025
 WIDE = {f"k{number}": "v" for number in range(65)}
 NOT_TAGS: list[Any] = [
@@ -707,11 +709,12 @@ def damage(chance: random.Random, request: Json) -> Json:
     return damaged(request, path, assign(junk))
 
 
+@pytest.mark.sized
 def test_random_damage_is_never_a_failure_and_a_refusal_never_a_change(wire: Wire, backend_name: str) -> None:
     seed = seed_for_test()
     chance = random.Random(seed)
     refused = 0
-    storm = 400 if backend_name == "postgres" else 1_500  # every snapshot there is eight trips to the server
+    storm = DAMAGED // 3 if backend_name == "postgres" else DAMAGED  # there a snapshot is eight trips
     for _ in range(storm):
         if chance.random() < 0.02:
             wire.send("debug.reset", {})

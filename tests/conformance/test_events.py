@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.conformance.test_streams import fenced, is_refused
 from tests.conformance.wire import FAR, HOUR, MINUTE, T0, WORKERS, Answer, Json, Wire
 
@@ -150,6 +152,7 @@ def test_a_wait_that_was_cancelled_leaves_room(wire: Wire) -> None:
     assert wire.get("b:1").promise["state"] == "resolved"
 
 
+@pytest.mark.slow
 def test_many_waits_are_woken_in_portions(wire: Wire) -> None:
     executions(wire, "a", "b")
     waits = 3 * BUCKET + 5

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from tests.conformance.test_streams import fenced, is_refused
 from tests.conformance.wire import FAR, HOUR, MINUTE, T0, Answer, Json, Wire, sub
 
@@ -221,6 +223,7 @@ def test_nobody_wants_more_permits_than_there_are(wire: Wire) -> None:
     assert wire.fence("a", "lock.acquire", data).status == 400
 
 
+@pytest.mark.slow
 def test_a_lock_has_so_many_waiters_and_no_more(wire: Wire) -> None:
     executions(wire, "a", "b")
     hold(wire, "a", "a:1")

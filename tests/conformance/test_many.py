@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from tests.conformance.wire import (
     CLIENT,
     DAY,
@@ -129,6 +131,7 @@ def test_one_array_may_build_and_settle_a_long_chain(wire: Wire) -> None:
     assert states(wire, "tasks", "t") == {"fulfilled"}
 
 
+@pytest.mark.slow
 def test_one_heartbeat_keeps_thousands(wire: Wire) -> None:
     wanted = names("t", 2_000)
     create_all(wire, wanted, target=WORKERS)
@@ -153,6 +156,7 @@ def test_a_large_branch_is_preloaded_whole(wire: Wire) -> None:
     assert ids(wire.acquire("root").data["preload"]) == names("t")
 
 
+@pytest.mark.slow
 def test_one_claim_is_given_hundreds_that_have_continued_as_new(wire: Wire) -> None:
     """Each shows a branch of its own, and beside that whether it was asked to cancel."""
     wanted = names("t", 600)

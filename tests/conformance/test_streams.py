@@ -811,6 +811,7 @@ def test_an_execution_has_at_most_64_streams(wire: Wire) -> None:
     assert emit(wire, "out.s5").status == 200
 
 
+@pytest.mark.slow
 def test_a_mailbox_holds_at_most_10_000_unread_messages(wire: Wire) -> None:
     wire.acquired("t")
     message = ("stream.append", {"id": "t", "stream": "in"})

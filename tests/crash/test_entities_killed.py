@@ -18,10 +18,10 @@ from tests.crash.tally import Tally, app_of
 from tests.processes import Server, environment
 from tests.seeds import chosen_seed
 
-KEYS = count_of("HOLDFAST_ENTITY_KEYS", quick=60, full=1_000)
+KEYS = count_of("HOLDFAST_ENTITY_KEYS", quick=30, full=1_000)
 CALLERS = 8
-CALLS = count_of("HOLDFAST_ENTITY_CALLS", quick=160, full=6_000)  # by all callers together
-KILLS = count_of("HOLDFAST_ENTITY_KILLS", quick=3, full=24)
+CALLS = count_of("HOLDFAST_ENTITY_CALLS", quick=80, full=6_000)  # by all callers together
+KILLS = count_of("HOLDFAST_ENTITY_KILLS", quick=2, full=24)
 SEED = chosen_seed()
 patience_s = 600.0
 

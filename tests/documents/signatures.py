@@ -5,6 +5,7 @@ From the sources and not from live objects, so that annotations read as they wer
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import Any, Final
 
@@ -87,13 +88,18 @@ def fields(found: type) -> list[str]:
 
 
 def members(found: type) -> dict[str, Any]:
-    """Public methods and properties, also those of our own classes above it, in the order of the sources."""
+    """Public methods and properties, also those of our own classes above it, in the order of the sources.
+
+    Not those that a class of another library has too, without a word of our own: they are no news."""
     known: dict[str, Any] = {}
+    others = [cls for cls in found.__mro__ if not cls.__module__.startswith("holdfast")]
     for cls in found.__mro__:
-        if not cls.__module__.startswith("holdfast"):
+        if cls in others:
             continue
         for name, value in vars(cls).items():
             if name.startswith("_") or name in known:
+                continue
+            if not value.__doc__ and any(name in vars(other) for other in others):
                 continue
             if isinstance(value, property | staticmethod | classmethod) or inspect.isfunction(value):
                 known[name] = value
@@ -101,10 +107,10 @@ def members(found: type) -> dict[str, Any]:
 
 
 def document(found: Any) -> str:
-    """The docstring, with what is code in it in blocks of code."""
+    """The docstring, with what is code in it in blocks of code, and options as a list."""
     lines: list[str] = []
     inside = False
-    for paragraph in (inspect.getdoc(found) or "").split("\n\n"):
+    for paragraph in _own_docstring(found).split("\n\n"):
         code = _is_code(paragraph)
         if inside and not code:
             lines += ["```"]
@@ -112,10 +118,29 @@ def document(found: Any) -> str:
         if code and not inside:
             lines += ["```text"]
         inside = code
-        lines += textwrap.dedent(paragraph).splitlines() if code else paragraph.splitlines()
+        lines += textwrap.dedent(paragraph).splitlines() if code else _options_listed(paragraph)
     if inside:
         lines += ["```"]
     return "\n".join(lines).strip()
+
+
+def _own_docstring(found: Any) -> str:
+    """What it says itself. A method that overrides one of another library does not speak with its words."""
+    text: Any = getattr(found, "__func__", found).__doc__
+    return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+_option: Final = re.compile(r"(?:^|(?<=\. ))(?=`\w+`(?:, `\w+`)*: )")
+
+
+def _options_listed(paragraph: str) -> list[str]:
+    """A paragraph that explains two options or more, each as "`name`: what it does.", becomes a list."""
+    parts = [part.strip() for part in _option.split(" ".join(paragraph.split())) if part]
+    lead = parts[:1] if parts and not _option.match(parts[0]) else []
+    options = parts[len(lead) :]
+    if len(options) < 2:
+        return paragraph.splitlines()
+    return [*(line for text in lead for line in (text, "")), *(f"- {option}" for option in options)]
 
 
 def _is_code(paragraph: str) -> bool:

@@ -1,14 +1,17 @@
 """What is generated is up to date, and every public name, command, option and metric is documented."""
 
+import argparse
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
+from holdfast import testing
 from holdfast.cli.main import COMMANDS
 from tests.documents.pages import DOCS, ROOT
-from tests.documents.reference import PAGES, groups, parsers, public, written
+from tests.documents.reference import GIVEN, INTERNAL, PAGES, below_of, groups, parsers, public, written
 from tests.documents.signatures import document, members
 
 
@@ -40,7 +43,65 @@ def test_every_option_says_what_it_does() -> None:
         for name in COMMANDS
         for title, parser in parsers(name)
         for action in parser._actions
-        if not action.help and action.option_strings
+        if not action.help and not below_of(action)
+    ]
+    assert not without
+
+
+def test_every_command_has_a_table_of_all_its_options() -> None:
+    """Those of the connection are listed once, and those of `dev` that are as in `serve` stand there."""
+    page = (DOCS / "reference" / "commands.md").read_text("utf-8")
+    parts = {part.partition("`")[0]: part for part in page.split("# `holdfast ")[1:]}
+    shared = page.partition("## Connection options")[2].partition("\n## ")[0]
+    without = [
+        f"{title} {option}"
+        for name in COMMANDS
+        for title, parser in parsers(name)
+        for action in parser._actions
+        for option in action.option_strings
+        if option not in ("-h", "--help")
+        and action.help != argparse.SUPPRESS
+        and f"`{option}" not in parts[title] + parts["serve"] * (title == "dev")
+        and not (f"`{option}" in shared and "connection options" in parts[title])
+    ]
+    assert not without
+
+
+def test_options_that_a_docstring_explains_become_a_list() -> None:
+    def several() -> None:
+        """Do it.
+
+        Before them. `first`: one, of
+        two. More of it. `second`, `third`: the rest.
+
+        `alone`: is no list.
+        """
+
+    assert document(several).split("\n") == [
+        *(
+            "Do it.",
+            "",
+            "Before them.",
+            "",
+            "- `first`: one, of two. More of it.",
+            "- `second`, `third`: the rest.",
+        ),
+        *("", "`alone`: is no list."),
+    ]
+
+
+def test_every_method_that_is_shown_says_what_it_does() -> None:
+    shown = {name: found for name, found in public().items() if inspect.isclass(found)}
+    shown |= {name: getattr(testing, name) for name in testing.__all__}
+    shown |= {call: found for calls in GIVEN.values() for call, found in calls.items()}
+    without = [
+        f"{name}.{one}"
+        for name, found in shown.items()
+        if inspect.isclass(found)
+        for one, value in members(found).items()
+        if one not in INTERNAL.get(found.__name__, "").split()
+        and not document(value)
+        and not one.endswith("_async")
     ]
     assert not without
 

@@ -17,6 +17,7 @@ from tests.seeds import seed_for_test
 
 MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=160, full=10_000)
 SENDERS = 8
+KILLS_MAX = 20 + MESSAGES // 50  # then whoever is left comes to an end, however slow the machine is
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -47,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.sized
+@pytest.mark.slow
 def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server, tmp_path: Path) -> None:
     rng = random.Random(seed_for_test())
     each = MESSAGES // SENDERS
@@ -65,6 +66,8 @@ def test_each_message_is_seen_once_and_in_order_whoever_is_killed(server: Server
         while len(killed) < 3 or not all(sender.is_done for sender in senders):
             assert time.monotonic() < until, "the senders did not come to an end"
             time.sleep(rng.uniform(0.2, 0.8))
+            if len(killed) >= KILLS_MAX:
+                continue
             victim = _next_victim(rng, killed, server, receiver, senders)
             victim.kill()
             victim.start()

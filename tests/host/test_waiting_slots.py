@@ -1,12 +1,13 @@
 """A worker with free slots leaves its claim at the node of its process: what that costs, and how it ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from msgspec import Struct
 
 import holdfast as hf
 from holdfast.client.embedded import EmbeddedClient
@@ -129,7 +130,7 @@ def test_a_slot_group_that_will_claim_anyway_leaves_no_claim() -> None:
 class Place:
     """A worker beside a node whose disk answers when the test says so."""
 
-    def __init__(self, node: Node, store: GatedStore, slots: int = 2) -> None:
+    def __init__(self, node: Node, store: GatedStore) -> None:
         self.store = store
         self.node = node
         self.app = hf.App("memory:")
@@ -138,7 +139,7 @@ class Place:
         self.host = Host(EmbeddedClient(node), pid="w", lease_s=600, now=node.now)
         runner = JobRunner(self._payloads, self.app.tasks, StepRunner(), pid="w")
         self.host.listen_in("queue.default")
-        self.slots = SlotGroup(["queue.default"], slots)
+        self.slots = SlotGroup(["queue.default"], 2)
         self.host.serve(self.slots, runner)
 
     def request(self, number: int) -> Request:
@@ -146,6 +147,11 @@ class Place:
 
     def send(self, number: int) -> "asyncio.Future[list[Reply]]":
         return asyncio.ensure_future(self.node.request([self.request(number)]))
+
+    async def close(self) -> None:
+        await self.host.stop()
+        await self.host.end_streams()
+        await self.node.stop()
 
 
 def order_of(task: AnyTask, number: int, payloads: Payloads) -> SendRequest:
@@ -162,23 +168,28 @@ def order_of(task: AnyTask, number: int, payloads: Payloads) -> SendRequest:
     return order
 
 
-async def place_at_rest(slots: int = 2, store: GatedStore | None = None) -> Place:
+async def place_at_rest(store: GatedStore) -> Place:
     """The worker has found that there is nothing to do."""
-    store = store or GatedStore()
     node = await opened(store)
     store.gate.set()
-    place = Place(node, store, slots)
+    place = Place(node, store)
     await until(lambda: not (place.slots.may_have_work or place.slots.asked_to_start))
     store.gate.clear()
     return place
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    found = await place_at_rest(GatedStore())
+    yield found
+    await found.close()
 
 
 async def until_settled(store: GatedStore, count: int) -> None:
     await until(lambda: sum(promise.state != "pending" for promise in store.promises.values()) == count)
 
 
-async def test_what_is_granted_to_a_worker_that_stops_is_given_back() -> None:
-    place = await place_at_rest()
+async def test_what_is_granted_to_a_worker_that_stops_is_given_back(place: Place) -> None:
     sending = place.send(1)
     await settle_down()
     [task] = place.store.tasks.values()
@@ -191,12 +202,9 @@ async def test_what_is_granted_to_a_worker_that_stops_is_given_back() -> None:
         await stopping
     [task] = place.store.tasks.values()
     assert (task.state, task.pid) == ("pending", None)
-    await place.host.end_streams()
-    await place.node.stop()
 
 
-async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run() -> None:
-    place = await place_at_rest()
+async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run(place: Place) -> None:
     place.store.failure = OSError("the disk did not answer")
     sending = place.send(1)
     await settle_down()
@@ -204,13 +212,9 @@ async def test_what_a_commit_of_unknown_fate_granted_is_found_and_run() -> None:
     await sending
     await until_settled(place.store, 1)
     await until(lambda: place.slots.free == 2)
-    await place.host.stop()
-    await place.host.end_streams()
-    await place.node.stop()
 
 
-async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_way() -> None:
-    place = await place_at_rest(slots=2)
+async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_way(place: Place) -> None:
     sending = [place.send(number) for number in range(5)]
     await settle_down()
     held = [task for task in place.store.tasks.values() if task.state == "acquired"]
@@ -221,9 +225,6 @@ async def test_no_more_is_granted_than_there_are_slots_while_a_claim_is_under_wa
     place.store.gate.set()
     await asyncio.gather(*sending)
     await until_settled(place.store, 5)
-    await place.host.stop()
-    await place.host.end_streams()
-    await place.node.stop()
 
 
 class LockedStore(GatedStore):
@@ -243,65 +244,62 @@ class LockedStore(GatedStore):
         return await super().transact(work)
 
 
-async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work() -> None:
+class Locked(Struct):
+    """A worker whose slots are promised to a commit that waits for a lock: that of the first send."""
+
+    place: Place
+    store: LockedStore
+    sending: "asyncio.Future[list[Reply]]"
+
+    async def unlock(self) -> None:
+        self.store.unlocked.set()
+        await self.sending
+
+
+@pytest.fixture
+async def locked() -> AsyncIterator[Locked]:
     store = LockedStore()
-    place = await place_at_rest(store=store)
+    place = await place_at_rest(store)
     store.gate.set()
     store.is_next_locked = True
     sending = place.send(1)
     await settle_down()
-    assert place.slots.free == 0, "its slots are promised to that commit"
-    await place.send(2)
-    await until_settled(store, 1)
+    assert place.slots.free == 0
     assert not sending.done()
-    store.unlocked.set()
-    await sending
-    await until_settled(store, 2)
-    await until(lambda: place.slots.free == 2)
-    await place.host.stop()
-    await place.host.end_streams()
-    await place.node.stop()
+    yield Locked(place, store, sending)
+    await place.close()
 
 
-async def test_a_claim_that_was_taken_back_from_a_commit_that_fails_is_handed_back_once() -> None:
-    store = LockedStore()
-    place = await place_at_rest(store=store)
-    store.gate.set()
-    store.is_next_locked = True
-    sending = place.send(1)
+async def test_a_commit_that_waits_for_a_lock_keeps_no_worker_from_other_work(locked: Locked) -> None:
+    await locked.place.send(2)
+    await until_settled(locked.store, 1)
+    assert not locked.sending.done()
+    await locked.unlock()
+    await until_settled(locked.store, 2)
+    await until(lambda: locked.place.slots.free == 2)
+
+
+async def test_a_claim_that_was_taken_back_from_a_commit_that_fails_is_handed_back_once(
+    locked: Locked,
+) -> None:
+    await locked.place.send(2)
+    await until_settled(locked.store, 1)
+    locked.store.failure = OSError("the disk did not answer")
+    await locked.unlock()
     await settle_down()
-    await place.send(2)
-    await until_settled(store, 1)
-    store.failure = OSError("the disk did not answer")
-    store.unlocked.set()
-    await sending
-    await settle_down()
-    await until(lambda: place.slots.free == 2)
-    await place.host.stop()
-    await place.host.end_streams()
-    await place.node.stop()
+    await until(lambda: locked.place.slots.free == 2)
 
 
-async def test_a_worker_that_stops_does_not_wait_for_a_commit_that_waits_for_a_lock() -> None:
-    store = LockedStore()
-    place = await place_at_rest(store=store)
-    store.gate.set()
-    store.is_next_locked = True
-    sending = place.send(1)
-    await settle_down()
+async def test_a_worker_that_stops_does_not_wait_for_a_commit_that_waits_for_a_lock(locked: Locked) -> None:
     async with asyncio.timeout(patience_s):
-        await place.host.stop()
-    assert not sending.done()
-    store.unlocked.set()
-    await sending
-    [task] = store.tasks.values()
+        await locked.place.host.stop()
+    assert not locked.sending.done()
+    await locked.unlock()
+    [task] = locked.store.tasks.values()
     assert (task.state, task.pid) == ("pending", None), "nobody would run it"
-    await place.host.end_streams()
-    await place.node.stop()
 
 
-async def test_a_worker_that_drains_leaves_no_claim_and_goes_on_afterwards() -> None:
-    place = await place_at_rest()
+async def test_a_worker_that_drains_leaves_no_claim_and_goes_on_afterwards(place: Place) -> None:
     place.store.gate.set()
     place.host.drain(on=True)
     await place.send(1)
@@ -310,9 +308,6 @@ async def test_a_worker_that_drains_leaves_no_claim_and_goes_on_afterwards() -> 
     assert task.state == "pending"
     place.host.drain(on=False)
     await until_settled(place.store, 1)
-    await place.host.stop()
-    await place.host.end_streams()
-    await place.node.stop()
 
 
 async def test_large_executions_that_are_in_memory_are_claimed_without_what_they_recorded() -> None:

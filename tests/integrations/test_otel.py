@@ -1,5 +1,6 @@
 """Traces, span by span, with the SDK of OpenTelemetry: in one process, under replay, and after kill -9."""
 
+import asyncio
 import importlib
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from holdfast.ext.otel import OpenTelemetry
 from holdfast.testing import World
 from holdfast.testing.mortal import CrashPoint
 from tests.integrations import spans
-from tests.processes import environment
+from tests.processes import environment, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS = ("charge", "book", "pack", "thank")
@@ -236,6 +237,67 @@ def test_a_worker_that_dies_at_any_write_tells_of_nothing_twice(write: int, side
     assert missing == 0 if side == "before" else missing <= 2  # a wait, and the step that follows it
 
 
+@pytest.mark.parametrize("write", range(1, 12))
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_generations_of_an_execution_are_below_one_span_and_told_once(write: int, side: Any) -> None:
+    exporter = spans.in_memory()
+    app = hf.App()
+    app.use(OpenTelemetry(spans.provider(exporter)))
+
+    @app.workflow
+    async def monthly(left: int) -> str:
+        await hf.run(len, "x" * left, name="charge")
+        if left:
+            await hf.sleep("30d")
+            hf.continue_as_new(left - 1)
+        return "paid"
+
+    with World(app, crashes=[CrashPoint(write, side)]):
+        assert monthly.with_options(id="m").start(2).result() == "paid"
+    found = spans.finished(exporter)
+    recorded = [span for span in found if span.name in ("step charge", "sleep")]
+    assert {*Counter(span.id for span in recorded).values()} == {1}
+    missing = 5 - len(recorded)
+    assert missing == 0 if side == "before" else missing <= 2
+    if side == "before":
+        [whole] = [span.id for span in found if span.name == "workflow monthly"]
+        assert {span.parent for span in recorded} == {whole}
+
+
+def test_waits_for_locks_events_and_entities_are_spans_too(shop: Shop) -> None:
+    app = shop.app
+
+    @app.entity
+    class Account(hf.Entity):
+        cents: int = 0
+
+        async def deposit(self, cents: int) -> int:
+            self.cents += await hf.run(int, str(cents), name="count")
+            return self.cents
+
+    @app.workflow
+    async def pay(cents: int) -> int:
+        async with hf.lock("till"):
+            await hf.event("opened", timeout="1h", look_back="1h")
+        return await Account("ada").deposit(cents)
+
+    with app:
+        app.event("opened")
+        assert app.start(pay, 5, id="p").result() == 5
+    found = spans.finished(shop.exporter)
+    assert {*spans.tree(found)} >= {
+        ("lock", "workflow pay"),
+        ("event", "workflow pay"),
+        ("entity", "workflow pay"),
+        ("attempt count", "step count"),
+    }
+    by_name = {span.name: span for span in found}
+    assert by_name["entity"].attributes["holdfast.other"] == "Account/ada"
+    assert {span.trace for span in found if span.attributes.get("holdfast.execution") == "p"} == {
+        by_name["workflow pay"].trace
+    }
+
+
 @pytest.mark.parametrize("killed_in", STEPS)
 def test_after_kill_9_the_trace_is_whole(tmp_path: Path, killed_in: str) -> None:
     url, told = f"sqlite:///{tmp_path}/holdfast.db", tmp_path / "spans"
@@ -296,6 +358,62 @@ def test_metrics_are_instruments_too(tmp_path: Path) -> None:
     assert found["holdfast.executions.failed"][(("workflow", "order"),)].value == 1
     assert found["holdfast.execution.duration"][(("workflow", "order"),)].count == 2
     assert found["holdfast.task.wait"][(("queue", "default"), ("task", "mail"))].count == 1
+
+
+def collected(reader: Any) -> dict[str, dict[str, Any]]:
+    """By the name of the instrument, and the group that it tells of."""
+    data = reader.get_metrics_data()
+    scopes = data.resource_metrics[0].scope_metrics if data is not None else ()
+    return {
+        metric.name: {point.attributes["group"]: point.value for point in metric.data.data_points}
+        for scope in scopes
+        for metric in scope.metrics
+        if metric.name.startswith("holdfast.queue.")
+    }
+
+
+def waiting_shop(folder: Path) -> tuple[hf.App, Any, Any]:
+    """Nobody works, so whatever is sent waits. The app, its workflow, and the reader of its instruments."""
+    metrics: Any = importlib.import_module("opentelemetry.sdk.metrics")
+    reader = importlib.import_module("opentelemetry.sdk.metrics.export").InMemoryMetricReader()
+    app = hf.App(f"sqlite:///{folder}/holdfast.db", worker=False)
+    app.use(OpenTelemetry(meter_provider=metrics.MeterProvider(metric_readers=[reader])))
+
+    @app.workflow
+    async def order() -> None: ...
+
+    return app, order, reader
+
+
+def test_what_waits_and_for_how_long_is_a_gauge(tmp_path: Path) -> None:
+    app, order, reader = waiting_shop(tmp_path)
+
+    @app.task(queue="email")
+    def mail(to: str) -> str:
+        return to
+
+    assert collected(reader) == {}, "nobody opens an app by collecting"
+    with app:
+        for _ in range(3):
+            order.start()
+        mail.send("ada")
+        found = collected(reader)
+        assert found["holdfast.queue.length"] == {"default": 3, "queue.email": 1}
+        first = found["holdfast.queue.age"]["default"]
+        eventually(lambda: collected(reader)["holdfast.queue.age"]["default"] > first >= 0)
+    assert collected(reader) == {}
+
+
+async def test_whoever_collects_on_an_event_loop_does_not_stop_it(tmp_path: Path) -> None:
+    """He gets what was read for the one before him."""
+    app, order, reader = waiting_shop(tmp_path)
+    async with app:
+        await order.start().started()
+        assert collected(reader) == {}
+        async with asyncio.timeout(60):
+            while not (found := collected(reader)):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert found["holdfast.queue.length"] == {"default": 1}
 
 
 def test_prometheus_reads_what_an_app_exposes(tmp_path: Path) -> None:

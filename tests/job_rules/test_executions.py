@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.wire import MINUTE, SECOND, T0, Answer, Json
+from tests.counts import rest_slow
 from tests.job_rules.wire import QUEUE, JobWire
 from tests.seeds import seed_for_test
 
@@ -265,12 +266,15 @@ def test_what_makes_no_sense_is_refused(wire: JobWire, tags: Json) -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [
-        {"concurrency": 3},
-        {"keyConcurrency": 1},
-        {"running": 2},
-        {"concurrency": 4, "keyConcurrency": 2, "running": 2, "fair": True},
-    ],
+    rest_slow(
+        [
+            {"concurrency": 4, "keyConcurrency": 2, "running": 2, "fair": True},
+            {"concurrency": 3},
+            {"keyConcurrency": 1},
+            {"running": 2},
+        ],
+        quick=1,
+    ),
 )
 def test_limits_hold_at_every_step_of_a_random_life_and_everybody_gets_through(
     wire: JobWire, limits: Json

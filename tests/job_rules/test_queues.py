@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.wire import MINUTE, SECOND, T0, Json
+from tests.counts import rest_slow
 from tests.job_rules.wire import JobWire, job_creation
 from tests.seeds import seed_for_test
 
@@ -218,7 +219,10 @@ def test_a_pause_and_the_start_after_it_may_come_in_one_commit(wire: JobWire) ->
     assert wire.status() == "PENDING"
 
 
-@pytest.mark.parametrize(("count", "per_ms"), [(1, 1), (3, 10), (7, 100), (10, 1000), (50, 777), (2, 60_000)])
+@pytest.mark.parametrize(
+    ("count", "per_ms"),
+    rest_slow([(3, 10), (2, 60_000), (1, 1), (7, 100), (10, 1000), (50, 777)], quick=2),
+)
 def test_in_any_stretch_of_time_no_more_than_the_count_is_granted(
     wire: JobWire, count: int, per_ms: int
 ) -> None:
@@ -357,7 +361,8 @@ def test_higher_priorities_go_first_and_a_ceiling_leaves_them_out(wire: JobWire)
 
 
 @pytest.mark.parametrize(
-    "limits", [{"concurrency": 4}, {"keyConcurrency": 2}, {"concurrency": 5, "keyConcurrency": 2}]
+    "limits",
+    rest_slow([{"concurrency": 5, "keyConcurrency": 2}, {"concurrency": 4}, {"keyConcurrency": 2}], quick=1),
 )
 def test_limits_hold_at_every_step_of_a_random_life(wire: JobWire, limits: Json) -> None:
     rng = random.Random(seed_for_test())

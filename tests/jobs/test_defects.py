@@ -77,6 +77,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_d1_a_frozen_worker_that_wakes_late_does_not_store_its_old_result(here: Yard) -> None:
     first = here.worker("--queues", "quick")
     handle = send(yard.work, 2.0)
@@ -146,6 +147,7 @@ def test_d4_what_waits_in_a_paused_queue_runs_once_after_it_is_resumed(here: Yar
     assert attempts_of(handle) == [(1, None)]
 
 
+@pytest.mark.slow
 def test_d4_the_task_of_a_halted_workflow_runs_once_and_its_result_is_kept(here: Yard) -> None:
     queue = yard.app.queue("quick")
     queue.pause()
@@ -255,6 +257,7 @@ def test_d6_d9_a_scheduled_task_keeps_its_retry_policy_and_its_instants_do_not_d
     assert len(set(instants)) == len(instants)
 
 
+@pytest.mark.slow
 def test_d7_a_retried_task_has_a_whole_lease_before_it_and_is_kept_by_its_own_beats(here: Yard) -> None:
     first = here.worker("--queues", "quick", lease="1s")
     handle = send(yard.work, 3.0)
@@ -266,6 +269,7 @@ def test_d7_a_retried_task_has_a_whole_lease_before_it_and_is_kept_by_its_own_be
     assert len(here.ledger.lines("begin", handle.id)) == 2
 
 
+@pytest.mark.slow
 def test_a_crash_is_tried_again_whatever_retry_for_lists(here: Yard) -> None:
     first = here.worker("--queues", "quick", lease="1s")
     handle = send(yard.mail, 1.0)
@@ -301,6 +305,7 @@ def test_a_child_knows_where_it_is(here: Yard) -> None:
     assert handle.get(timeout=within_s).ok_value == (handle.id, 1, 1, False)
 
 
+@pytest.mark.slow
 def test_d11_no_child_outlives_a_worker_that_stops_or_is_killed(here: Yard) -> None:
     for ending in (signal.SIGTERM, signal.SIGKILL):
         worker = here.worker("--queues", "heavy", "--processes", "2", "--drain", "100ms")

@@ -224,7 +224,7 @@ async def test_a_result_too_large_to_be_stored_fails_and_says_so(tmp_path: Path)
     async with app:
         handle = await give.send_async()
         assert await code_of(handle) == "WORKER_SERIALIZATION_ERROR"
-        assert "3,000,002 bytes as JSON; the most is 786,432" in ((await handle).err_value.message or "")
+        assert "3,000,002 bytes as JSON; the limit is 786,432" in ((await handle).err_value.message or "")
 
 
 async def test_arguments_that_no_longer_fit_fail(tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ async def test_a_sleep_that_goes_on_says_when_it_ends(api: Api) -> None:
     assert "endedAt" not in row
 
 
+@pytest.mark.slow
 async def test_a_timeline_comes_in_large_pages(api: Api) -> None:
     await api.post("executions", {"workflow": "many", "args": [1_200], "id": "m"})
     await until(api, "m", "completed")

@@ -59,7 +59,7 @@ class MendingMachine(StreamMachine):
         if state == "pending":
             return 200, {"promise": self.show_promise(promise, call.dialect, call.now)}
         if timeout_at is not None and timeout_at <= call.now:
-            raise bad("timeoutAt must lie ahead")
+            raise bad("timeoutAt must be in the future")
         if state == "resolved":
             raise Refused(409, "it has completed", "HF1702")
         self.check_uncalled(promise)
@@ -133,7 +133,7 @@ class MendingMachine(StreamMachine):
             raise Refused(409, "the id is taken", "HF1701")
         self.check_uncalled(existing)
         if new.timeout_at <= call.now:
-            raise bad("timeoutAt must lie ahead")
+            raise bad("timeoutAt must be in the future")
         version = task.version
         beneath = sorted(
             name for name in self.promises if name[: len(new.id) + 1] in (new.id + ":", new.id + ".")
@@ -168,7 +168,7 @@ class MendingMachine(StreamMachine):
                 raise Refused(409, "the id is taken", "HF1701")
             return 200, {"promise": self.show_promise(existing, call.dialect, call.now)}
         if timeout_at is not None and timeout_at <= call.now:
-            raise bad("timeoutAt must lie ahead")
+            raise bad("timeoutAt must be in the future")
         deadline = self.as_long_again(source, call.now)
         if timeout_at is not None:
             deadline = with_grace(timeout_at, source)

@@ -27,7 +27,7 @@ BACKENDS = ("memory", "sqlite")
 OPERATIONS = count_of("HOLDFAST_MODEL_OPS", quick=8_000, full=24_000)
 PARTS = 2 if OPERATIONS < 24_000 else 6
 BOUNDED_OPERATIONS = count_of("HOLDFAST_MODEL_BOUNDED_OPS", quick=1_500, full=8_000)
-POSTGRES_OPERATIONS = count_of("HOLDFAST_MODEL_POSTGRES_OPS", quick=3_000, full=30_000)
+POSTGRES_OPERATIONS = count_of("HOLDFAST_MODEL_POSTGRES_OPS", quick=1_500, full=30_000)
 MUTANTS_TRIED = MUTANTS if FULL else MUTANTS[::8]
 SNAP_EVERY = count_of("HOLDFAST_MODEL_SNAP_EVERY", quick=10, full=10)
 
@@ -167,6 +167,7 @@ def test_a_fault_that_everybody_shares_breaks_an_invariant(monkeypatch: pytest.M
         run(count=30_000, seed=12, backends={})
 
 
+@pytest.mark.slow
 def test_a_run_that_never_suspends_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Generator, "task_suspend", Generator.task_get)
     with pytest.raises(Difference, match="suspend 200: 0 seen"):

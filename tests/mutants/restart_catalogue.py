@@ -8,6 +8,14 @@ _CONFORMANCE = "tests/conformance/test_restart.py -k memory"
 
 RESTARTS = (
     Mutant(
+        "an entity stays in memory between two calls",
+        "nothing of an idle entity is kept",
+        "workflow",
+        "return self._has_code and (not self._is_entity or self._progress.has_records)",
+        "return not self._is_entity or self._progress.has_records",
+        "tests/app/test_entities.py -k idle",
+    ),
+    Mutant(
         "the last generation still writes",
         "what was written for an earlier generation is refused",
         "engine",

@@ -55,21 +55,40 @@ class Place(Struct):
 
 
 class Parsed(Struct, frozen=True):
-    """A file: its tree, and the fields of its nodes in which code stands."""
+    """A file: its tree, and the fields of its nodes in which code stands.
+
+    `expressions` are those of a kind: the number of the field, and which of its items it is. `blocks` are the
+    numbers of the fields that hold statements.
+    """
 
     tree: ast.Module
     fields: list[tuple[ast.AST, str]]
+    expressions: dict[type[ast.AST], list[tuple[int, int]]]
+    blocks: list[int]
 
 
 def parse(text: str) -> Parsed:
     tree = ast.parse(text)
-    fields = [
+    fields = _fields_of(tree)
+    expressions: dict[type[ast.AST], list[tuple[int, int]]] = {}
+    blocks: list[int] = []
+    for number, (parent, field) in enumerate(fields):
+        items = _items(parent, field)
+        for index, item in enumerate(items):
+            if isinstance(item, ast.expr):
+                expressions.setdefault(type(item), []).append((number, index))
+        if items and isinstance(items[0], ast.stmt):
+            blocks.append(number)
+    return Parsed(tree, fields, expressions, blocks)
+
+
+def _fields_of(tree: ast.Module) -> list[tuple[ast.AST, str]]:
+    return [
         (parent, field)
         for parent in ast.walk(tree)
         for field, value in ast.iter_fields(parent)
         if isinstance(value, ast.expr | list)
     ]
-    return Parsed(tree, fields)
 
 
 _parsed: Final = cache(parse)  # shared: nobody changes what it returns
@@ -87,17 +106,16 @@ def planted(old: str, new: str, folder: Path) -> tuple[Path, str]:
 
 def planted_in_text(old: str, new: str, folder: Path) -> tuple[Path, str]:
     """The same for a part of a string constant, such as SQL. It occurs once in all of them."""
-    found = [
-        (place, node.value) for place, node in _expressions(folder) if _is_text(node) and old in node.value
-    ]
+    texts = (each for each in _expressions(folder, ast.Constant) if _is_text(each[1]))
+    found = [(place, node.value) for place, node in texts if old in node.value]
     place = _single([place for place, text in found for _ in range(text.count(old))], old)
     [(_, text)] = found
     return _replaced(place, [ast.Constant(text.replace(old, new))])
 
 
 def _replaced(place: Place, replacement: list[Any]) -> tuple[Path, str]:
-    parsed = parse(place.text)
-    parent, field = parsed.fields[place.field]
+    tree = ast.parse(place.text)
+    parent, field = _fields_of(tree)[place.field]
     if isinstance(getattr(parent, field), list):
         items = _items(parent, field)
         items[place.start : place.end] = replacement
@@ -106,7 +124,7 @@ def _replaced(place: Place, replacement: list[Any]) -> tuple[Path, str]:
     else:
         [single] = replacement
         setattr(parent, field, single)
-    return place.path, ast.unparse(ast.fix_missing_locations(parsed.tree)) + "\n"
+    return place.path, ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
 def find(pattern: Sequence[ast.AST], folder: Path) -> list[Place]:
@@ -143,33 +161,35 @@ def _single(places: list[Place], pattern: str) -> Place:
 def _find(pattern: Sequence[ast.AST], folder: Path, *, renamed_attributes: bool) -> Iterator[Place]:
     matcher = _Matcher(renamed_attributes)
     if isinstance(pattern[0], ast.expr):
-        for place, node in _expressions(folder):
+        for place, node in _expressions(folder, type(pattern[0])):
             match = matcher.one(pattern[0], node, ({}, []))
             if match is not None:
                 place.match = match
                 yield place
         return
-    for path, text, number, items in _fields(folder):
-        for start in range(len(items)) if items and isinstance(items[0], ast.stmt) else ():
-            match = matcher.sequence([*pattern, _any], items[start:], ({}, []))
-            if match is not None:
-                names, gaps = match
-                rest = gaps.pop()
-                yield Place(path, text, number, start, len(items) - len(rest), (names, gaps))
+    for path, text in _texts(folder):
+        parsed = _parsed(text)
+        for number in parsed.blocks:
+            items = _items(*parsed.fields[number])
+            for start in range(len(items)):
+                match = matcher.sequence([*pattern, _any], items[start:], ({}, []))
+                if match is not None:
+                    names, gaps = match
+                    rest = gaps.pop()
+                    yield Place(path, text, number, start, len(items) - len(rest), (names, gaps))
 
 
-def _expressions(folder: Path) -> Iterator[tuple[Place, Any]]:
-    for path, text, number, items in _fields(folder):
-        for index, item in enumerate(items):
-            if isinstance(item, ast.expr):
-                yield Place(path, text, number, index, index + 1, ({}, [])), item
+def _expressions(folder: Path, kind: type[ast.AST]) -> Iterator[tuple[Place, Any]]:
+    for path, text in _texts(folder):
+        parsed = _parsed(text)
+        for number, index in parsed.expressions.get(kind, ()):
+            node = _items(*parsed.fields[number])[index]
+            yield Place(path, text, number, index, index + 1, ({}, [])), node
 
 
-def _fields(folder: Path) -> Iterator[tuple[Path, str, int, list[Any]]]:
+def _texts(folder: Path) -> Iterator[tuple[Path, str]]:
     for path in sorted(folder.rglob("*.py")):
-        text = path.read_text("utf-8")
-        for number, (parent, field) in enumerate(_parsed(text).fields):
-            yield path, text, number, _items(parent, field)
+        yield path, path.read_text("utf-8")
 
 
 def _items(parent: ast.AST, field: str) -> list[Any]:

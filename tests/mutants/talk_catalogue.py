@@ -137,4 +137,28 @@ TALKS = (
         "pass",
         "tests/workflow/test_warm.py -k does_nothing_for_the_message",
     ),
+    Mutant(
+        "a message is seen before the request to cancel that came first",
+        "a message that is told after a request to cancel is seen after it",
+        "workflow",
+        "asked_at is not None and (record.settled_at or 0) >= asked_at",
+        "False",
+        f"{_MESSAGES} -k request_to_cancel",
+    ),
+    Mutant(
+        "how many messages there are stays kept as it was",
+        "what is kept of granted tasks is what the file holds",
+        "store",
+        "for key in ws.changed_streams:\n    self._drop_streams(key)\n    self._note_streams(ws, key)",
+        "pass",
+        "tests/store/test_granted_records.py -k message",
+    ),
+    Mutant(
+        "the walk along the ids passes over records that are named like streams",
+        "a claim is given all that its execution has recorded",
+        "store",
+        "[start, 'in.', 'in/', 'in~', 'in\\x7f', 'out.', 'out/', 'value.', 'value/', end]",
+        "[start, 'in.', 'in}', 'in~', 'in\\x7f', 'out.', 'out/', 'value.', 'value/', end]",
+        "tests/store/test_branches_by_id.py -k passed_over",
+    ),
 )

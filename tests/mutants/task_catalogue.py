@@ -161,8 +161,8 @@ TASKS = (
         "a key that was idle gets credit for it",
         "keys of a fair queue take turns from where they are",
         "engine",
-        "max(served, ws.lines.last_turn(own)) + step // queue.weights.get(key_of(task) or '', 1)",
-        "ws.lines.last_turn(own) + step // queue.weights.get(key_of(task) or '', 1)",
+        "max(served, lines.last_turn(own)) + step // queue.weights.get(key_of(task) or '', 1)",
+        "lines.last_turn(own) + step // queue.weights.get(key_of(task) or '', 1)",
         "tests/job_rules/test_fairness.py -k memory",
     ),
     Mutant(

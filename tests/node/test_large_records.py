@@ -109,6 +109,7 @@ async def test_tags_and_headers_count_like_payloads(
         assert 20 < statuses.count(200) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BACKENDS)
 async def test_searches_for_schedules_count_what_they_read(name: str, tmp_path: Path) -> None:
     schedules = [

@@ -100,6 +100,7 @@ def test_the_source_archive_can_build_the_wheel_and_holds_no_caches(built: Path)
     ]
 
 
+@pytest.mark.slow
 def test_the_wheel_works_by_itself(wheel: Path, tmp_path: Path) -> None:
     """As `uvx holdfast` would have it: nothing of this checkout is on the path."""
     with zipfile.ZipFile(wheel) as archive:

@@ -113,7 +113,7 @@ def test_the_limit_of_a_payload_counts_the_bytes_of_its_json() -> None:
     data = Payloads().encode(fits).data
     assert data is not None
     assert limits.data_bytes_max - 3 <= len(data) <= limits.data_bytes_max
-    with pytest.raises(PayloadTooLarge, match=r"786,433 bytes as JSON; the most is 786,432.*HF5023"):
+    with pytest.raises(PayloadTooLarge, match=r"786,433 bytes as JSON; the limit is 786,432.*HF5023"):
         Payloads().encode(f"{fits}x")
     with pytest.raises(PayloadTooLarge, match="600,002 bytes as JSON, and 1,200,004 after the codec"):
         Payloads(Reverse()).encode("x" * 600_000)

@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from holdfast.payloads.errors import BadArguments, UndecodablePayload, UnencodablePayload
+from holdfast.payloads.jsonable import find_foreign_class
 from holdfast.payloads.payloads import Chain, Payloads
 from holdfast.payloads.signature import signature_of
 from holdfast.protocol.records import Value
@@ -97,6 +98,14 @@ def test_a_typed_value_comes_back_as_it_went(value: Any, type_: Any) -> None:
 
 def test_without_a_type_a_value_comes_back_as_json_has_it() -> None:
     assert payloads.decode(payloads.encode((1, Point(2, 3), Decimal("1.5")))) == [1, [2, 3], "1.5"]
+
+
+def test_object_is_anything() -> None:
+    """As in `dict[str, object]`, which strict type checkers suggest in place of Any."""
+    value = {"a": [1, "two", None]}
+    for type_ in (object, dict[str, object]):
+        assert payloads.decode(payloads.encode(value), type_) == value
+        assert find_foreign_class(type_) is None
 
 
 def test_a_round_trip_shows_live_code_what_a_replay_will_see() -> None:

@@ -174,17 +174,15 @@ def test_a_push_that_is_repeated_or_forged_runs_nothing(server: Server, endpoint
     assert endpoint.traces() == ["packed 17"]
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"kind": "unblock", "data": {}}', b'{"kind": "execute", "data": {"task": {}}}']
-)
-def test_what_is_no_message_is_refused_with_a_sentence(endpoint: Endpoint, body: bytes) -> None:
-    status, said = endpoint.post(body)
-    assert status == 400
-    assert "no message that asks to run a task" in said["error"]
+NO_MESSAGES = [b"", b"[]", b'{"kind": "unblock", "data": {}}', b'{"kind": "execute", "data": {"task": {}}}']
 
 
-def test_a_large_message_is_refused(endpoint: Endpoint) -> None:
-    assert endpoint.post(b" " * 70_000)[0] == 413
+def test_what_is_no_message_is_refused_with_a_sentence(endpoint: Endpoint) -> None:
+    for body in NO_MESSAGES:
+        status, said = endpoint.post(body)
+        assert status == 400, body
+        assert "no message that asks to run a task" in said["error"], body
+    assert endpoint.post(b" " * 70_000)[0] == 413, "too large"
 
 
 def test_without_the_token_nobody_is_answered(server: Server, tmp_path: Path, port: int) -> None:
@@ -208,6 +206,7 @@ def test_while_the_node_cannot_be_reached_the_caller_is_told_to_come_back(
     assert (status, said["code"][:3]) == (503, "HF4")
 
 
+@pytest.mark.slow
 def test_many_orders_survive_an_endpoint_that_is_killed_again_and_again(
     server: Server, endpoint: Endpoint
 ) -> None:

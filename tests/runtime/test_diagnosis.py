@@ -173,7 +173,7 @@ def test_a_failed_task_nobody_awaited_is_reported_when_the_execution_closes() ->
     assert hand.reports == []
     hand.close()
     (report,) = hand.reports
-    assert report.trouble is Trouble.FAILED_UNAWAITED
+    assert report.trouble is Trouble.FAILED_NOT_AWAITED
     assert report.fiber == "fails#2"
     assert str(report.error) == "unseen"
     assert __file__ in report.where

@@ -68,7 +68,7 @@ def test_an_exit_that_nobody_awaits_is_reported_and_the_rest_goes_on() -> None:
     hand.resolve("a", "done")
     assert hand.result() == "done"
     hand.close()
-    assert [report.trouble for report in hand.reports] == [Trouble.FAILED_UNAWAITED]
+    assert [report.trouble for report in hand.reports] == [Trouble.FAILED_NOT_AWAITED]
 
 
 def test_exits_of_tasks_can_be_collected() -> None:

@@ -152,7 +152,7 @@ def test_defect_9_failures_nobody_awaits_do_not_vanish() -> None:
     hand = Hand(root)
     hand.resolve("a")
     hand.close()
-    assert [report.trouble for report in hand.reports] == [Trouble.FAILED_UNAWAITED]
+    assert [report.trouble for report in hand.reports] == [Trouble.FAILED_NOT_AWAITED]
 
 
 def test_defect_10_a_deep_interrupt_does_not_overflow() -> None:

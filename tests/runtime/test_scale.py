@@ -75,6 +75,7 @@ def test_a_pipeline_of_channels_unwinds_through_the_queue() -> None:
     assert Hand(root).result() == 10_000
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_spawns_is_interrupted_to_its_end() -> None:
     depth = 100_000
     interrupted: list[int] = []
@@ -99,6 +100,7 @@ def test_a_chain_of_a_hundred_thousand_spawns_is_interrupted_to_its_end() -> Non
     assert interrupted == list(range(depth, -1, -1))
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_spawns_is_taken_down() -> None:
     left: list[int] = []
 

@@ -20,9 +20,11 @@ def check(*command: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_mypy_knows_the_types_and_refuses_wrong_arguments() -> None:
     check("mypy", "--warn-unused-ignores", str(EXAMPLES))
 
 
+@pytest.mark.slow
 def test_pyright_knows_the_types_and_refuses_wrong_arguments() -> None:
     check("pyright", str(EXAMPLES))

@@ -18,6 +18,7 @@ from holdfast.server import Settings, rpc, running
 from holdfast.server.auth import Authenticator
 from holdfast.server.connection import header_lines_max
 from holdfast.server.errors import Unauthenticated
+from tests.counts import rest_slow
 from tests.server.http import Connection, call, connected, create, envelope, get, post, until
 from tests.server.process import ServerProcess, server_process
 from tests.server.stores import GatedStore
@@ -60,6 +61,7 @@ async def send_what_is_taken(connection: Connection, data: bytes, times: int) ->
 # --- pipelines ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_wait_for_answers_is_not_read_on() -> None:
     flood = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n" * 25_000  # 1 MB
     async with server_process(store="memory:") as server:
@@ -91,7 +93,7 @@ async def test_pipelined_requests_are_answered_in_order_however_many_there_are()
                 assert answer.json == {"status": "ok"}
 
 
-@pytest.mark.parametrize("path", ["health", "nothing"])
+@pytest.mark.parametrize("path", rest_slow(["nothing", "health"], quick=1))
 async def test_a_client_that_hangs_up_amid_its_pipeline_is_no_error_of_ours(
     path: str, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ async def test_what_one_process_was_told_the_others_know() -> None:
             assert (await connection.request("POST", "/", asked)).status == 200
 
 
+@pytest.mark.slow
 async def test_a_killed_process_is_started_again_and_nothing_answered_is_lost() -> None:
     async with several() as server:
         answered: list[str] = []
@@ -136,6 +137,7 @@ async def test_stopping_drains_one_process_after_the_other() -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_sighup_replaces_every_process_while_requests_go_on() -> None:
     async with several(2) as server:
         before = children(server)
@@ -152,6 +154,7 @@ async def test_sighup_replaces_every_process_while_requests_go_on() -> None:
     assert "has ended and is started again" not in log  # they were asked to
 
 
+@pytest.mark.slow
 async def test_a_process_told_to_stop_by_somebody_else_ends_in_order_and_is_started_again() -> None:
     async with several(2) as server:
         async with streaming(server.url, "g", "w") as stream:

@@ -10,6 +10,7 @@ import pytest
 
 from bench.attackers import management, size
 from bench.attackers.victim import Attack, victim
+from tests.counts import rest_slow
 from tests.server.http import get
 
 MEGABYTE = 1_048_576
@@ -21,16 +22,19 @@ def address_space_bytes(pid: int) -> int:
 
 @pytest.mark.parametrize(
     ("attack", "more_megabytes"),
-    [
-        (size.claims_of_large_tasks, 400),
-        (size.searches_for_large_promises, 280),
-        (size.arrays_that_name_large_promises, 280),
-        (size.preloads_of_a_large_branch, 300),
-        (size.queues_that_are_set_in_an_array, 150),
-        (size.messages_that_nobody_reads, 170),
-        (management.timelines_of_large_records, 400),
-        (management.bodies_that_are_costly_to_decode, 300),
-    ],
+    rest_slow(
+        [
+            (management.bodies_that_are_costly_to_decode, 300),
+            (size.messages_that_nobody_reads, 170),
+            (size.claims_of_large_tasks, 400),
+            (size.searches_for_large_promises, 280),
+            (size.arrays_that_name_large_promises, 280),
+            (size.preloads_of_a_large_branch, 300),
+            (size.queues_that_are_set_in_an_array, 150),
+            (management.timelines_of_large_records, 400),
+        ],
+        quick=2,
+    ),
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 async def test_a_server_bears_an_attack_by_size_in_little_memory(

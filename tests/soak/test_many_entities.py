@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.workflow.execution import Execution
 from tests.counts import count_of
 
-ENTITIES = count_of("HOLDFAST_ENTITIES", quick=300, full=100_000)
+ENTITIES = count_of("HOLDFAST_ENTITIES", quick=120, full=100_000)
 CALLERS = 32
 wait_s = 60.0
 

@@ -48,4 +48,4 @@ def test_inside_a_step_the_attempt_is_that_of_the_step_from_one_on(tmp_path: Pat
         app.resolve("x", name="go")
         assert handle.result("60s") == 3
     assert [attempt for attempt, _ in seen] == [1, 2, 3]
-    assert {token for _, token in seen} == {2}, "the claim is another thing"
+    assert {token for _, token in seen} == {2}, "the claim is something else"

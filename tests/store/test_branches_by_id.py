@@ -114,6 +114,50 @@ def test_a_walk_that_meets_very_many_records_of_others_is_cut_and_says_where(ope
     assert [promise.id for promise in rest.data.promises] == ["w:2"]
 
 
+def test_streams_are_passed_over_however_long_they_are(opened: Opened) -> None:
+    """With promises whose names begin like those of streams, and end up before, between and behind them."""
+    most = limits.preload_records_max
+    names = ["0~cancel", "1", "in", "in-time", "invoice", "out", "outlook", "value", "values", "~"]
+    opened.execution("w")
+    opened.record("w", *[f"w:{name}" for name in names])
+    for ends in ("in.{}", "in~key-{}", "out.tokens.{}", "out.tokens~key-{}", "value.stage.{}"):
+        opened.record(None, *[f"w:{ends.format(number)}" for number in range(most // 2)])
+    claim = opened.claim("w")
+    assert preloaded(claim) == [f"w:{name}" for name in names]
+    assert claim.cursor is None
+
+
+def test_in_an_execution_that_was_called_as_well(opened: Opened) -> None:
+    opened.execution("w:3")
+    opened.record("w:3", "w:3.1", "w:3.invoice")
+    opened.record(None, *[f"w:3.in.{number}" for number in range(100)])
+    opened.record(None, *[f"w:3.in~{number}" for number in range(100)])
+    assert preloaded(opened.claim("w:3")) == ["w:3.1", "w:3.invoice"]
+
+
+@pytest.mark.parametrize("others", [0, 100])
+def test_a_record_with_the_id_of_a_key_is_found_by_the_index(opened: Opened, others: int) -> None:
+    opened.execution("w")
+    opened.record("w", "w:1", "w:in~mine")
+    opened.record(None, *[f"w:in~{number}" for number in range(others)])
+    assert opened.indexed() == ["w", "w:in~mine"]
+    assert preloaded(opened.claim("w")) == ["w:1", "w:in~mine"]
+
+
+def test_long_and_short_branches_are_claimed_together(opened: Opened) -> None:
+    """A glance is enough for one of them, and not for the other."""
+    numbers = [f"{number:03}" for number in range(100)]
+    opened.execution("long")
+    opened.execution("short")
+    opened.record("long", *[f"long:{number}" for number in numbers])
+    opened.record("short", "short:1")
+    long, short = opened.commit(acquire("long"), acquire("short"))
+    assert isinstance(long.data, AcquireReply)
+    assert isinstance(short.data, AcquireReply)
+    assert preloaded(long.data) == [f"long:{number}" for number in numbers]
+    assert preloaded(short.data) == ["short:1"]
+
+
 @pytest.mark.parametrize(
     ("record_id", "parent", "expected"),
     [

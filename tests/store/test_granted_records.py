@@ -1,4 +1,4 @@
-"""Records of granted tasks are not read again; and what is kept in memory is what the file holds."""
+"""Records of granted and suspended tasks are not read again; what is kept is what the file holds."""
 
 import sqlite3
 from collections.abc import Generator
@@ -6,23 +6,31 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.engine import Rules
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.records import Value
+from holdfast.protocol.replies import StreamAppendReply
 from holdfast.protocol.requests import (
     CreateAction,
+    NextAction,
     PromiseCreate,
+    PromiseRegisterCallback,
     PromiseSettle,
+    RegisterAction,
     Request,
+    StreamAppend,
+    StreamNext,
     TaskFence,
     TaskHalt,
+    TaskSuspend,
 )
 from holdfast.store import granted_records, sqlite
 from holdfast.store.interface import Work
 from holdfast.store.sqlite import SqliteFile
-from holdfast.store.sqlite_statements import EXISTS
+from holdfast.store.sqlite_statements import EXISTS, STREAMS
 from tests.requests import FAR, acquire, ask, create, heartbeat
 
 
@@ -34,7 +42,7 @@ class Told:
         self._connection = sqlite.connect(path)
 
     def execute(self, statement: str, parameters: Any = ()) -> Any:
-        if "FROM promises p LEFT JOIN tasks" in statement or statement == EXISTS:
+        if "FROM promises p LEFT JOIN tasks" in statement or statement in (EXISTS, STREAMS):
             self.reads.append(parameters)
         return self._connection.execute(statement, parameters)
 
@@ -153,3 +161,72 @@ def test_no_more_records_are_kept_than_there_is_room_for(
     opened.commit(*(fence(f"{name}:1", name) for name in names))
     read = opened.names_read()
     assert [f'"{name}"' in read for name in names] == [True, True, False, False, False]
+
+
+def suspend(task_id: str, version: int = 1) -> tuple[Request, Request]:
+    """It waits for a promise that nobody settles."""
+    awaited = f"{task_id}:end"
+    waits = RegisterAction("promise.register_callback", PromiseRegisterCallback(awaited, task_id))
+    return create(awaited), ask(TaskSuspend(task_id, version, [waits]))
+
+
+def tell(task_id: str, key: str | None = None) -> Request:
+    return ask(StreamAppend(task_id, "in", Value(None, "MQ=="), key))
+
+
+def numbers(outcome: CommitOutcome) -> list[int]:
+    """Those that messages were given."""
+    data = [reply.data for reply in outcome.replies]
+    return [each.number for each in data if isinstance(each, StreamAppendReply)]
+
+
+def test_a_message_to_a_suspended_execution_reads_its_key_and_its_place_at_once(opened: Opened) -> None:
+    assert statuses(opened.commit(*suspend("w"))) == [200, 200]
+    assert numbers(opened.commit(tell("w", "a"))) == [1]
+    assert numbers(opened.commit(tell("w", "b"))) == [2]
+    [(names,)] = opened.told.reads
+    assert sorted(msgspec.json.decode(names)) == ["w:in.2", "w:in~b"]
+
+
+def test_how_many_messages_another_process_has_appended_is_read(opened: Opened) -> None:
+    opened.commit(*suspend("w"))
+    opened.commit(tell("w"))
+    change(opened.path, """UPDATE streams SET record = replace(record, '{"in":1}', '{"in":5}')""")
+    assert numbers(opened.commit(tell("w"), tell("w"))) == [6, 7]
+
+
+def test_a_message_that_was_undone_is_not_counted(opened: Opened) -> None:
+    opened.commit(*suspend("w"))
+    opened.commit(tell("w"))
+
+    def failing() -> Work[None]:
+        yield from run_group([tell("w")], CommitContext(1_000, Rules(), debug=False))
+        raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        opened.file.run(failing)
+    assert numbers(opened.commit(tell("w"))) == [2]
+
+
+def test_what_a_message_has_woken_is_not_taken_for_suspended(opened: Opened) -> None:
+    """The next element is awaited: the message offers the task, and a claim of it is granted."""
+    following = ask(TaskFence("w", 1, NextAction(StreamNext("w", "in", 1))))
+    waits = RegisterAction("promise.register_callback", PromiseRegisterCallback("w:in.1", "w"))
+    assert statuses(opened.commit(following, ask(TaskSuspend("w", 1, [waits])))) == [200, 200]
+    assert statuses(opened.commit(tell("w"), acquire("w", version=1))) == [200, 200]
+    assert statuses(opened.commit(fence("w:1", version=2))) == [200]
+
+
+def test_what_is_suspended_takes_no_room_from_what_is_granted(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granted_records, "suspended_records_max", 2)
+    names = [f"t{number}" for number in range(4)]
+    for name in names:
+        opened.commit(create(name, target="poll://any@g"), acquire(name))
+        opened.commit(*suspend(name))
+        opened.commit(tell(name))
+    opened.commit(*map(tell, names), fence("w:1"))
+    read = opened.names_read()
+    assert [f'"{name}"' in read for name in names] == [True, True, False, False]
+    assert '"w"' not in read

@@ -399,7 +399,7 @@ def test_the_newest_are_read_from_the_end_of_an_index(
 
 def plan(path: Path, statement: str) -> str:
     raw = sqlite3.connect(path)
-    places = 1 if "?1" in statement else statement.count("?")
+    places = 2 if "?2" in statement else 1 if "?1" in statement else statement.count("?")
     rows = raw.execute(f"EXPLAIN QUERY PLAN {statement}", ["1"] * places).fetchall()
     raw.close()
     return "; ".join(row[3] for row in rows)
@@ -419,6 +419,7 @@ def plan(path: Path, statement: str) -> str:
         *((find_query(scan, SQLITE)[0], "tasks_outcome") for scan in scans_of_failed()),
         (sql.UNIQUES, "tasks_unique"),
         (sql.BRANCHES, "promises_branch"),
+        (sql.LONG_BRANCHES, "promises_branch"),
         (sql.RECORDS_BY_ID, "sqlite_autoindex_promises_1"),
         (sql.DROP_WAITS, "callbacks_outside"),
         (sql.FAMILIES, "callbacks_outside"),

@@ -131,6 +131,7 @@ async def numbers() -> None:
         await caller.ask(StreamAppend("crash-test", "in", value, f"k{number}"), StreamAppendReply)
 
 
+@pytest.mark.slow
 def test_a_workflow_that_receives_beside_timers_survives_a_crash_at_every_write() -> None:
     proof = crash_everywhere(impatient, app=app, outside=numbers, check=lambda seen: len(seen) >= 6)
     assert proof.crashes > 20

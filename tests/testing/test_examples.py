@@ -13,7 +13,9 @@ import pytest
 
 from holdfast.errors import AlreadySettled
 from holdfast.testing import Ledger, crash_everywhere
+from tests.counts import FULL
 
+RUNS = ("first", "second") if FULL else ("first",)
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SAID = {
     "hello": "Hello, Ada! Hello, Grace!",
@@ -55,11 +57,15 @@ def test_every_example_is_tried_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == SAID.keys()
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", SAID)
 def test_an_example_runs_as_a_script_and_runs_again(name: str, tmp_path: Path) -> None:
-    """In one folder: the second run finds the store of the first, and says the same in the end."""
+    """In one folder: the second run finds the store of the first, and says the same in the end.
+
+    `make test` has time for the first one only.
+    """
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
-    for run in ("first", "second"):
+    for run in RUNS:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, f"the {run} run: {done.stderr}"
         assert done.stdout.strip().endswith(SAID[name]), run
@@ -154,6 +160,7 @@ def test_versions_survive() -> None:
     assert example.crash("invoice_in_euro", "kettle").result == "0.60 EUR"
 
 
+@pytest.mark.slow
 def test_joins_of_tasks_survive() -> None:
     example = Example("tasks_joins")
     assert example.crash("everyone", ["a", "bb", "ccc"]).result == 6

@@ -10,7 +10,7 @@ from tests.counts import count_of
 from tests.seeds import chosen_seed
 from tests.testing.random_workflow import app, parent
 
-COUNT = count_of("HOLDFAST_PROGRAMS", quick=15, full=60)
+COUNT = count_of("HOLDFAST_PROGRAMS", quick=6, full=60)
 FIRST = chosen_seed("0")
 
 

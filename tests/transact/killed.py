@@ -1,6 +1,7 @@
 """What a process does that is killed in the middle of a transactional step: see test_killed.py."""
 
 import asyncio
+import importlib
 import os
 import signal
 import sqlite3
@@ -34,7 +35,7 @@ class Points:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sqlite_source(path: str, points: Points) -> Callable[[], sqlite3.Connection]:
+def counted_sqlite(points: Points) -> type[sqlite3.Connection]:
     class Cursor(sqlite3.Cursor):
         def execute(self, *given: Any) -> Any:
             points.reach()
@@ -54,7 +55,16 @@ def sqlite_source(path: str, points: Points) -> Callable[[], sqlite3.Connection]
             super().commit()
             points.reach()
 
-    return lambda: sqlite3.connect(path, factory=Connection)
+    return Connection
+
+
+def sqlite_source(path: str, points: Points) -> Callable[[], sqlite3.Connection]:
+    return lambda: sqlite3.connect(path, factory=counted_sqlite(points))
+
+
+def aiosqlite_source(path: str, points: Points) -> Callable[[], Any]:
+    aiosqlite: Any = importlib.import_module("aiosqlite")  # where the libraries of others are installed
+    return lambda: aiosqlite.connect(path, factory=counted_sqlite(points))
 
 
 def psycopg_source(url: str, points: Points) -> Callable[[], Any]:
@@ -95,7 +105,8 @@ def asyncpg_source(url: str, points: Points) -> Callable[[], Any]:
 
 def make_app(node_url: str, kind: str, database: str, points: Points, group: str) -> tuple[hf.App, Any]:
     app = hf.App(node_url, group=group, lease=lease_s)
-    sources = {"sqlite3": sqlite_source, "psycopg": psycopg_source, "asyncpg": asyncpg_source}
+    sources: dict[str, Any] = {"sqlite3": sqlite_source, "aiosqlite": aiosqlite_source}
+    sources |= {"psycopg": psycopg_source, "asyncpg": asyncpg_source}
     app.provide("shop", lambda: sources[kind](database, points))
 
     def credit(connection: Any, who: str, cents: int) -> int:
@@ -108,8 +119,15 @@ def make_app(node_url: str, kind: str, database: str, points: Points, group: str
         await connection.execute("INSERT INTO ledger VALUES ($1, $2)", who, cents)
         return int(await connection.fetchval("SELECT sum(cents) FROM ledger WHERE who = $1", who))
 
+    async def credit_aiosqlite(connection: Any, who: str, cents: int) -> int:
+        await connection.execute("INSERT INTO ledger VALUES (?, ?)", (who, cents))
+        found = await connection.execute("SELECT sum(cents) FROM ledger WHERE who = ?", (who,))
+        return int((await found.fetchone())[0])
+
     @app.workflow
     async def pay(who: str) -> int:
+        if kind == "aiosqlite":
+            return await hf.transact(credit_aiosqlite, who, 5, on="shop")
         if kind == "asyncpg":
             return await hf.transact(credit_async, who, 5, on="shop")
         return await hf.transact(credit, who, 5, on="shop")

@@ -27,7 +27,7 @@ def for_psycopg(url: str) -> str:
 
 def places(way: str, kind: str, folder: Path) -> tuple[str, str, Count]:
     """The URL of the node, where the user's database is, and how often each has been paid there."""
-    if kind == "sqlite3":
+    if kind in ("sqlite3", "aiosqlite"):
         path = folder / ("node.db" if way == "own" else "shop.db")
 
         def count_sqlite() -> dict[str, int]:
@@ -78,7 +78,7 @@ def run_all(
 )
 @pytest.mark.parametrize("way", ["own", "other"])
 def test_killed_at_every_statement_a_step_happens_once(way: str, kind: str, tmp_path: Path) -> None:
-    kill_everywhere(way, kind, tmp_path)
+    kill_at_every_statement(way, kind, tmp_path)
 
 
 @pytest.mark.slow
@@ -86,10 +86,10 @@ def test_killed_at_every_statement_a_step_happens_once(way: str, kind: str, tmp_
 @pytest.mark.parametrize("way", ["own", "other"])
 def test_the_same_where_it_is_known_where_the_database_leads(way: str, kind: str, tmp_path: Path) -> None:
     """The second step of a process asks less of the server."""
-    kill_everywhere(way, kind, tmp_path, warm=True)
+    kill_at_every_statement(way, kind, tmp_path, warm=True)
 
 
-def kill_everywhere(way: str, kind: str, tmp_path: Path, *, warm: bool = False) -> None:
+def kill_at_every_statement(way: str, kind: str, tmp_path: Path, *, warm: bool = False) -> None:
     node_url, database, count_all = places(way, kind, tmp_path)
 
     def count() -> dict[str, int]:

@@ -109,6 +109,29 @@ def test_engines_and_sessions_that_answer_at_once(places: Places, way: str, tmp_
     engine.dispose()
 
 
+def test_a_session_on_sqlite_commits_durably_and_its_connection_stays_so(tmp_path: Path) -> None:
+    """Whoever is given the connection next may have begun already, so nothing is lowered behind his back."""
+    node_url, url = sqlite_places(tmp_path, "other")
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    Base.metadata.create_all(engine)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
+    app = hf.App(node_url)
+
+    def level(session: Session) -> int:
+        return session.execute(text("PRAGMA synchronous")).scalar() or 0
+
+    @app.workflow
+    async def work() -> int:
+        return await hf.transact(level, on=sessionmaker(engine))
+
+    with app:
+        assert app.start(work).result(RESULT_S) == 2
+    with Session(engine) as session:
+        assert level(session) == 2
+    engine.dispose()
+
+
 def test_a_session_that_commits_by_itself_is_told_so(tmp_path: Path) -> None:
     node_url, url = sqlite_places(tmp_path, "other")
     engine = create_engine(url)

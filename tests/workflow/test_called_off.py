@@ -11,6 +11,7 @@ import pytest
 import holdfast as hf
 from holdfast.testing import Ledger, World, crash_everywhere
 from holdfast.workflow.journal import cancel_id
+from tests.counts import rest_slow
 
 app = hf.App("memory:")
 ledger = Ledger()
@@ -118,7 +119,7 @@ def test_what_was_called_is_cancelled_when_its_caller_stops_waiting(way: Any) ->
         assert handle.result() == "went on"
 
 
-@pytest.mark.parametrize("way", [*ways, fails_in_a_scope], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", rest_slow([fails_in_a_scope, *ways], quick=1), ids=lambda way: way.name)
 def test_what_was_called_is_cancelled_though_the_worker_dies_at_any_point(
     way: Any,
 ) -> None:
@@ -235,10 +236,8 @@ def test_a_cancellation_waits_for_the_steps_and_calls_inside_a_shield(how: str, 
         assert ledger.entries == ["committed", "set out", "called"]
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["inline", pytest.param("gather", marks=pytest.mark.slow), pytest.param("given", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["inline", "gather", "given"])
 def test_a_shield_holds_though_the_worker_dies_at_any_point(how: str) -> None:
     proof = crash_everywhere(
         careful,

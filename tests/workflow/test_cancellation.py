@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.protocol.requests import PromiseGet, PromiseSettle
 from holdfast.testing import Ledger, World, crash_everywhere
 from holdfast.workflow.journal import cancel_id
+from tests.counts import rest_slow
 from tests.requests import ask, promise_of
 from tests.seeds import chosen_seed
 
@@ -329,7 +330,7 @@ async def cancel_after(seconds: float, execution: str = "crash-test") -> None:
     await app.handle(execution).cancel()
 
 
-@pytest.mark.parametrize("hours", [0, 10])
+@pytest.mark.parametrize("hours", rest_slow([0, 10], quick=1))
 def test_a_cancellation_survives_crashes_at_every_point(hours: float) -> None:
     proof = crash_everywhere(
         trip,
@@ -343,6 +344,7 @@ def test_a_cancellation_survives_crashes_at_every_point(hours: float) -> None:
     assert proof.crashes >= 12
 
 
+@pytest.mark.slow
 def test_the_cancellation_of_a_family_survives_crashes_at_every_point() -> None:
     crash_everywhere(
         family,
@@ -387,7 +389,7 @@ async def wanderer(seed: int) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", rest_slow(range(12), quick=2))
 def test_a_cancellation_at_any_moment_is_at_the_same_place_on_every_replay(number: int) -> None:
     seed = SEED + number
     print(f"HOLDFAST_SEED={seed}")

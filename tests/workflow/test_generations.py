@@ -11,6 +11,7 @@ from holdfast.payloads.errors import BadArguments
 from holdfast.protocol.ids import child_id
 from holdfast.testing import World, crash_everywhere
 from holdfast.workflow.errors import IdTaken, NotRunning
+from tests.counts import rest_slow
 
 app = hf.App("memory:")
 effects: list[str] = []
@@ -196,7 +197,9 @@ def test_a_fiber_that_was_spawned_cannot_continue() -> None:
         assert other.start(wrong).result() == NotRunning.code
 
 
-@pytest.mark.parametrize("workflow", [counting, generating, with_asyncio], ids=lambda it: it.name)
+@pytest.mark.parametrize(
+    "workflow", rest_slow([counting, generating, with_asyncio], quick=1), ids=lambda it: it.name
+)
 def test_it_survives_a_crash_at_every_write(workflow: Any) -> None:
     proof = crash_everywhere(workflow, 2, app=app)
     assert proof.crashes > 8
@@ -220,6 +223,7 @@ def test_ten_thousand_generations_take_no_more_room_than_a_thousand() -> None:
     assert sizes[1] < sizes[0] * 2
 
 
+@pytest.mark.slow
 def test_three_hundred_generations_more_take_no_more_room() -> None:
     """What was published ten minutes ago is gone, so from then on nothing grows."""
     sizes = [store_size_after(last) for last in (700, 1_000)]

@@ -15,6 +15,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +41,16 @@ def starts_a_thread() -> None:
     threading.Thread(target=int).start()
 
 
+def submits_to_a_thread() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(int)
+
+
+def maps_over_threads() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        list(executor.map(int, ["1"]))
+
+
 CALLS: dict[str, Callable[[], Any]] = {
     "time.time": lambda: time.time(),
     "time.monotonic": lambda: time.monotonic(),
@@ -58,6 +69,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "Path.read_text": lambda: Path(__file__).read_text(),
     "socket.socket": lambda: socket.socket().close(),
     "Thread.start": starts_a_thread,
+    "ThreadPoolExecutor.submit": submits_to_a_thread,
+    "Executor.map": maps_over_threads,
 }
 
 HARMLESS: dict[str, Callable[[], Any]] = {

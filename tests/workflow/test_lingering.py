@@ -77,7 +77,7 @@ def test_a_moment_is_as_long_as_a_few_writes_and_never_long() -> None:
 
 def test_a_moment_in_which_nothing_came_is_the_last() -> None:
     lingering = Lingering()
-    lingering.ended(has_news=True)
+    lingering.ended(has_changes=True)
     assert lingering.pays(1, is_entity=False)
-    lingering.ended(has_news=False)
+    lingering.ended(has_changes=False)
     assert not lingering.pays(1, is_entity=False)

@@ -5,6 +5,7 @@ import pytest
 from holdfast.protocol import limits
 from holdfast.workflow import functions as hf
 from holdfast.workflow.cancellation import ask_to_cancel
+from tests.counts import rest_slow
 from tests.requests import ask
 from tests.seeds import chosen_seed
 from tests.workflow.test_replay import run_one
@@ -71,7 +72,7 @@ def test_a_request_to_cancel_that_is_not_preloaded_is_seen(
     run()
 
 
-@pytest.mark.parametrize("bytes_max", [0, 700, 2_000])
+@pytest.mark.parametrize("bytes_max", rest_slow([700, 0, 2_000], quick=1))
 def test_random_workflows_replay_alike_however_much_is_preloaded(
     bytes_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

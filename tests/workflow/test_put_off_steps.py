@@ -9,6 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.testing import World, crash_everywhere
+from tests.counts import rest_slow
 
 PATIENT = hf.Retry(attempts=4, delay="100h", factor=1, delay_max=None, jitter=0)
 QUICK = hf.Retry(attempts=3, delay=1, factor=1, jitter=0)
@@ -310,7 +311,9 @@ def test_the_last_ten_failures_are_kept_and_each_is_cut() -> None:
     assert all(len(failure.traceback) <= 2_010 for failure in step.failures)
 
 
-@pytest.mark.parametrize("workflow", [several, raced, bounded, hopeless], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "workflow", rest_slow([raced, several, bounded, hopeless], quick=1), ids=lambda each: each.name
+)
 def test_a_crash_at_any_write_leads_to_the_same_outcome(workflow: Any) -> None:
     proof = crash_everywhere(workflow, app=app)
     assert proof.crashes >= 8

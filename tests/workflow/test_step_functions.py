@@ -173,7 +173,7 @@ def test_what_cannot_be_a_step_is_refused_where_it_is_declared() -> None:
     declare: Any = hf.step
     with pytest.raises(TypeError, match="has no name"):
         declare(lambda: 1)
-    with pytest.raises(BadStepOption, match="a step already"):
+    with pytest.raises(BadStepOption, match="already a step"):
         declare(weigh)
     with pytest.raises(BadStepOption, match="below @staticmethod"):
         declare(staticmethod(len))

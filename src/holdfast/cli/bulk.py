@@ -9,7 +9,7 @@ import argparse
 import asyncio
 from typing import Final, get_args
 
-from holdfast.cli.list import add_filters, wishes_of
+from holdfast.cli.list import add_filters, filters_of
 from holdfast.cli.options import add_connection, page_size
 from holdfast.cli.output import print_json, print_line, print_more
 from holdfast.cli.session import CliSession, with_session
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
     now = await session.now(_newest_id)
-    search = ExecutionSearch(*wishes_of(arguments, now))
+    search = ExecutionSearch(*filters_of(arguments, now))
     if arguments.dry_run:
         await _count(session, arguments, search, now)
         return

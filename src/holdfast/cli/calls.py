@@ -19,7 +19,7 @@ class _Options(Protocol):
 def add_call(options: _Options, *, required: bool) -> None:
     options.add_argument("--func", metavar="NAME", required=required, help="the function")
     add_arguments(options)
-    options.add_argument("--version", type=int, default=1, help="of the function (1)")
+    options.add_argument("--version", type=int, default=1, help="the version of the function (1)")
 
 
 def add_arguments(options: _Options) -> None:

@@ -76,9 +76,17 @@ def _run(arguments: argparse.Namespace) -> int:
     folder = tempfile.mkdtemp(prefix="holdfast-demo-")  # kept: it can be looked at
     show(folder)
     print_line()
-    command = "holdfast" if shutil.which("holdfast") else sys.argv[0]  # `make demo` has it in .venv
-    print_line(f"Look at it in a browser: {command} console -S sqlite:///{folder}/holdfast.db")
+    print_line(f"Look at it in a browser: {own_command()} console -S sqlite:///{folder}/holdfast.db")
     return 0
+
+
+def own_command() -> str:
+    """What to type for this program in the shell that it was started from."""
+    if "UV" in os.environ and "uv" in Path(sys.prefix).parts:  # an environment that uvx keeps to itself
+        return "uvx holdfast"
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{sys.executable} -m holdfast"
+    return "holdfast" if shutil.which("holdfast") else sys.argv[0]  # `make demo` has it in .venv
 
 
 def show(folder: str) -> None:

@@ -52,7 +52,7 @@ async def _continue(session: CliSession, arguments: argparse.Namespace) -> None:
     if (arguments.id is None) != arguments.all:
         raise UsageError("`tasks continue` takes the id of a task, or --all with filters")
     if arguments.all and arguments.version is not None:
-        raise UsageError("--version is that of one task, and has no place beside --all")
+        raise UsageError("--version belongs to one task and cannot be used with --all")
     if arguments.id is not None:
         await session.do(TaskContinue(arguments.id, arguments.version))
         print_done(arguments.json)

@@ -20,8 +20,8 @@ from holdfast.cli.options import (
     deadline,
     default_target,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.output import print_json, print_promise
 from holdfast.cli.session import CliSession, with_session
@@ -57,7 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace", metavar="DURATION", type=duration, help="how long it may clean up after its deadline (30s)"
     )
-    parser.add_argument("--target", metavar="ADDRESS", help=f"which workers ({default_target})")
+    parser.add_argument(
+        "--target", metavar="ADDRESS", help=f"address of the workers that run it ({default_target})"
+    )
     parser.add_argument("--queue", metavar="NAME", help="the queue in which it waits")
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
     parser.add_argument("--limit-key", metavar="KEY", help="the key for the limits per key of the queue")
@@ -70,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
     )
-    parser.add_argument("--at", type=moment, metavar="INSTANT", help=f"start no earlier: {moment_help}")
+    parser.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
     add_tags(parser)
     parser.add_argument(
         "--on-existing",

@@ -45,11 +45,11 @@ async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
     now = 0
     if arguments.since is not None or arguments.until is not None:
         now = await session.now(_newest_id)
-    wishes = wishes_of(arguments, now)
+    filters = filters_of(arguments, now)
     if arguments.count:
-        _print_counts(await session.ask(ExecutionCount(*wishes), CountsReply), as_json=arguments.json)
+        _print_counts(await session.ask(ExecutionCount(*filters), CountsReply), as_json=arguments.json)
         return
-    search = replace(ExecutionSearch(*wishes), limit=arguments.page, cursor=arguments.cursor)
+    search = replace(ExecutionSearch(*filters), limit=arguments.page, cursor=arguments.cursor)
     pages = await session.pages(search, ExecutionsReply, every=arguments.all)
     found = [execution for page in pages for execution in page.executions]
     if arguments.json:
@@ -61,7 +61,7 @@ async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
     print_more(pages[-1].cursor)
 
 
-def wishes_of(arguments: argparse.Namespace, now: int) -> tuple[Any, ...]:
+def filters_of(arguments: argparse.Namespace, now: int) -> tuple[Any, ...]:
     """The fields of a search, in their order."""
     return (
         arguments.kind,

@@ -15,9 +15,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = add_command(commands, "list", "locks that somebody holds or waits for", _list)
     listing.add_argument("--prefix", help="only names with this prefix")
     listing.add_argument("--all", action="store_true", help="also locks that are not in use")
-    add_command(commands, "show", "who holds a lock, and who waits for it", _show).add_argument("name")
+    add_command(commands, "show", "who holds a lock, and who waits for it", _show).add_argument(
+        "name", help="the name of the lock"
+    )
     release = add_command(commands, "release", "release a lock, or end a wait, by force", _release)
-    release.add_argument("name")
+    release.add_argument("name", help="the name of the lock")
     release.add_argument("id", help="the execution that holds or waits, or one ticket of it")
     release.add_argument("--reason", required=True, help="why; it is kept with the lock")
 

@@ -86,7 +86,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration,
         default=10_000,
-        help="wait at most this long (10s)",
+        help="wait at most this long for an answer (10s)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, as on the wire")
 
@@ -164,10 +164,10 @@ def creation_tags(arguments: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-moment_help: Final = "such as 2026-01-31T09:00 or 2026-01-31T09:00+01:00 (UTC)"
+instant_help: Final = "such as 2026-01-31T09:00 or 2026-01-31T09:00+01:00 (UTC)"
 
 
-def moment(text: str) -> int:
+def instant(text: str) -> int:
     """Milliseconds of an ISO date and time; without a zone it is UTC."""
     at = datetime.fromisoformat(text)
     return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -34,12 +34,12 @@ states = ("pending", "resolved", "rejected", "rejected_canceled", "rejected_time
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_command(commands, "get", "show a promise", _get).add_argument("id")
+    add_command(commands, "get", "show a promise", _get).add_argument("id", help="the id of the promise")
 
     create = add_command(
         commands, "create", "create a promise; the same id again is the same promise", _create
     )
-    create.add_argument("id")
+    create.add_argument("id", help="the id of the promise")
     add_creation(create)
     create.add_argument(
         "--delay", metavar="DURATION", type=duration, help="offer its task no earlier than after this time"
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         settle = add_command(commands, verb, f"settle a promise as {settlement}", _settle)
         settle.set_defaults(settlement=settlement)
-        settle.add_argument("id")
+        settle.add_argument("id", help="the id of the promise")
         add_payload(settle, "value")
         settle.add_argument("--key", help="an idempotency key")
 

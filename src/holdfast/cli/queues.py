@@ -17,12 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = add_command(commands, "list", "all queues that have limits or are paused", _list)
     listing.add_argument("--prefix", help="only names with this prefix")
     add_command(commands, "show", "limits of a queue, and how many tasks wait and run", _show).add_argument(
-        "name"
+        "name", help="the name of the queue"
     )
-    add_command(commands, "pause", "start no more tasks; running ones continue", _pause).add_argument("name")
-    add_command(commands, "resume", "start tasks again", _resume).add_argument("name")
+    add_command(commands, "pause", "start no more tasks; running ones continue", _pause).add_argument(
+        "name", help="the name of the queue"
+    )
+    add_command(commands, "resume", "start tasks again", _resume).add_argument(
+        "name", help="the name of the queue"
+    )
     change = add_command(commands, "set", "replace all limits; a limit that is left out is removed", _set)
-    change.add_argument("name")
+    change.add_argument("name", help="the name of the queue")
     add_queue_limits(change)
 
 

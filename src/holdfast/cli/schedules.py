@@ -12,8 +12,8 @@ from holdfast.cli.options import (
     add_tags,
     creation_tags,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.output import (
     print_done,
@@ -50,11 +50,15 @@ _cron_help: Final = "when: five fields, or six with seconds in front, or @every 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_command(commands, "get", "show a schedule", _get).add_argument("id")
-    add_command(commands, "delete", "delete a schedule", _delete).add_argument("id")
+    add_command(commands, "get", "show a schedule", _get).add_argument("id", help="the id of the schedule")
+    add_command(commands, "delete", "delete a schedule", _delete).add_argument(
+        "id", help="the id of the schedule"
+    )
 
-    create = add_command(commands, "create", "create promises again and again", _create)
-    create.add_argument("id")
+    create = add_command(
+        commands, "create", "create a promise at each occurrence of a cron expression", _create
+    )
+    create.add_argument("id", help="the id of the schedule")
     create.add_argument("--cron", required=True, help=_cron_help)
     create.add_argument(
         "--promise-id",
@@ -79,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_rhythm(create)
 
     update = add_command(commands, "update", "change a schedule; the rest stays as it is", _update)
-    update.add_argument("id")
+    update.add_argument("id", help="the id of the schedule")
     update.add_argument("--cron", help=_cron_help)
     update.add_argument(
         "--timeout", metavar="DURATION", type=duration, help="time until the deadline of each run"
@@ -93,16 +97,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         search.add_argument("--app", metavar="MODULE:APP", help="show which ones this app no longer declares")
 
     pause = add_command(commands, "pause", "fire no more runs until it is resumed", _pause)
-    pause.add_argument("id")
+    pause.add_argument("id", help="the id of the schedule")
     pause.set_defaults(paused=True)
     resume = add_command(commands, "resume", "fire runs again, from now on", _pause)
-    resume.add_argument("id")
+    resume.add_argument("id", help="the id of the schedule")
     resume.set_defaults(paused=False)
-    add_command(commands, "trigger", "start one run now", _trigger).add_argument("id")
+    add_command(commands, "trigger", "start one run now", _trigger).add_argument(
+        "id", help="the id of the schedule"
+    )
     backfill = add_command(commands, "backfill", "start the runs of past occurrences", _backfill)
-    backfill.add_argument("id")
+    backfill.add_argument("id", help="the id of the schedule")
     for name in ("since", "until"):
-        backfill.add_argument(f"--{name}", type=moment, metavar="INSTANT", required=True, help=moment_help)
+        backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
 
 def _add_rhythm(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +194,7 @@ def _param(arguments: argparse.Namespace) -> Value:
     if not arguments.func:
         return payload(arguments.data, arguments.raw_data, headers)
     if arguments.data is not None or arguments.raw_data is not None:
-        raise UsageError("--func makes the param, so --data and --raw-data have no place beside it")
+        raise UsageError("--func makes the param: leave out --data and --raw-data")
     return call_param(arguments, headers)
 
 

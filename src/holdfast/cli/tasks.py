@@ -14,8 +14,8 @@ from holdfast.cli.options import (
     add_tags,
     default_target,
     duration,
-    moment,
-    moment_help,
+    instant,
+    instant_help,
 )
 from holdfast.cli.session import add_command
 from holdfast.jobs.options import ON_CONFLICT
@@ -27,12 +27,12 @@ settlements = ("resolved", "rejected", "rejected_canceled")
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_background(commands)
-    add_command(commands, "get", "show a task", actions.get).add_argument("id")
+    add_command(commands, "get", "show a task", actions.get).add_argument("id", help="the id of the task")
 
     create = add_command(
         commands, "create", "create a promise with a task and claim it at once", actions.create
     )
-    create.add_argument("id")
+    create.add_argument("id", help="the id of the task")
     add_creation(create, target=default_target)
     _add_claim(create)
 
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_claim(acquire)
 
     claim = add_command(commands, "claim", "claim pending tasks of groups", actions.claim)
-    claim.add_argument("groups", nargs="+", metavar="GROUP")
+    claim.add_argument("groups", nargs="+", metavar="GROUP", help="claim tasks of these groups of workers")
     claim.add_argument("--count", type=int, default=1, help="how many, at most (1)")
     _add_claim(claim)
 
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_creation(fence)
 
     heartbeat = add_command(commands, "heartbeat", "keep claims alive", actions.heartbeat)
-    heartbeat.add_argument("--pid", required=True, help="who holds them")
+    heartbeat.add_argument("--pid", required=True, help="the name of the process that holds them")
     heartbeat.add_argument(
         "refs", nargs="*", metavar="ID@VERSION", help="which tasks (all that the pid holds)"
     )
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         commands, "suspend", "give a task back until one of some promises settles", actions.suspend
     )
     _add_ref(suspend)
-    suspend.add_argument("awaited", nargs="+", metavar="PROMISE")
+    suspend.add_argument("awaited", nargs="+", metavar="PROMISE", help="wait for one of these")
 
     fulfill = add_command(commands, "fulfill", "finish a task: settle its promise", actions.fulfill)
     _add_ref(fulfill)
@@ -77,7 +77,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     release = add_command(commands, "release", "give a task back for another worker", actions.release)
     _add_ref(release)
-    release.add_argument("--retry-delay", metavar="DURATION", type=duration, help="wait this long first")
+    release.add_argument(
+        "--retry-delay",
+        metavar="DURATION",
+        type=duration,
+        help="wait this long before another worker gets it",
+    )
     release.add_argument("--error", help="why it failed; with --retry-delay")
 
     halt = add_command(commands, "halt", "halt a task until it is continued", actions.halt)
@@ -105,7 +110,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     show = add_command(
         commands, "info", "show a background task with its times and attempts, or an execution", info
     )
-    show.add_argument("id")
+    show.add_argument("id", help="the id of the task")
 
     fail = add_command(commands, "fail", "report that an attempt at a background task has failed", jobs.fail)
     _add_ref(fail)
@@ -119,19 +124,21 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     )
 
     add_command(commands, "promote", "start a waiting background task now", jobs.reschedule).add_argument(
-        "id"
+        "id", help="the id of the task"
     )
     later = add_command(
         commands, "reschedule", "start a waiting background task at another time", jobs.reschedule
     )
-    later.add_argument("id")
-    later.add_argument("--at", type=moment, metavar="INSTANT", required=True, help=moment_help)
+    later.add_argument("id", help="the id of the task")
+    later.add_argument("--at", type=instant, metavar="INSTANT", required=True, help=instant_help)
 
     cancel = add_command(commands, "cancel", "end a background task", jobs.cancel)
-    cancel.add_argument("id")
+    cancel.add_argument("id", help="the id of the task")
     cancel.add_argument("--force", action="store_true", help="also while it runs")
 
-    add_command(commands, "rerun", "run a failed one again, under a new id", jobs.rerun).add_argument("id")
+    add_command(commands, "rerun", "run a failed task again, under a new id", jobs.rerun).add_argument(
+        "id", help="the id of the task"
+    )
 
     send = add_command(commands, "send", "queue a background task", jobs.send)
     send.add_argument("--id", help="instead of a new one")
@@ -157,7 +164,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     send.add_argument(
         "--good-for", metavar="DURATION", type=duration, help="start no later than after this time"
     )
-    send.add_argument("--at", type=moment, metavar="INSTANT", help=f"start no earlier: {moment_help}")
+    send.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
     send.add_argument("--time-limit", metavar="DURATION", type=duration, help="of one attempt")
     send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
     send.add_argument("--key", help="a unique key: at most one open task has it")
@@ -172,10 +179,16 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
 
 
 def _add_ref(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    parser.add_argument("id")
+    parser.add_argument("id", help="the id of the task")
     parser.add_argument("--version", type=int, required=required, help="the version of the claim")
 
 
 def _add_claim(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pid", default="cli", help="who claims (%(default)s)")
-    parser.add_argument("--ttl", metavar="DURATION", type=duration, default=60_000, help="for how long (1m)")
+    parser.add_argument("--pid", default="cli", help="the name of the process that claims (%(default)s)")
+    parser.add_argument(
+        "--ttl",
+        metavar="DURATION",
+        type=duration,
+        default=60_000,
+        help="how long the claim lasts without a heartbeat (1m)",
+    )

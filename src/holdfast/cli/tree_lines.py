@@ -119,7 +119,7 @@ def _worker(promise: Promise, task: TaskView | None, ran: Ran | None) -> str | N
 
 
 def error_line(value: Value) -> str | None:
-    """The first line of an error, stored in the manner of every SDK; None where it is not readable."""
+    """The first line of an error, stored as every SDK stores it; None where it is not readable."""
     found: Any = decode_payload(value)
     if isinstance(found, dict):
         fields = cast(dict[str, Any], found)

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def _watch(session: CliSession, arguments: argparse.Namespace) -> None:
     wanted: str | None = arguments.name
     if wanted is not None and not is_stream(wanted) and not is_stream(f"out.{wanted}"):
-        raise UsageError(f"{wanted!r} is no name of a stream: 1 to 100 letters, digits, _ and -")
+        raise UsageError(f"{wanted!r} is not the name of a stream: use 1 to 100 letters, digits, _ and -")
     seen: dict[str, int] = {}
     rest_s = look_s_min
     while True:

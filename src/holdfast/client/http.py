@@ -118,7 +118,7 @@ class HttpClient:
                 continue
             if response.status != 200:
                 why = response.body[:200].decode("utf-8", "replace")
-                raise Unreachable(f"{endpoint} refused what this worker tells: {response.status} {why}")
+                raise Unreachable(f"{endpoint} refused the report of this worker: {response.status} {why}")
             return msgspec.json.decode(response.body, type=WorkerOrders)
         raise Unreachable(problem)
 

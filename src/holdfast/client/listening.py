@@ -53,6 +53,45 @@ async def listen(client: Client, group: str, member: str, hear: Callable[[Messag
         rest_s = min(2 * rest_s, refused_rest_s_max)
 
 
+class OutcomeWait:
+    """Somebody who waits until a promise is settled."""
+
+    __slots__ = ("_error", "_waiter", "promise", "promise_id")
+
+    def __init__(self, promise_id: str) -> None:
+        self.promise_id = promise_id
+        self.promise: Promise | None = None  # once it is settled
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+
+    def hear(self, promise: Promise) -> None:
+        self.promise = promise
+        self._wake()
+
+    def stop(self, error: Exception) -> None:
+        """Nobody is going to tell of it: this is raised where it is waited for."""
+        self._error = error
+        self._wake()
+
+    async def heard_within(self, limit_s: float) -> None:
+        """Until it is settled, and not longer than this. `asyncio.wait` would take a turn of the loop more,
+        and `asyncio.wait_for` swallows a cancellation that comes with the wake-up, on Python 3.11."""
+        if self.promise is None and self._error is None:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(limit_s, self._wake)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        if self.promise is None and self._error is not None:
+            raise self._error
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 class Settlements:
     def __init__(self) -> None:
         self._waiting: dict[str, list[Hear]] = {}

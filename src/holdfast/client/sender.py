@@ -109,7 +109,7 @@ class Sender:
             return first + await self.request(requests[batch_envelopes_max:])
         waiting = self._packing.waiting
         if waiting + len(requests) > waiting_requests_max:
-            raise TooManyWaiting(f"{waiting} requests are waiting, the most is {waiting_requests_max}")
+            raise TooManyWaiting(f"{waiting} requests are waiting, the limit is {waiting_requests_max}")
         loop = asyncio.get_running_loop()
         submission = PendingRequests(requests, loop.create_future(), loop.time() + self._config.limit_s)
         self._time(submission, loop)

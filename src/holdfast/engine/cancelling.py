@@ -35,7 +35,9 @@ def cancel_execution(data: ExecutionCancel, ws: WorkingSet, now: Millis) -> Prom
     if promise is None:
         raise PromiseMissing(data.id)
     if promise.state == "pending" and tags.is_record(promise.tags):
-        raise InvalidField(f"{data.id!r} is a record of the node's, of a lock or of events")
+        raise InvalidField(
+            f"{data.id!r} is an internal record, of a lock or of events, and cannot be cancelled"
+        )
     seen = see_promise(promise, ws, now)
     if seen.state not in ("pending", "rejected_canceled"):
         return seen

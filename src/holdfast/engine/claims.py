@@ -12,9 +12,8 @@ nothing: the start does, if there is still room then. An execution begins with i
 from msgspec.structs import replace
 
 from holdfast.engine.job_state import is_expired
-from holdfast.engine.places import has_entered, is_queued, key_of
+from holdfast.engine.queue_lines import has_entered, is_queued, key_of, served
 from holdfast.engine.scans import ClaimScan, HeldRow, HeldScan
-from holdfast.engine.turns import served
 from holdfast.engine.view import is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits

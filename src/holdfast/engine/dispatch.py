@@ -28,7 +28,8 @@ from holdfast.engine import (
     tasks,
 )
 from holdfast.engine.job_state import queue_name, unique_name
-from holdfast.engine.needed import Footprint, LineKey, line_name
+from holdfast.engine.needed import Footprint, LineKey
+from holdfast.engine.queue_lines import line_name
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import requests as r, tags
 from holdfast.protocol.address import claim_group
@@ -39,7 +40,7 @@ from holdfast.protocol.locks import lock_id
 from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Millis
 from holdfast.protocol.replies import Reply
-from holdfast.protocol.streams import MAILBOX, element_id, key_id
+from holdfast.protocol.streams import element_id, key_id
 from holdfast.protocol.wire import refuse
 
 Handler = Callable[[r.Request, Any, WorkingSet, Millis], Reply]
@@ -322,8 +323,6 @@ def _note_append(data: r.StreamAppend, needed: Footprint) -> None:
 def _note_next(data: r.StreamNext, needed: Footprint) -> None:
     needed.streams.add(data.id)
     needed.promises.update((data.id, element_id(data.id, data.stream, data.number)))
-    if data.stream == MAILBOX and data.number > 1:
-        needed.views.add(element_id(data.id, data.stream, data.number - 1))
 
 
 def _note_stream_view(data: r.StreamRead | r.StreamList, needed: Footprint) -> None:

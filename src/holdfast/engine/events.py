@@ -149,7 +149,7 @@ def subscribe(request: Request, data: EventSubscribe, ws: WorkingSet, now: Milli
     made = Subscription(data.id, data.workflow, data.promise_tags, data.promise_timeout)
     if data.id not in topic.subscriptions and len(topic.subscriptions) >= limits.event_subscriptions_max:
         raise TooManySubscriptions(
-            f"Events {data.name!r} start {limits.event_subscriptions_max} workflows, which is the most"
+            f"Events {data.name!r} start {limits.event_subscriptions_max} workflows, which is the limit"
         )
     _put_topic(anchor, replace(topic, subscriptions={**topic.subscriptions, data.id: made}), ws)
     return Reply(200, EMPTY)

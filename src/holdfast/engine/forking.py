@@ -115,7 +115,7 @@ def _check_free(
 def _deadline(data: ExecutionFork, source: Promise, now: Millis) -> Millis:
     if data.timeout_at is not None:
         if data.timeout_at <= now:
-            raise InvalidField("timeoutAt must lie ahead")
+            raise InvalidField("timeoutAt must be in the future")
         return with_grace(data.timeout_at, source)
     if source.timeout_at >= limits.instant_ms_max:
         return limits.instant_ms_max

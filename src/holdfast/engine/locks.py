@@ -127,7 +127,7 @@ def _record_of(promise: Promise) -> Lock:
 
 def _check_wait(asked: Ticket, lock: Lock, ws: WorkingSet) -> None:
     if len(lock.waiters) >= limits.lock_waiters_max:
-        raise LockFull(f"{limits.lock_waiters_max} wait for the lock {lock.name!r}, which is the most")
+        raise LockFull(f"{limits.lock_waiters_max} wait for the lock {lock.name!r}, which is the limit")
     ring = find_ring(asked, lock, ws)
     if ring is not None:
         raise LockDeadlock(f"Executions wait for each other: {ring}")

@@ -13,12 +13,6 @@ class LineKey(NamedTuple):
     name: str | None
 
 
-def line_name(group: str, key: str | None, *, entered: bool = False) -> str:
-    """In a queue each key has a line, what has no key has one, and so have executions that count already. No
-    name of a queue holds a slash."""
-    return f"{group}/+" if entered else f"{group}/" if key is None else f"{group}/={key}"
-
-
 class Footprint(Struct):
     """What to load. `obligations` are promises whose callbacks, awaiters and listeners are needed;
     `branches_of` are promises whose branch is, as far as it is read, unless they are `known`. The `views` are

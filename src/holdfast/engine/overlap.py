@@ -5,8 +5,7 @@ another is open. `replace`: what has not begun is cancelled, and what has is ask
 it may clean up. The new one waits for its place like any other.
 """
 
-from holdfast.engine.needed import line_name
-from holdfast.engine.places import has_entered
+from holdfast.engine.queue_lines import has_entered, line_name
 from holdfast.engine.transitions import settle
 from holdfast.engine.view import is_live, is_open, promise_of
 from holdfast.engine.working_set import WorkingSet

@@ -95,7 +95,8 @@ def create_promise(
     if target is not None:
         if (holder := held_key(data.tags, target, request.scope, ws, now)) is not None:
             return holder
-        make_place(data.tags, target, request.scope, ws, now)
+        if tags.QUEUE in data.tags:
+            make_place(data.tags, target, request.scope, ws, now)
     version = 0 if kept is None else take_version(kept, ws)
     entries = with_version(data.tags, version) if version and target is None else data.tags
     if data.settle is not None and now < data.timeout_at:
@@ -205,7 +206,7 @@ def _new_place(entries: dict[str, str]) -> QueuePlace | None:
 def settle_promise(data: PromiseSettle, ws: WorkingSet, now: Millis) -> Promise:
     promise = find_promise(data.id, ws)
     if promise.state == "pending" and tags.is_record(promise.tags):
-        raise InvalidField(f"{data.id!r} is the record of a lock or of events, and the node's to settle")
+        raise InvalidField(f"{data.id!r} is the record of a lock or of events, which only the node settles")
     if tags.JOB in promise.tags and (task := ws.task(data.id)) is not None and is_expired(task, now):
         promise = expire(task, ws, now)
     if is_live(promise, now):
@@ -240,7 +241,7 @@ def register_listener(request: Request, data: PromiseRegisterListener, ws: Worki
     if awaited.state == "pending":
         ws.add_listener(data.awaited, Listener(data.address, request.dialect))
         if len(ws.listeners[data.awaited]) > limits.listeners_max:
-            raise InvalidField(f"{data.awaited!r} has {limits.listeners_max} listeners, which is the most")
+            raise InvalidField(f"{data.awaited!r} has {limits.listeners_max} listeners, which is the limit")
     return Reply(200, PromiseReply(awaited))
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.claims import Gate
 from holdfast.engine.job_state import queue_name
-from holdfast.engine.places import is_queued
+from holdfast.engine.queue_lines import is_queued
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import send_execute
 from holdfast.engine.view import is_open

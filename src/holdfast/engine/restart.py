@@ -48,7 +48,7 @@ def restart(request: Request, data: TaskRestart, ws: WorkingSet, now: Millis) ->
         return Reply(200, PromiseReply(promise))
     task = held_task(data.id, data.version, ws, now, data.generation)
     if task.job is not None:
-        raise NotAJob(f"The background task {data.id!r} runs once and cannot go on as another")
+        raise NotAJob(f"The background task {data.id!r} runs once and cannot continue as new")
     before = generation_of(promise)
     streams = ws.streams_of(data.id)
     if streams is not None and streams.created_at != promise.created_at:
@@ -62,7 +62,9 @@ def restart(request: Request, data: TaskRestart, ws: WorkingSet, now: Millis) ->
     again = replace(promise, value=begun_with(data.param, Generation(before.number + 1, data.read)))
     ws.put_promise(again)
     task = find_task(data.id, ws)  # which a record that it awaited, and that is gone now, may have woken
-    ws.put_task(replace(task, progress=None, woken_by=None, retries=0, error=None, bounces=0, crashes=0))
+    fresh = replace(task, progress=None, woken_by=None, retries=0, error=None, bounces=0, crashes=0)
+    if fresh != task:
+        ws.put_task(fresh)
     return Reply(200, PromiseReply(again))
 
 

@@ -70,7 +70,7 @@ def retry_execution(request: Request, data: ExecutionRetry, ws: WorkingSet, now:
     if is_open(task, now):
         return promise  # it is under way: a retry that is sent again has happened
     if data.timeout_at is not None and data.timeout_at <= now:
-        raise InvalidField("timeoutAt must lie ahead")
+        raise InvalidField("timeoutAt must be in the future")
     if see_promise(promise, ws, now).state == "resolved":
         raise NotFailed(f"The execution {data.id!r} has completed")
     check_uncalled(promise)

@@ -56,7 +56,7 @@ def _start(request: Request, data: ExecutionStart, ws: WorkingSet, now: Millis) 
         raise AlreadyExists(creation.id)
     check_uncalled(existing)
     if creation.timeout_at <= now:
-        raise InvalidField("timeoutAt must lie ahead")
+        raise InvalidField("timeoutAt must be in the future")
     assert target is not None
     return _begin_anew(request, creation, target, existing, task, ws, now)
 

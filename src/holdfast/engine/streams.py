@@ -231,7 +231,7 @@ def _next_place(streams: Streams, stream: str, ws: WorkingSet, now: Millis) -> t
 def _check_room(streams: Streams, stream: str, number: int, size: int) -> None:
     if stream not in streams.counts and len(streams.counts) >= limits.streams_max:
         raise TooManyStreams(
-            f"The execution {streams.id!r} has {limits.streams_max} streams, which is the most"
+            f"The execution {streams.id!r} has {limits.streams_max} streams, which is the limit"
         )
     if number - streams.trimmed.get(stream, 0) > limits.stream_elements_max:
         raise StreamFull(f"The stream {stream!r} of {streams.id!r} has {limits.stream_elements_max} elements")
@@ -248,7 +248,7 @@ def _check_answer(answer: StreamAnswer, streams: Streams, element: str, ws: Work
         raise TooManyAnswers(f"{limits.open_answers_max} questions to {streams.id!r} wait for an answer")
     name = answer.id or _checked_id(answer_id(element))
     if find_created(name, ws) is not None or name == element:
-        raise KeyConflict(f"The promise {name!r} exists, so it cannot be that of an answer")
+        raise KeyConflict(f"The promise {name!r} exists already, so it cannot be created for an answer")
     return name
 
 

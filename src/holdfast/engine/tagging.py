@@ -21,7 +21,7 @@ def change_tags(data: ExecutionTag, task: Task, ws: WorkingSet) -> None:
     entries |= {name: text for name, text in data.tags.items() if text is not None}
     if len(entries) > limits.entry_count_max:
         raise InvalidField(
-            f"{task.id!r} would have {len(entries)} tags, {limits.entry_count_max} are the most"
+            f"{task.id!r} would have {len(entries)} tags; the limit is {limits.entry_count_max}"
         )
     if entries != promise.tags:
         ws.put_again(replace(promise, tags=entries))

@@ -133,7 +133,7 @@ def create(request: Request, data: TaskCreate, ws: WorkingSet, now: Millis) -> R
     if target is None:
         raise InvalidField("task.create needs a promise with a resonate:target tag")
     if action.settle is not None:
-        raise InvalidField("task.create is for work still to be done, so settle makes no sense with it")
+        raise InvalidField("task.create is for work still to be done, so it cannot have a settle")
     promise = ws.promise(action.id)
     version = 0
     if promise is not None and is_superseded(promise):

@@ -14,11 +14,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.engine.event_waits import leave
-from holdfast.engine.job_state import close
+from holdfast.engine.job_state import close, queue_name
 from holdfast.engine.lock_queue import execution_ended, ticket_settled
 from holdfast.engine.lost_claims import taken
-from holdfast.engine.places import is_queued
-from holdfast.engine.turns import take_turn
+from holdfast.engine.queue_lines import is_queued, take_turn
 from holdfast.engine.view import is_live, lapse
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
@@ -171,10 +170,14 @@ def offer_now(task: Task, ws: WorkingSet, now: Millis) -> None:
 def _send_out(task: Task, ws: WorkingSet, now: Millis, *, waited: Millis) -> None:
     rest = max(ws.rules.retry_ms, min(waited, limits.offer_rest_ms_max))
     due_at = before_deadline(task, min(now + rest, limits.instant_ms_max))
-    turn = take_turn(task, ws) if is_queued(task) and not task.turn else task.turn
+    turn = _turn_of(task, ws) if is_queued(task) and not task.turn else task.turn
     offered = replace(task, due_at=due_at, parked=False, turn=turn)
     ws.put_task(offered)
     send_execute(offered, ws)
+
+
+def _turn_of(task: Task, ws: WorkingSet) -> int:
+    return take_turn(task, ws.queue(queue_name(task.target)), ws.lines)
 
 
 def before_deadline(task: Task, instant: Millis) -> Millis:

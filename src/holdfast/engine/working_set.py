@@ -66,7 +66,7 @@ class WorkingSet:
         self.added_callbacks: dict[tuple[str, str], None] = {}
         self.removed_callbacks: dict[tuple[str, str], None] = {}
         self.added_listeners: dict[tuple[str, str], Listener] = {}
-        self.discharged: dict[str, None] = {}  # their callbacks and listeners are gone
+        self.discharged: dict[str, bool] = {}  # callbacks and listeners are gone; True: it had callbacks
         self.forgotten: dict[str, None] = {}  # promises that are gone with everything about them
         self.replaced: dict[str, None] = {}  # promises whose definition has changed: written whole
         self.watched: dict[str, None] = {}  # somebody depends on them now
@@ -275,10 +275,12 @@ class WorkingSet:
 
     def drop_obligations(self, promise_id: str) -> None:
         """The promise is settled: whoever waited has been told."""
-        if self.callbacks[promise_id] or self.listeners[promise_id]:
+        awaiters = self.callbacks[promise_id]
+        if awaiters or self.listeners[promise_id]:
+            had_awaiters = bool(awaiters) or self.discharged.get(promise_id, False)
             self._set(self.callbacks, promise_id, {})
             self._set(self.listeners, promise_id, {})
-            self._set(self.discharged, promise_id, None)
+            self._set(self.discharged, promise_id, had_awaiters)
 
     def forget(self, promise_id: str) -> None:
         """The promise, its task and all it waits for go, as if they had never been. Nobody waits for it."""

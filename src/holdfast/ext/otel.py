@@ -63,6 +63,7 @@ class OpenTelemetry(Observer):
         middlewares.add(self._around_task, ("task",))
         middlewares.set_active(self._around_step, is_active=self._records)
         self._apps.append(middlewares)
+        self._instruments.watch(app)
 
     # --- who asks ----------------------------------------------------------------------------------------
 

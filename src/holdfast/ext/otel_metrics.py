@@ -1,5 +1,10 @@
-"""The instruments of OpenTelemetry: what `app.metrics()` counts, under the names of that world."""
+"""The instruments of OpenTelemetry: what `app.metrics()` counts, under the names of that world.
 
+Counters and histograms are written when something happens. The gauges of queues are read when somebody
+collects: see host/queue_figures.py.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.protocol.records import Promise
@@ -25,6 +30,28 @@ class Instruments:
         self._task_waited = meter.create_histogram(
             "holdfast.task.wait", "s", "how long a task waited in its queue for an attempt"
         )
+        self._observation = metrics.Observation
+        self._apps: list[Any] = []
+        meter.create_observable_gauge(
+            "holdfast.queue.age", [self._ages], "s", "age of the oldest pending task, by group"
+        )
+        meter.create_observable_gauge("holdfast.queue.length", [self._lengths], "", "pending tasks, by group")
+
+    def watch(self, app: Any) -> None:
+        """The queues of its node, if that is in this process."""
+        self._apps.append(app)
+
+    def _ages(self, _: Any) -> Iterable[Any]:
+        for each in self._queues():
+            yield self._observation(each.oldest_s, {"group": each.group})
+
+    def _lengths(self, _: Any) -> Iterable[Any]:
+        for each in self._queues():
+            yield self._observation(each.pending, {"group": each.group})
+
+    def _queues(self) -> Iterator[Any]:
+        for app in self._apps:
+            yield from app.queue_figures.read()
 
     def execution_began(self, root: Promise, workflow: str, waited_s: float) -> None:
         self._started.add(1, {"workflow": workflow})

@@ -254,7 +254,7 @@ class Endpoints:
                 raise BadWebRequest("Last-Event-ID is the number of the last element that you have")
             await self._seen(request, "stream", execution_id)
             if self._streams >= streams_max:
-                raise TooManyReaders(f"{streams_max:,} streams are open here, which is the most")
+                raise TooManyReaders(f"{streams_max:,} streams are open here, which is the limit")
         except HoldfastError as error:
             return refusal(error)
         return self._events(request, execution_id, name, int(after_text))

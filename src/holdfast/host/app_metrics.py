@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from holdfast.host.queue_figures import read_queues
 from holdfast.protocol.records import Promise
 from holdfast.steps.observer import EndedExecution, FailedAttempt, Observer, TaskAttempt
 
@@ -155,17 +156,12 @@ class AppMetrics(Observer):
 
 async def render(metrics: AppMetrics, session: "Session") -> str:
     """All of it; and what waits in the queues of a node in this process."""
-    families = [*metrics.families]
-    node = session.own_node
-    if node is not None:
-        pending = Family("holdfast_backlog", "gauge", "pending tasks, by group")
-        oldest = Family(
-            "holdfast_oldest_pending_seconds", "gauge", "age of the oldest pending task, by group"
-        )
-        for entry in (await node.backlog()).groups:
-            pending.set(entry.pending, group=entry.group)
-            oldest.set(max(0, session.now() - entry.oldest_at) / 1000, group=entry.group)
-        families += [pending, oldest]
+    pending = Family("holdfast_backlog", "gauge", "pending tasks, by group")
+    oldest = Family("holdfast_oldest_pending_seconds", "gauge", "age of the oldest pending task, by group")
+    for each in await read_queues(session):
+        pending.set(each.pending, group=each.group)
+        oldest.set(each.oldest_s, group=each.group)
+    families = [*metrics.families, pending, oldest]
     return _text(line for family in families for line in family.lines())
 
 

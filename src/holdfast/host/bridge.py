@@ -203,6 +203,15 @@ class AppBridge:
             return Done()
         return self.bridge(work)
 
+    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+        """Work of the session that may begin before it is awaited: on the session's own loop it does."""
+        if self.is_own_loop():
+            try:
+                return make()
+            except Exception as error:
+                return _fail(error)
+        return _make_and_do(make)
+
     def result_of(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What the work gives, in a script; in asyncio what gives it when it is awaited."""
         return self.bridge(work) if has_running_loop() else self.block(work)
@@ -254,6 +263,16 @@ class AppBridge:
         except BaseException:
             work.close()
             raise
+
+    def ask_if_open(
+        self, work: Callable[[Session], Coroutine[Any, Any, T]]
+    ) -> "concurrent.futures.Future[T] | None":
+        """From any thread, for those who must not open an app by asking. A world of tests is not asked: its
+        loop runs only while somebody waits for it."""
+        with self._changed:
+            if self._state != "open" or self._drive is not None or self._session is None or not self._loop:
+                return None
+            return self._crossing.hand_over(work(self._session), self._loop)
 
     # --- opening ---------------------------------------------------------------------------------------
 
@@ -439,3 +458,12 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
+
+
+async def _make_and_do(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return await make()
+
+
+async def _fail(error: Exception) -> NoReturn:
+    """To be raised where it is awaited."""
+    raise error

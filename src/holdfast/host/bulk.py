@@ -63,6 +63,7 @@ class BulkProgress(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether it has ended."""
         return self.state in ENDED
 
 

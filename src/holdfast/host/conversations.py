@@ -7,12 +7,12 @@
    over in the same commit. When it is over, what was settled before still stands: the same value is fine.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast.client.caller import expect, fresh_key
+from holdfast.client.caller import ask, expect, fresh_key, is_whole
 from holdfast.client.errors import Refused
 from holdfast.client.refusals import known_refusal
 from holdfast.host.execution_client import ExecutionClient, Start
@@ -25,6 +25,7 @@ from holdfast.protocol.replies import PromiseReply, Reply, StreamAppendReply
 from holdfast.protocol.requests import (
     PromiseCreate,
     PromiseGet,
+    Request,
     RequestData,
     Settle,
     StreamAnswer,
@@ -43,9 +44,20 @@ class Conversations(Struct, frozen=True):
         return encode_message(self.executions.payloads, message)
 
     async def tell(self, execution_id: str, message: Value, key: str | None) -> None:
-        asked = StreamAppend(execution_id, MAILBOX, message, fresh_key() if key is None else key)
-        [reply] = await self.executions.caller.replies([asked])
-        _appended(reply, execution_id)
+        await self.begin_to_tell(execution_id, message, key)
+
+    def begin_to_tell(self, execution_id: str, message: Value, key: str | None) -> Coroutine[Any, Any, None]:
+        """A node beside us has the message at once: what this execution asks for now goes into one commit
+        with it. Another one has it when what this gives is awaited."""
+        caller = self.executions.caller
+        asked = [ask(StreamAppend(execution_id, MAILBOX, message, fresh_key() if key is None else key))]
+        return self._told(execution_id, asked, caller.begin(asked))
+
+    async def _told(self, execution_id: str, asked: list[Request], answering: Awaitable[list[Reply]]) -> None:
+        answered = await answering
+        if not is_whole(asked, answered):
+            answered = await self.executions.caller.go_on(asked, answered)
+        _appended(answered[0], execution_id)
 
     async def ask(self, execution_id: str, message: Value, timeout_s: float, returns: Any) -> Any:
         executions, key = self.executions, fresh_key()

@@ -34,11 +34,9 @@ class Conversing:
         sent_once = None if key is None else check_key(key)
         value, entered = self._leaving("tell", id, message)
 
-        async def tell() -> None:
-            await self._bridge.session.conversations.tell(id, value, sent_once)
-
-        work = tell() if entered is None else await_asked(entered, tell())
-        return self._bridge.do(f"the message to {check_id(id)}", work)
+        what, begin = f"the message to {check_id(id)}", self._bridge.begin
+        work = begin(lambda: self._bridge.session.conversations.begin_to_tell(id, value, sent_once))
+        return self._bridge.do(what, work if entered is None else await_asked(entered, work))
 
     def ask(
         self,

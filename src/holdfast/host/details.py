@@ -4,11 +4,12 @@ Instants are datetimes in UTC.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
+from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.user_tags import RESERVED
 from holdfast.protocol import limits, tags
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus, ExecutionView, Wait
@@ -21,9 +22,10 @@ from holdfast.steps.info import StepProgress, read_progress
 class WaitDetails(Struct, frozen=True):
     """One thing that a suspended execution waits for, and the line of code that does so.
 
-    `what`: the operation, such as `sleep`, `promise`, `call pay`. For a step that waits for its next
-    attempt: how many attempts there were, the `error` of the last, and the time of the next. For a lock: the
-    execution that has held it longest, and since when. `schema`: of the value, if the code declares a type.
+    `what`: the operation, such as `sleep`, `promise`, `call pay`. `attempts`, `error`, `resumes_at`: of a
+    step that waits for its next attempt: how many attempts there were, the last error, the time of the next.
+    `held_by`, `held_since`: of a lock, the execution that has held it longest, and since when.
+    `schema`: the JSON schema of the value, if the code declares a type.
     """
 
     id: str
@@ -44,11 +46,12 @@ class ExecutionDetails(Struct, frozen=True):
 
     `since`: when `state` began. `waits`: what a suspended one waits for, each with the line of code.
     `resumes_at`: when one that is `waiting` may continue. `attempts`: how often a worker has taken it up.
-    `error`: of one that failed, was halted or given back; `error_code`: what such failures are found by.
+    `error`: why it failed, was halted or was given back. `error_code`: what `app.find(error=...)` compares.
     `crashes`: how often in a row its worker died or could not run it, without progress. `progress`: what
     running steps reported with `hf.progress`. `published`: its last value under each name, as plain data.
-    `set_aside`: messages that were not of the type that the code receives, the first 100 of them. Both come
-    only from `handle.info()`.
+    `set_aside`: messages that were not of the type that the code receives, the first 100 of them.
+
+    `published` and `set_aside` are filled in by `handle.info()`, not by `app.find`.
     """
 
     id: str
@@ -85,9 +88,9 @@ class MessageAside(Struct, frozen=True):
 class OperationDetails(Struct, frozen=True):
     """One operation of an execution: a step, a sleep, a call, a promise, a note, a message to it.
 
-    `took_s` is None while it runs. `error` is its error as text. For a step that was retried, `failures`
-    has the latest attempts before the last, each with a shortened traceback. `resumes_at` is the time of its
-    next attempt, while it waits for that.
+    `took_s`: how long it took; None while it runs. `error`: its error as text. `failures`: of a step that
+    was retried, the latest attempts before the last, each with a shortened traceback. `resumes_at`: the time
+    of its next attempt, while it waits for that.
     """
 
     id: str
@@ -108,13 +111,9 @@ class OperationDetails(Struct, frozen=True):
         return self._value() if self._value is not None else None
 
 
-def moment(instant: Millis) -> datetime:
-    return datetime.fromtimestamp(instant / 1000, UTC)
-
-
-def moment_or_none(instant: Millis | None) -> datetime | None:
+def datetime_unless_never(instant: Millis | None) -> datetime | None:
     """None also for what is as good as never."""
-    return None if instant is None or instant >= limits.instant_ms_max else moment(instant)
+    return None if instant is None or instant >= limits.instant_ms_max else datetime_of(instant)
 
 
 def _wait_of(wait: Wait) -> WaitDetails:
@@ -126,9 +125,9 @@ def _wait_of(wait: Wait) -> WaitDetails:
         wait.function,
         wait.attempts,
         wait.error or None,
-        moment_or_none(wait.resumes_at or None),
+        datetime_unless_never(wait.resumes_at or None),
         wait.held_by or None,
-        moment_or_none(wait.held_since or None),
+        datetime_unless_never(wait.held_since or None),
         wait.schema,
     )
 
@@ -139,11 +138,11 @@ def details_of(view: ExecutionView) -> ExecutionDetails:
         view.kind,
         view.name,
         view.status,
-        moment(view.since),
-        moment(view.created_at),
-        moment_or_none(view.settled_at),
-        moment_or_none(view.timeout_at - (tags.grace_of(view.tags) or 0)),
-        moment_or_none(view.due_at) if view.status == "waiting" else None,
+        datetime_of(view.since),
+        datetime_of(view.created_at),
+        datetime_unless_never(view.settled_at),
+        datetime_unless_never(view.timeout_at - (tags.grace_of(view.tags) or 0)),
+        datetime_unless_never(view.due_at) if view.status == "waiting" else None,
         view.attempts,
         view.worker,
         view.queue or view.group,

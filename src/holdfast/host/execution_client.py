@@ -5,7 +5,6 @@
 3. Settling says who won: what stands is compared with what was asked for.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from reprlib import Repr
 from typing import Any, Final, Literal
@@ -14,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.caller import Caller, expect
-from holdfast.client.listening import Settlements
+from holdfast.client.listening import OutcomeWait, Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import Signature, StoredCall
@@ -97,13 +96,12 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
     learn_clock: Callable[[str], Awaitable[None]]
     listen_again_s: float
     note_queue: Callable[[str], None]
-    waiting: dict[asyncio.Future[Promise], str] = {}  # who waits for a result, and for which
+    waiting: dict[OutcomeWait, None] = {}  # who waits for a result
 
     def stop_waiting(self) -> None:
         """It is closed: nobody is going to tell those who wait for a result what becomes of it."""
-        for settled, promise_id in self.waiting.items():
-            if not settled.done():
-                settled.set_exception(ClosedTooSoon(f"The app was closed before {promise_id} was over"))
+        for wait in self.waiting:
+            wait.stop(ClosedTooSoon(f"The app was closed before {wait.promise_id} was over"))
 
     async def start(self, asked: Start) -> Promise:
         """Raises IdTaken when something else has the id."""
@@ -154,16 +152,11 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
 
     async def settled(self, promise_id: str, *first: RequestData) -> Promise:
         """Wait until a promise is settled. `first` is what creates it, asked for in the same commit."""
-        settled: asyncio.Future[Promise] = asyncio.get_running_loop().create_future()
-
-        def hear(promise: Promise) -> None:
-            if not settled.done():
-                settled.set_result(promise)
-
-        withdraw = self.inbox.hear(promise_id, hear)
-        self.waiting[settled] = promise_id
+        wait = OutcomeWait(promise_id)
+        withdraw = self.inbox.hear(promise_id, wait.hear)
+        self.waiting[wait] = None
         try:
-            while not settled.done():
+            while wait.promise is None:
                 listen = PromiseRegisterListener(promise_id, self.address)
                 replies = await self.caller.replies([*first, listen])
                 for reply in replies[:-1]:
@@ -171,11 +164,11 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
                 first = ()
                 promise = expect(replies[-1], PromiseReply).promise
                 if promise.state != "pending":
-                    hear(promise)
-                await asyncio.wait([settled], timeout=self.listen_again_s)
-            return settled.result()
+                    return promise
+                await wait.heard_within(self.listen_again_s)
+            return wait.promise
         finally:
-            self.waiting.pop(settled, None)
+            self.waiting.pop(wait, None)
             withdraw()
 
     def outcome(self, promise: Promise, returns: Any) -> Any:

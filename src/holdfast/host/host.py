@@ -186,7 +186,7 @@ class Host:
                 await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning("the node was not reached before the stop; what is held here waits for its lease")
+            log.warning("the node could not be reached; the tasks held here are free when their lease ends")
         await self._close()
 
     async def abandon(self) -> None:

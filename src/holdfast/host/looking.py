@@ -16,11 +16,11 @@ from holdfast.host.details import (
     ExecutionDetails,
     MessageAside,
     OperationDetails,
+    datetime_unless_never,
     details_of,
-    moment,
-    moment_or_none,
 )
 from holdfast.host.errors import HistoryTooLong
+from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.error_values import text_of
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id
@@ -160,13 +160,13 @@ class LookClient:
             view.kind,
             view.name,
             view.state,
-            moment(view.began_at),
+            datetime_of(view.began_at),
             None if view.took_ms is None else view.took_ms / 1000,
             view.attempts,
             view.worker,
             self._error_text(record) if view.state == "failed" else None,
             self._failures(tries),
-            moment_or_none(view.resumes_at),
+            datetime_unless_never(view.resumes_at),
             (lambda: self._payloads.decode(record.value)) if view.state == "completed" else None,
         )
 

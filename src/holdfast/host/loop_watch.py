@@ -166,7 +166,7 @@ async def _ask_store(settings: SessionSettings, requests: Sequence[Request]) -> 
     store = open_store(settings.url)
     reading = await store.open()
     try:
-        moment = CommitContext(reading, Rules(), debug=False)
-        return (await store.transact(lambda: run_group(requests, moment))).replies
+        context = CommitContext(reading, Rules(), debug=False)
+        return (await store.transact(lambda: run_group(requests, context))).replies
     finally:
         await store.close()

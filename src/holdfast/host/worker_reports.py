@@ -31,7 +31,7 @@ from holdfast.workflow.registry import Registry
 
 log = logging.getLogger("holdfast.worker")
 
-last_word_s_max: Final = 2.0
+final_report_s_max: Final = 2.0
 code_version_variable: Final = "HOLDFAST_CODE_VERSION"
 
 
@@ -87,7 +87,7 @@ class WorkerReporter:
         self._reporting = None
         if not self._is_failing:
             with suppress(Exception):
-                async with asyncio.timeout(last_word_s_max):
+                async with asyncio.timeout(final_report_s_max):
                     await self._client.tell_of_worker(replace(self._report(), is_stopped=True))
 
     async def abandon(self) -> None:

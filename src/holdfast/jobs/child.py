@@ -29,7 +29,7 @@ def order(task: AnyTask, call: StoredCall, headers: dict[str, str] | None = None
     module, qualname = task.function.__module__, task.function.__qualname__
     if named(module, qualname) is not task or not reaches(module):
         raise StepNotImportable(
-            f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is another thing"
+            f"The task {task.name} cannot run in a process of its own: {module}:{qualname} is something else"
         )
     return partial(run_here, module, qualname, call.args_json, call.kwargs_json, headers)
 
@@ -44,7 +44,7 @@ def run_here(
     """In the child."""
     found: Any = find_here(module, qualname)
     if not isinstance(found, TaskDefinition):
-        raise StepNotImportable(f"{module}:{qualname} is no task in a process of its own")
+        raise StepNotImportable(f"{module}:{qualname} is not a task that runs in a process of its own")
     task = cast(AnyTask, found)
     payloads = Payloads()
     try:
@@ -72,7 +72,7 @@ cast(Any, run_here).announces_itself = True
 
 
 def with_codec(attempt_result: AttemptResult, payloads: Payloads) -> AttemptResult:
-    """In the parent: the conclusion as it is stored."""
+    """In the parent: the result of the attempt, as it is stored."""
     value = attempt_result.value
     if value.data is None:
         return attempt_result

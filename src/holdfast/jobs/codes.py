@@ -73,7 +73,7 @@ def check_code(code: str, *, own: bool = False) -> str:
     if not isinstance(code, str) or not _shape.fullmatch(code) or len(code) > code_chars_max:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadCode(f"{code!r} is not an error code")
     if own and type(code) is str and code in RESERVED:
-        raise BadCode(f"{code} is a code that Holdfast gives itself")
+        raise BadCode(f"{code} is reserved for Holdfast")
     return code
 
 

@@ -168,10 +168,13 @@ class Declaring:
         fair_by: Literal["limit_key"] | None = None,
         weights: dict[str, int] | None = None,
     ) -> TaskQueue:
-        """Declare a queue: how many of its tasks run at once in the whole cluster (`concurrency`), with the
-        same `limit_key` (`per_key`), and how many begin in any stretch of time (`rate="10/s"`,
-        `per_key_rate`). An execution counts until it is over, also while it waits; `running` counts only what
-        is being worked on. `fair_by="limit_key"`: the keys take turns, by their `weights`.
+        """Declare a queue and its limits. They hold across all workers.
+
+        `priority`: of its tasks, unless they have their own. `concurrency`: how many run at once. `per_key`:
+        the same for tasks with one `limit_key`. `rate`: how many start in any window of time, such as "10/s".
+        `per_key_rate`: the same for one `limit_key`. `running`: how many executions are being worked on at
+        once; `concurrency` counts an execution until it is over, also while it waits. `fair_by`: with
+        "limit_key" the keys take turns. `weights`: how many turns a key gets for one of the others.
 
         >>> app.queue("reports", concurrency=20, fair_by="limit_key", weights={"acme": 3})
         """

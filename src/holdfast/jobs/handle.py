@@ -36,6 +36,7 @@ class TaskHandle(Generic[T, E]):
         self._known: TaskResult[T, E] | None = None
 
     def get(self, timeout: Duration | None = None) -> TaskResult[T, E]:
+        """Wait for the result. Past the `timeout` it is an error with the code WAIT_TIMEOUT."""
         return self._known or self._task_app.block(self._result(_seconds(timeout)))
 
     async def get_async(self, timeout: Duration | None = None) -> TaskResult[T, E]:  # noqa: ASYNC109
@@ -143,7 +144,7 @@ def raise_unsent(results: "Sequence[Ok[TaskHandle[T, E]] | Err[SendError]]") -> 
     if failed:
         sent = "" if len(results) == 1 else f"{len(failed)} of {len(results)} tasks were not sent: "
         raise SendFailed(f"{sent}{failed[0]}".rstrip("."), failed[0], results)
-    return [result.ok_value for result in results if isinstance(result, Ok)]
+    return [result.value for result in results if isinstance(result, Ok)]
 
 
 def gather_results(
@@ -172,7 +173,7 @@ def _seconds(timeout: Duration | None) -> float | None:
 
 
 class TaskQueue:
-    """One queue, from outside."""
+    """A queue: what `app.queue` returns."""
 
     def __init__(self, task_app: TaskApp, limits: QueueLimits) -> None:
         self._task_app = task_app
@@ -180,13 +181,15 @@ class TaskQueue:
 
     @property
     def name(self) -> str:
+        """Its name."""
         return self.limits.name
 
     def pause(self) -> None:
-        """Hand out nothing more; what runs goes on, and what is sent waits. Deadlines still pass."""
+        """Start no more of its tasks. Running ones continue, new ones wait, and deadlines still pass."""
         self._task_app.block(self._set(paused=True))
 
     def resume(self) -> None:
+        """Hand out tasks again."""
         self._task_app.block(self._set(paused=False))
 
     async def pause_async(self) -> None:

@@ -1,6 +1,6 @@
 """What is known about a task: its status, every instant of its life, its attempts."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from holdfast.jobs.codes import as_code
 from holdfast.jobs.telling import AttemptTrouble, last_trouble, read_trouble
+from holdfast.payloads.durations import datetime_of, datetime_or_none
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.jobs import Attempt, JobView
-from holdfast.protocol.records import Millis, Promise, TaskView
+from holdfast.protocol.records import Promise, TaskView
 from holdfast.steps.info import StepProgress, read_progress
 
 
@@ -53,13 +54,14 @@ class AttemptInfo(Struct, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
-    """
-    `sent_at`: when the caller called. `enqueued_at`: when it becomes eligible, by its delay or its latest
+    """A background task at an instant: what `handle.info()` returns.
+
+    `sent_at`: when the caller sent it. `enqueued_at`: when it may be claimed, after its delay or its latest
     retry. `claimed_at`, `claimed_by`: kept when it ends, cleared when it went back without having run.
-    `started_at`: of the latest attempt. `finished_at`: once it is over, however it ended; beside it
-    `completed_at` if it succeeded, `failed_at` if it failed or expired, neither if it was cancelled.
-    `next_retry_at`: until it is over. `attempts` are those that ended, oldest first.
-    `progress`: what the task told last with `hf.progress`, unless it has completed.
+    `started_at`: when the latest attempt started. `finished_at`: when it ended, in whatever state.
+    `completed_at`: the same, if it succeeded. `failed_at`: the same, if it failed or expired.
+    `next_retry_at`: when the next attempt is due; None when it is over. `attempts`: those that ended, oldest
+    first. `progress`: what the task reported last with `hf.progress`, unless it has completed.
     """
 
     id: str
@@ -87,18 +89,11 @@ class TaskInfo(Struct, frozen=True):
     progress: StepProgress | None = None
 
 
-def moment(instant: Millis | None) -> datetime | None:
-    return None if instant is None else _moment(instant)
-
-
-def _moment(instant: Millis) -> datetime:
-    return datetime.fromtimestamp(instant / 1000, UTC)
-
-
 def read_info(view: TaskView, promise: Promise, payloads: Payloads) -> TaskInfo:
     job = view.job
     assert job is not None, "only a job has a lifecycle"
     status = TaskStatus(job.status)
+    finished_at = datetime_or_none(job.finished_at)
     return TaskInfo(
         id=view.id,
         name=promise.tags.get(tags.TASK, ""),
@@ -107,11 +102,13 @@ def read_info(view: TaskView, promise: Promise, payloads: Payloads) -> TaskInfo:
         priority=job.priority,
         retry_count=job.retries,
         retry_limit=0 if job.retry is None else job.retry.limit,
-        enqueued_at=_moment(job.enqueued_at),
-        completed_at=moment(job.finished_at) if status is TaskStatus.COMPLETED else None,
-        failed_at=moment(job.finished_at) if status in (TaskStatus.FAILED, TaskStatus.EXPIRED) else None,
-        finished_at=moment(job.finished_at),
-        started_at=moment(job.started_at),
+        enqueued_at=datetime_of(job.enqueued_at),
+        completed_at=finished_at if status is TaskStatus.COMPLETED else None,
+        failed_at=datetime_or_none(job.finished_at)
+        if status in (TaskStatus.FAILED, TaskStatus.EXPIRED)
+        else None,
+        finished_at=finished_at,
+        started_at=datetime_or_none(job.started_at),
         error_code=None if job.code is None else as_code(job.code),
         key=job.unique,
         limit_key=job.key,
@@ -124,11 +121,11 @@ def read_info(view: TaskView, promise: Promise, payloads: Payloads) -> TaskInfo:
 
 def _instants(job: JobView) -> dict[str, Any]:
     return {
-        "sent_at": _moment(job.sent_at),
-        "claimed_at": moment(job.claimed_at),
+        "sent_at": datetime_of(job.sent_at),
+        "claimed_at": datetime_or_none(job.claimed_at),
         "claimed_by": job.claimed_by,
-        "next_retry_at": moment(job.next_retry_at),
-        "good_until": moment(job.good_until),
+        "next_retry_at": datetime_or_none(job.next_retry_at),
+        "good_until": datetime_or_none(job.good_until),
     }
 
 
@@ -144,8 +141,8 @@ def _attempt(attempt: Attempt, trouble: AttemptTrouble) -> AttemptInfo:
         attempt.number,
         TaskStatus(attempt.outcome),
         attempt.will_retry,
-        _moment(attempt.started_at),
-        _moment(attempt.finished_at),
+        datetime_of(attempt.started_at),
+        datetime_of(attempt.finished_at),
         None if attempt.code is None else as_code(attempt.code),
         attempt.pid,
         attempt.version,

@@ -64,7 +64,9 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
     changes: dict[str, Any] = {_fields.get(name, name): value for name, value in read.items()}
     if debounce_ms is not None:
         if "on_conflict" in read or "delay" in read or "at" in read:
-            raise BadOption("debounce says by itself how long to wait and what to replace")
+            raise BadOption(
+                "debounce already says when to start and what to replace: leave out delay, at and on_conflict"
+            )
         changes |= {"delay_ms": debounce_ms, "on_conflict": "debounce"}
     if "delay" in read and "at" in read:
         raise BadOption("delay and at both say when it begins: give one of them")
@@ -76,7 +78,7 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
         changes["tags"] = {**options.tags, **read["tags"]}
     refined = replace(options, **changes)
     if refined.key is None and refined.on_conflict != "existing":
-        raise BadOption("on_conflict and debounce say what to do about a key, and there is none: give key=")
+        raise BadOption("on_conflict and debounce need a key: give key=")
     return refined
 
 
@@ -107,7 +109,7 @@ def time_limit_s(limit: Duration | None) -> float | None:
         return None
     span_ms = millis("time_limit", limit)
     if not span_ms:
-        raise BadOption(f"time_limit={limit!r} leaves no time at all; leave it out for no limit")
+        raise BadOption(f"time_limit={limit!r} must be more than 0; leave it out for no limit")
     return span_ms / 1000
 
 
@@ -120,11 +122,11 @@ def keep_ms(keep: Duration | None) -> int | None:
     return span_ms
 
 
-def instant(name: str, moment: Any) -> int:
+def instant(name: str, given: Any) -> int:
     try:
-        return instant_ms(moment)
+        return instant_ms(given)
     except ValueError as error:
-        raise BadOption(f"{name}={str(moment)[:80]} cannot be used: {error}") from None
+        raise BadOption(f"{name}={str(given)[:80]} cannot be used: {error}") from None
 
 
 def _text(name: str, most: int, text: Any) -> str:

@@ -73,7 +73,7 @@ def _jitter(jitter: float) -> bool:
 def _millis(name: str, delay: Duration) -> int:
     span_ms = round(duration_s(delay) * 1000)
     if not limits.job_retry_ms_min <= span_ms <= limits.job_retry_ms_max:
-        raise BadPolicy(f"{name}: {delay!r} is no time to wait for a task: that is from 1 ms to 30 days")
+        raise BadPolicy(f"{name}: a task waits from 1 ms to 30 days, not {delay!r}")
     return span_ms
 
 

@@ -66,10 +66,12 @@ class TaskResult(Generic[T_co, E_co]):
 
     @property
     def is_ok(self) -> bool:
+        """Whether it succeeded."""
         return self._err is _nothing
 
     @property
     def is_err(self) -> bool:
+        """Whether it failed."""
         return self._err is not _nothing
 
     @property
@@ -91,6 +93,7 @@ class TaskResult(Generic[T_co, E_co]):
 
     @property
     def err_value(self) -> E_co:
+        """The error; raises when it succeeded."""
         if self.is_ok:
             raise NoSuchOutcome("The task succeeded, so there is no error")
         return cast(E_co, self._err)

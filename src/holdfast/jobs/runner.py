@@ -14,7 +14,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -27,6 +26,7 @@ from holdfast.jobs.registry import TaskRegistry
 from holdfast.jobs.result import TaskError
 from holdfast.jobs.task import AnyTask
 from holdfast.jobs.telling import tell_failed, write_trouble
+from holdfast.payloads.durations import datetime_of
 from holdfast.payloads.errors import StepCalledOff
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.signature import StoredCall
@@ -42,7 +42,6 @@ from holdfast.protocol.requests import (
     TaskRelease,
     TaskSnooze,
 )
-from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
 from holdfast.steps.here import StepClaim
 from holdfast.steps.info import ExecutionInfo, never_ms, read_progress
@@ -54,8 +53,6 @@ from holdfast.steps.runner import StepRunner
 from holdfast.steps.step_run import StepCall, StepOutcome
 
 log = logging.getLogger("holdfast.tasks")
-
-_nobody: Final = Signal()  # above the signals of all attempts; it is never set
 
 Ended = Callable[[RequestData | None], None]
 
@@ -109,7 +106,7 @@ class JobRun:
 
     @property
     def info(self) -> ExecutionInfo:
-        deadline = datetime.fromtimestamp(self.timeout_at / 1000, UTC) if self.timeout_at < never_ms else None
+        deadline = datetime_of(self.timeout_at) if self.timeout_at < never_ms else None
         return ExecutionInfo(
             self.id, self.task.name, self.attempt, deadline, self.version, progress=self.progress
         )
@@ -176,11 +173,11 @@ class JobRunner:
         task, provided = run.task, self._provided
         supplied = provided.supplied_to(task.function, task.mode)
         if task.mode == "process":  # middlewares are in the child, too
-            step = Step(task.name, child.order(task, run.call, run.param.headers), (), {}, _nobody)
+            step = Step(task.name, child.order(task, run.call, run.param.headers), (), {}, None)
         else:
             args, kwargs = self._payloads.bind_arguments(task.function, run.call, supplied)
             kwargs |= provided.fill(task.function) if supplied else {}
-            step = Step(task.name, task.function, args, kwargs, _nobody)
+            step = Step(task.name, task.function, args, kwargs, None)
             if self._hooks.middlewares.around["task"]:
                 step.around = partial(self._around, run)
         if self._hooks.carried.variables:

@@ -1,4 +1,4 @@
-"""Schedules at run time: making them, finding them, steering one. `app.schedules` is a `Schedules`.
+"""Schedules at run time: making them, finding them, changing one. `app.schedules` is a `Schedules`.
 
 1. A schedule that is made here is an agreement under its id, as an execution is: the same one twice is one,
    and anything else under its id is refused (`ScheduleExists`).
@@ -7,7 +7,7 @@
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from holdfast.jobs.errors import ScheduleExists, ScheduleNotFound
 from holdfast.jobs.options import WithOptions, instant
 from holdfast.jobs.schedules import Recurrence, declare_recurrence, is_same, read_rhythm
 from holdfast.jobs.task_client import TaskApp
-from holdfast.payloads.durations import Duration
+from holdfast.payloads.durations import Duration, datetime_of
 from holdfast.payloads.user_tags import check_id
 from holdfast.protocol import tags
 from holdfast.protocol.records import Millis, Overlap, Schedule
@@ -165,7 +165,7 @@ class Schedules:
         request = request_of(self._task_app, wanted)
         stored = (await self._task_app.task_client.caller.ask(request, ScheduleReply)).schedule
         if not is_same(request, stored):
-            raise ScheduleExists(f"The schedule {wanted.id!r} exists already, and is another")
+            raise ScheduleExists(f"The schedule {wanted.id!r} exists already, with another definition")
         return ScheduleHandle(self._task_app, wanted.id)
 
     async def _list(self, prefix: str | None, limit: int, cursor: str | None) -> SchedulePage:
@@ -182,19 +182,21 @@ class ScheduleHandle:
         self._task_app = task_app
 
     def info(self) -> ScheduleInfo:
+        """Its definition, and its next and last run."""
         return self._task_app.block(self._info())
 
     async def info_async(self) -> ScheduleInfo:
         return await self._task_app.bridge(self._info())
 
     def pause(self) -> None:
-        """No more runs until `resume`. Those that are missed meanwhile are not made up for (`backfill`)."""
+        """Fire no more runs until `resume`. Missed runs are skipped; `backfill` runs them."""
         self._task_app.block(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     async def pause_async(self) -> None:
         await self._task_app.bridge(self._ask(SchedulePause(self.id, True), ScheduleReply))
 
     def resume(self) -> None:
+        """Fire runs again, from now on."""
         self._task_app.block(self._ask(SchedulePause(self.id, False), ScheduleReply))
 
     async def resume_async(self) -> None:
@@ -320,17 +322,13 @@ def read_schedule(task_app: TaskApp, schedule: Schedule) -> ScheduleInfo:
         schedule.timezone,
         schedule.overlap,
         schedule.catch_up,
-        _moment(schedule.created_at),
-        None if schedule.paused_at is not None else _moment(schedule.next_run_at),
-        None if schedule.last_run_at is None else _moment(schedule.last_run_at),
-        None if schedule.paused_at is None else _moment(schedule.paused_at),
+        datetime_of(schedule.created_at),
+        None if schedule.paused_at is not None else datetime_of(schedule.next_run_at),
+        None if schedule.last_run_at is None else datetime_of(schedule.last_run_at),
+        None if schedule.paused_at is None else datetime_of(schedule.paused_at),
         declared_by,
         declared_by == task_app.group and not is_known,
     )
-
-
-def _moment(instant_ms: Millis) -> datetime:
-    return datetime.fromtimestamp(instant_ms / 1000, UTC)
 
 
 async def schedule_pages(caller: Caller, **search: Any) -> AsyncIterator[list[Schedule]]:

@@ -24,6 +24,7 @@ from holdfast.jobs.options import SendOptions
 from holdfast.jobs.task import AnyTask
 from holdfast.payloads.errors import WorkerError
 from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.signature import signature_of
 from holdfast.protocol import limits, tags
 from holdfast.protocol.ids import new_id
 from holdfast.protocol.jobs import JobSpec, queue_group
@@ -163,7 +164,7 @@ def make_orders(
     if options.id is not None:
         common[tags.SENDING] = fresh()
     timeout_at = limits.instant_ms_max if options.timeout_ms is None else sent_at + options.timeout_ms
-    signature = task.signature
+    signature = signature_of(task.function)
     orders: list[SendRequest | SendError] = []
     for args, kwargs in calls:
         task_id = options.id or new_id(task.name, sent_at, fresh())

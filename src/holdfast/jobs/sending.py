@@ -149,9 +149,7 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         options, task = self._options, self._task
         for name in ("id", "key", "connection"):
             if getattr(options, name) is not None:
-                raise BadOption(
-                    f"{name}= makes no sense where a workflow calls a task: its id is the workflow's"
-                )
+                raise BadOption(f"{name}= cannot be used where a workflow calls a task: leave it out")
         supplied = self._task_app.providers.supplied_to(task.function, task.mode)
         self._task_app.payloads.encode_call(task.name, args, kwargs, 1, task.signature, supplied)
         entries = job_tags(task, options, None, self._task_app.tasks.priority_of(options.queue or task.queue))

@@ -117,7 +117,7 @@ class TaskClient(Struct, frozen=True):
             raise TaskNotFound(f"{task_id!r} is an execution of a workflow, not a task")
         return read_info(view, promise, self.payloads)
 
-    # --- steering --------------------------------------------------------------------------------------
+    # --- control ---------------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, *, force: bool) -> None:
         try:

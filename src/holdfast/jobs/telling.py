@@ -36,10 +36,10 @@ class AttemptTrouble(Struct, frozen=True):
 NO_TROUBLE: Final = AttemptTrouble()
 
 
-def write_trouble(conclusion: AttemptResult, payloads: Payloads) -> str | None:
+def write_trouble(result: AttemptResult, payloads: Payloads) -> str | None:
     """The message and the end of the traceback, as the node keeps them."""
-    message = (conclusion.message or "")[:message_chars_max]
-    trace = conclusion.trace or ""
+    message = (result.message or "")[:message_chars_max]
+    trace = result.trace or ""
     for size in trace_chars:
         kept = AttemptTrouble(message, trace if len(trace) <= size else f"...\n{trace[len(trace) - size :]}")
         with suppress(Exception):  # a codec may have its own ideas; the attempt itself is told all the same

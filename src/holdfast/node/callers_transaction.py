@@ -45,7 +45,7 @@ def request_inside(
     if isinstance(connection, sqlite3.Connection):
         from holdfast.store import sqlite_caller
 
-        return sqlite_caller.run_as_guest(
+        return sqlite_caller.run_in_callers_transaction(
             connection,
             lambda floor: _work(requests, max(floor, reading)),
             check_place,
@@ -65,7 +65,7 @@ def request_inside(
         assert check_place is not None
         check_place(place)
 
-    work = postgres_caller.run_as_guest(
+    work = postgres_caller.run_in_callers_transaction(
         adapted,
         lambda floor: _work(requests, max(floor, reading)),
         _calls,
@@ -95,7 +95,7 @@ async def request_inside_async(
     adapted = postgres_drivers.adapt(connection)
     if adapted is None:
         return request_inside(connection, requests, reading, check_place, begun=begun)
-    return await postgres_caller.run_as_guest(
+    return await postgres_caller.run_in_callers_transaction(
         adapted,
         lambda floor: _work(requests, max(floor, reading)),
         _calls,

@@ -29,6 +29,6 @@ async def close_all(*parts: Part) -> None:
         except BaseException as error:
             failures.append(error)
     for more in failures[1:]:
-        log.error("closing failed in a second place: %r", more, exc_info=more)
+        log.error("another part could not be closed either: %r", more, exc_info=more)
     if failures:
         raise failures[0]

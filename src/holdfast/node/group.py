@@ -101,7 +101,7 @@ plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, Task
 _too_much: Final = refuse(
     Overloaded("The searches and claims in this array are more than one commit has time for")
 )
-_too_large: Final = refuse(AnswerTooLarge("The records before this one have taken all the room"))
+_too_large: Final = refuse(AnswerTooLarge("The records before this one have used up the room of the answer"))
 _too_heavy: Final = refuse(
     Overloaded(f"The records that this array names hold more than {limits.commit_bytes_max} bytes")
 )

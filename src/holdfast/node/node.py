@@ -262,7 +262,7 @@ class Node:
             return Stopping("This node is stopping")
         queued = self._queue.request_count
         if queued + len(submission.requests) > queue_requests_max:
-            return Overloaded(f"{queued} requests are waiting, the most is {queue_requests_max}")
+            return Overloaded(f"{queued} requests are waiting, the limit is {queue_requests_max}")
         held, router = self._queue.bytes + submission.bytes, self.router
         is_roomy = (
             held <= limits.queue_bytes_max

@@ -159,11 +159,11 @@ class RequestQueue:
     def refuse_bytes(self, submission: Submission, others: int) -> Refusal | None:
         """Is there no room for it beside what waits? `others` is what the node holds besides."""
         if self.bytes + submission.bytes > limits.queue_bytes_max:
-            return Overloaded(f"{self.bytes} bytes of requests wait, the most is {limits.queue_bytes_max}")
+            return Overloaded(f"{self.bytes} bytes of requests wait, the limit is {limits.queue_bytes_max}")
         if self.bytes + submission.bytes + others > limits.node_bytes_max:
             held = self.bytes + others
             return Overloaded(
-                f"{held} bytes of requests and messages wait, the most is {limits.node_bytes_max}"
+                f"{held} bytes of requests and messages wait, the limit is {limits.node_bytes_max}"
             )
         return None
 

@@ -98,7 +98,7 @@ class Workers:
         declarations, report = report.declarations, replace(report, declarations=None)
         text = msgspec.json.encode(report)
         if len(text) > report_bytes_max:
-            raise ValueError(f"the report has {len(text)} bytes, the most is {report_bytes_max}")
+            raise ValueError(f"the report has {len(text)} bytes, the limit is {report_bytes_max}")
         known = self._known_again(report.id, scope, now)
         if declarations is not None:
             await self._store(scope, report.declared, declarations, now)
@@ -171,15 +171,17 @@ class Workers:
                 break
             self._counts[self._known.pop(first).scope] -= 1
         if len(self._known) >= known_max:
-            raise Overloaded(f"{known_max} workers have told of themselves here, which is the most")
+            raise Overloaded(f"{known_max} workers have reported to this node, which is the limit")
         if scope and self._counts[scope] >= known_in_scope_max:
-            raise Overloaded(f"{known_in_scope_max} workers have told of themselves with this prefix")
+            raise Overloaded(
+                f"{known_in_scope_max} workers with this prefix have reported, which is the limit"
+            )
 
     async def _store(self, scope: str, digest: str, declarations: list[Declaration], now: Millis) -> None:
         size = len(msgspec.json.encode(declarations))
         if size > declared_bytes_max:
             raise ValueError(
-                f"the declarations of a worker have {size} bytes, the most is {declared_bytes_max}"
+                f"the declarations of a worker have {size} bytes, the limit is {declared_bytes_max}"
             )
         key = _declared_key(scope, digest)
         await self._documents.put(DECLARED, key, declarations, now)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import TypeAlias
 
 from holdfast.payloads.errors import BadDuration
 from holdfast.protocol.durations import read_duration
+from holdfast.protocol.records import Millis
 
 Duration: TypeAlias = float | str | timedelta
 
@@ -41,16 +42,25 @@ def seconds(name: str, duration: Duration | None) -> float | None:
         raise BadDuration(f"{name}: {error.what}") from None
 
 
-def instant_ms(moment: datetime) -> int:
+def instant_ms(given: datetime) -> int:
     """An instant in milliseconds since the epoch; ValueError for what is none."""
-    if not isinstance(moment, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"Expected a datetime, got {type(moment).__name__}")
-    if moment.tzinfo is None or moment.utcoffset() is None:
+    if not isinstance(given, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"Expected a datetime, got {type(given).__name__}")
+    if given.tzinfo is None or given.utcoffset() is None:
         raise ValueError(
             "it has no time zone, so it is no instant: write datetime.now(timezone.utc) + ..., or give it a "
             "tzinfo"
         )
-    return max(0, round(moment.timestamp() * 1000))
+    return max(0, round(given.timestamp() * 1000))
+
+
+def datetime_of(instant: Millis) -> datetime:
+    """An instant of the protocol as a datetime in UTC."""
+    return datetime.fromtimestamp(instant / 1000, UTC)
+
+
+def datetime_or_none(instant: Millis | None) -> datetime | None:
+    return None if instant is None else datetime_of(instant)
 
 
 def _read(duration: Duration) -> float:

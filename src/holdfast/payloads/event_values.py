@@ -24,7 +24,7 @@ def check_event_name(name: str) -> str:
 def encode_event(payloads: Payloads, attributes: Mapping[str, Any]) -> tuple[Value, dict[str, str]]:
     """What is sent: all attributes as one value, and those that can be matched."""
     if len(attributes) > limits.event_attributes_max:
-        raise BadEvent(f"{len(attributes)} attributes; the most is {limits.event_attributes_max}")
+        raise BadEvent(f"{len(attributes)} attributes; the limit is {limits.event_attributes_max}")
     match = {name: text for name, value in attributes.items() if (text := matchable(value)) is not None}
     return payloads.encode(dict(attributes)), match
 

@@ -23,7 +23,7 @@ DEPTH_MAX: Final = 200
 
 def encode_hook(value: Any) -> Any:
     if _is_pydantic(type(value)):
-        # By alias and ready for the way back: what is written must validate again.
+        # By alias and ready to be read back: what is written must validate again.
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise NotImplementedError(f"Encoding objects of type {type(value).__qualname__} is unsupported")
 
@@ -31,6 +31,8 @@ def encode_hook(value: Any) -> Any:
 def decode_hook(type_: Any, value: Any) -> Any:
     if _is_pydantic(type_):
         return type_.model_validate_json(msgspec.json.encode(value))
+    if type_ is object:  # anything, as those write it who have no use for Any
+        return value
     raise TypeError(f"{type_!r} cannot be made from JSON")
 
 
@@ -44,7 +46,11 @@ def find_foreign_class(type_: Any) -> type | None:
     left: list[Any] = [msgspec.inspect.type_info(type_)]
     while left:
         part = left.pop()
-        if isinstance(part, msgspec.inspect.CustomType) and not _is_pydantic(part.cls):
+        if (
+            isinstance(part, msgspec.inspect.CustomType)
+            and part.cls is not object
+            and not _is_pydantic(part.cls)
+        ):
             return part.cls
         if isinstance(part, msgspec.inspect.Type | msgspec.inspect.Field) and id(part) not in seen:
             seen.add(id(part))

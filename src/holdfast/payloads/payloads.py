@@ -34,9 +34,13 @@ PAYLOAD_BYTES_MAX: Final = limits.data_bytes_max // 4 * 3  # the largest JSON th
 class Codec(Protocol):
     """Bytes to bytes, both ways: encryption, compression, a blob store that leaves only a reference."""
 
-    def encode(self, raw: bytes, /) -> bytes: ...
+    def encode(self, raw: bytes, /) -> bytes:
+        """What is stored instead of these bytes. It runs on the event loop, so it must be quick."""
+        ...
 
-    def decode(self, raw: bytes, /) -> bytes: ...
+    def decode(self, raw: bytes, /) -> bytes:
+        """The bytes that `encode` was given."""
+        ...
 
 
 class Chain:
@@ -161,7 +165,7 @@ class Payloads:
         if len(coded) > PAYLOAD_BYTES_MAX:
             after = "" if self._codec is None else f", and {len(coded):,} after the codec"
             raise PayloadTooLarge(
-                f"The value takes {len(raw):,} bytes as JSON{after}; the most is {PAYLOAD_BYTES_MAX:,}"
+                f"The value takes {len(raw):,} bytes as JSON{after}; the limit is {PAYLOAD_BYTES_MAX:,}"
             )
         return b2a_base64(coded, newline=False).decode("ascii")
 

@@ -22,7 +22,7 @@ def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
         if key.startswith(RESERVED) or not key:
             raise BadTags(f"The tag {key!r} cannot be used: {' and '.join(RESERVED)} are the protocol's own")
     if len(entries) > count_max:
-        raise BadTags(f"{len(entries)} tags are too many: the most is {count_max}")
+        raise BadTags(f"{len(entries)} tags are too many: the limit is {count_max}")
     try:
         check_entries("tags", entries)
     except ValueError as error:

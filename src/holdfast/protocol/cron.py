@@ -109,9 +109,9 @@ def due_occurrences(expression: str, timezone: str | None, since: int, until: in
         return [interval * count for count in range(first, until // interval + 1)]
     begin = since
     back = _walk(expression, _to_datetime(min(until, _calendar_end), timezone), reverse=True)
-    for steps, moment in enumerate(back):
-        if steps == most or _to_millis(moment) <= since:
-            begin = max(since, _to_millis(moment))
+    for steps, date in enumerate(back):
+        if steps == most or _to_millis(date) <= since:
+            begin = max(since, _to_millis(date))
             break
     newest: deque[int] = deque(maxlen=most)
     instant = next_occurrence(expression, timezone, begin - 1)
@@ -129,9 +129,9 @@ def _walk(expression: str, start: datetime, *, reverse: bool = False) -> CronWal
 
 
 def _to_datetime(instant: int, timezone: str | None) -> datetime:
-    moment = _epoch + timedelta(milliseconds=instant)
-    return moment if timezone is None else moment.astimezone(check_timezone(timezone))
+    date = _epoch + timedelta(milliseconds=instant)
+    return date if timezone is None else date.astimezone(check_timezone(timezone))
 
 
-def _to_millis(moment: datetime) -> int:
-    return (moment.astimezone(UTC) - _epoch) // timedelta(milliseconds=1)
+def _to_millis(date: datetime) -> int:
+    return (date.astimezone(UTC) - _epoch) // timedelta(milliseconds=1)

@@ -119,7 +119,7 @@ class JobSpec(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_un
             if text is not None:
                 check_text(name, text, limits.job_key_bytes_max)
         if self.on_unique != "existing" and self.unique is None:
-            raise ValueError("onUnique says what to do about a unique key, and there is none")
+            raise ValueError("onUnique needs a unique key: give unique")
 
     def deadline(self, created_at: int) -> int | None:
         if self.good_for is not None:
@@ -150,7 +150,7 @@ class QueueSpec(
         if self.key is not None:
             check_text("key", self.key, limits.job_key_bytes_max)
         elif self.overlap != "wait":
-            raise ValueError("overlap says what to do about others with the same key, and there is none")
+            raise ValueError("overlap needs a key: give key")
 
 
 class QueuePlace(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -256,7 +256,7 @@ def check_weights(weights: dict[str, int]) -> None:
 class QueueRecord(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The limits of a queue. `meters` are the recent grants by key ("" for the whole queue), where a rate is
     set: pairs of an instant and how many count until then. `turns` are of a fair queue, by priority: the
-    highest turn that was granted (see engine/turns.py)."""
+    highest turn that was granted (see engine/queue_lines.py)."""
 
     name: str
     concurrency: int | None = None

@@ -23,7 +23,7 @@ def check_text(name: str, value: str, most: int = limits.id_bytes_max, *, empty:
         except UnicodeEncodeError:
             raise ValueError(f"{name} holds a lone surrogate, which is not text") from None
     if size > most:
-        raise ValueError(f"{name} has {size} bytes, the most is {most}")
+        raise ValueError(f"{name} has {size} bytes, the limit is {most}")
     if "\0" in value:
         raise ValueError(f"{name} holds a NUL character")
 
@@ -78,7 +78,7 @@ def are_harmless(entries: Mapping[str, str], others: Mapping[str, str] = _none) 
 
 def check_entries(name: str, entries: Mapping[str, str]) -> None:
     if len(entries) > limits.entry_count_max:
-        raise ValueError(f"{name} has {len(entries)} entries, the most is {limits.entry_count_max}")
+        raise ValueError(f"{name} has {len(entries)} entries, the limit is {limits.entry_count_max}")
     for key, value in entries.items():
         check_text(f"a key of {name}", key, limits.key_bytes_max, empty=True)
         check_text(f"{name}[{key[:40]!r}]", value, limits.entry_bytes_max, empty=True)

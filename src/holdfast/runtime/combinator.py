@@ -122,7 +122,7 @@ class Combinator(Future[T]):
         if watched is None or future not in watched:
             if future._returnable:
                 unclaim([future])
-            return False  # decided or detached since: stale news
+            return False  # decided or detached since: this wake-up is out of date
         del watched[future]
         if future._returnable:
             if self._taken is None:

@@ -43,7 +43,7 @@ class Origin(NamedTuple):
 class Trouble(Enum):
     """What a report is about. Nothing here changes the outcome of the execution."""
 
-    FAILED_UNAWAITED = "a fiber failed and nobody awaited it"
+    FAILED_NOT_AWAITED = "a fiber failed and nobody awaited it"
     CLEANUP_WAITED = "a finally block waited while its fiber was being taken down"
     CLEANUP_FAILED = "a finally block raised while its fiber was being taken down"
     WOULD_NOT_CLOSE = "a fiber kept catching ExecutionClosed and was given up"

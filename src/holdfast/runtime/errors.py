@@ -21,6 +21,7 @@ class Cancelled(Exception):
 
     @property
     def reason(self) -> Literal["cancelled", "timeout"]:
+        """Why: "timeout" or "cancelled"."""
         return "timeout" if isinstance(self.__cause__, TimedOut) else "cancelled"
 
 

@@ -6,7 +6,7 @@ with its arguments: each `await`, `yield from` or `spawn` of it makes a fresh bo
 may run many times, also at the same time, also under different schedulers.
 
 Python lets a generator delegate only to iterables and a coroutine only to awaitables. An operation is
-both, which is what makes the two styles mixable; `delegate` lends that to a bare body.
+both, which is what makes the two styles mixable; `delegate` does that for a bare body.
 
 1. Every body is new when a scheduler takes it: a used or running one is refused with a TypeError.
 2. Delegating adds one frame and hides none: a dump still sees the whole chain (diagnosis.py).

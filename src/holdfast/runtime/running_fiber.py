@@ -155,7 +155,7 @@ class RunningFiber(Fiber[Any]):
             block.signal.move_under(self._signal_inside(depth))
 
     def _fire(self, future: Future[Any], /) -> bool:
-        """Wake: the future this fiber waits for has settled. Stale news is ignored."""
+        """Wake: the future this fiber waits for has settled. One that is out of date is ignored."""
         if self.waiting is future:
             self.waiting = None
             self.resume = future

@@ -154,7 +154,7 @@ class Scheduler:
         for fiber in self.unobserved:
             if fiber is not self.root:
                 where = diagnosis.raised_at(fiber._trace[0])
-                self.world.report(Report(Trouble.FAILED_UNAWAITED, fiber.path, fiber._value, where))
+                self.world.report(Report(Trouble.FAILED_NOT_AWAITED, fiber.path, fiber._value, where))
         self.attempt.set(ExecutionClosed("the execution was closed"))
         previous, slot.scheduler = slot.scheduler, self
         try:

@@ -39,6 +39,7 @@ class Semaphore(Owned):
 
     @property
     def free(self) -> int:
+        """How many permits are free."""
         self._looked_at()
         return self._free
 

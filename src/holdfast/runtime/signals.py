@@ -44,6 +44,7 @@ class Signal:
 
     @property
     def is_set(self) -> bool:
+        """Whether the result is no longer needed."""
         return self._reason is not None
 
     @property
@@ -52,6 +53,7 @@ class Signal:
         return self._reason
 
     def raise_if_set(self) -> None:
+        """Raise `reason` if the signal is set."""
         if self._reason is not None:
             raise self._reason
 

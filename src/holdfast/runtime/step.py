@@ -37,7 +37,8 @@ class Revocable:
 
     __slots__ = ("_above", "_signal", "_unwatch", "_watcher")
 
-    def __init__(self, above: Signal) -> None:
+    def __init__(self, above: Signal | None) -> None:
+        """`above`: what calls it off as well; None if it is called off by itself only."""
         self._above = above
         self._signal: Signal | None = None
         self._watcher: Callable[[], None] | None = None
@@ -46,18 +47,20 @@ class Revocable:
     @property
     def signal(self) -> Signal:
         if self._signal is None:
-            self._signal = self._above.child()
-            if self._watcher is not None and self._unwatch is not None and self._unwatch():
+            self._signal = Signal() if self._above is None else self._above.child()
+            if self._watcher is not None and (self._unwatch is None or self._unwatch()):
                 self._unwatch = self._signal.on_set(self._watcher)
         return self._signal
 
     @property
     def is_called_off(self) -> bool:
-        return (self._above if self._signal is None else self._signal)._reason is not None
+        told_by = self._signal or self._above
+        return told_by is not None and told_by._reason is not None
 
     @property
     def called_off_because(self) -> BaseException | None:
-        return (self._above if self._signal is None else self._signal).reason
+        told_by = self._signal or self._above
+        return None if told_by is None else told_by._reason
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """Have `watcher` called once when nobody wants the result any more: it, alone, and until `unwatch`.
@@ -65,12 +68,14 @@ class Revocable:
         Until somebody asks for the signal of its own, that is when the one above is set.
         """
         self._watcher = watcher
-        self._unwatch = (self._above if self._signal is None else self._signal).on_set(watcher)
+        told_by = self._signal or self._above
+        if told_by is not None:
+            self._unwatch = told_by.on_set(watcher)
 
     def unwatch(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
-            self._watcher = self._unwatch = None
+        self._watcher = self._unwatch = None
 
     def call_off(self, reason: BaseException) -> None:
         """Nobody wants the result any more."""
@@ -95,7 +100,7 @@ class Step(Revocable):
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        above: Signal,
+        above: Signal | None,
     ) -> None:
         self.name = name
         self.function = function

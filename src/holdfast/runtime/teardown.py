@@ -17,6 +17,7 @@ they are run here instead, on purpose, at a known moment:
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +56,14 @@ def _keep_for_ever(body: Any) -> None:
     """In a ring that leads through a code object, which the garbage collector does not look into.
 
     A list of ours would be emptied when Python exits. Python would then close the body, which would catch
-    that too, and the process would never end.
+    that too, and the process would never end. A free-threaded Python looks into code objects as well: there
+    the body is given a reference that nobody returns.
     """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        import ctypes
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(body))
+        return
     ring: list[Any] = [body]
     ring.append(_keep_for_ever.__code__.replace(co_consts=(ring,)))
 

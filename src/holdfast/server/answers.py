@@ -21,7 +21,7 @@ from holdfast.protocol.wire import encode_reply, refuse, to_reply
 answer_bytes_max: Final = 8 * 1024 * 1024
 answer_bytes_end: Final = 4 * answer_bytes_max
 
-_refusal: Final = AnswerTooLarge("The answers before this one have taken all the room")
+_refusal: Final = AnswerTooLarge("The answers before this one have used up the room of the array")
 _kinds_left_out: Final = repeatable_kinds - {"task.fence", "stream.append", "event.send"}
 
 

@@ -59,7 +59,9 @@ class RequestBudget:
         self.answered_bytes -= count
 
     def refusal(self) -> Refusal:
-        return TooManyBytes(f"Requests of more than {self.bytes_max} bytes are on their way")
+        return TooManyBytes(
+            f"The requests that are being read or answered hold more than {self.bytes_max} bytes"
+        )
 
     def _refuse_largest(self) -> None:
         aim = self.bytes_max * 7 // 8

@@ -72,7 +72,7 @@ class ServerConnection(HttpToolsProtocol):
         self._peer: str = (self.client or ("",))[0]
         notice_dead_peers(transport)
         if len(self.connections) > self.limits.connections_max:
-            self.refuse(TooMany(f"{self.limits.connections_max} connections are open, which is the most"))
+            self.refuse(TooMany(f"{self.limits.connections_max} connections are open, which is the limit"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True

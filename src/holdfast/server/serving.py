@@ -294,7 +294,7 @@ def listen(settings: Settings) -> socket.socket:
         listener.close()
         raise SettingsError(
             f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. "
-            "Choose another host or port, or stop whoever uses it."
+            "Choose another host or port, or stop the program that uses it."
         ) from None
     return listener
 
@@ -324,9 +324,7 @@ def _refuse_to_be_open(settings: Settings, authenticator: Authenticator) -> None
 def _refuse_to_debug(settings: Settings, authenticator: Authenticator) -> None:
     """debug.* sets the clock and forgets everything: on one node of a machine, never on what many share."""
     if settings.debug and settings.store.startswith(("postgresql://", "postgres://")):
-        raise SettingsError(
-            "debug needs a store of one node alone, not PostgreSQL. Use SQLite, or leave it off."
-        )
+        raise SettingsError("debug does not work on PostgreSQL. Use SQLite or memory, or leave it off.")
     if settings.debug and authenticator.is_open and not is_loopback(settings.host):
         raise SettingsError("debug beyond this machine needs a token or a key. Set tokens, or leave it off.")
 

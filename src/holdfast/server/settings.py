@@ -252,7 +252,7 @@ def _read_toml(path: str | Path | None) -> dict[str, Any]:
         raise SettingsError(f"{file} is not TOML: {error}.") from error
     for name in document:
         if name != toml_table:
-            raise SettingsError(f"{file}: nothing is known of {name!r}. Settings stand under [{toml_table}].")
+            raise SettingsError(f"{file}: {name!r} is not known here. Settings go under [{toml_table}].")
     table = document.get(toml_table, {})
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: [{toml_table}] must be a table.")

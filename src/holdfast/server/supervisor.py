@@ -208,7 +208,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not was_ready:
-                raise NodeProcessFailed(f"A node process could not start ({how}). It has told why above.")
+                raise NodeProcessFailed(f"A node process could not start ({how}). The lines above say why.")
             if not node.is_asked:
                 fields = {"node_process": number, "pid": node.pid, "reason": how}
                 log.error("a node process has ended and is started again", extra=fields)

@@ -74,7 +74,7 @@ class CarriedContext:
         if len(text) > carried_bytes_max:
             raise BadCarried(
                 f"The carried context variables ({', '.join(values)}) take {len(text):,} bytes as they are "
-                f"stored; the most is {carried_bytes_max:,}"
+                f"stored; the limit is {carried_bytes_max:,}"
             )
         return {HEADER: text}
 

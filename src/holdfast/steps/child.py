@@ -34,7 +34,6 @@ from holdfast.payloads.errors import StepExited
 from holdfast.payloads.messages import type_name
 from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.signature import StoredCall, signature_of
-from holdfast.runtime.signals import Signal
 from holdfast.runtime.step import Step
 from holdfast.steps.carried import set_declared
 from holdfast.steps.here import StepClaim, step_here
@@ -146,7 +145,7 @@ def perform(hello: Hello, order: ChildRequest) -> bytes:
         function = find(hello, order.module, order.qualname)
         call = StoredCall(order.qualname, tuple(order.args), order.kwargs)
         args, kwargs = signature_of(function).bind(call, load)
-        step = Step(order.qualname, function, args, kwargs, Signal())
+        step = Step(order.qualname, function, args, kwargs, None)
         return VALUE + dump(copy_context().run(_call, step, order))
     except Exception as error:
         return ERROR + dump(error_values.describe(error))

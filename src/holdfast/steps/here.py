@@ -13,6 +13,7 @@ from asyncio import AbstractEventLoop
 from threading import Lock
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.interface import Client
@@ -24,44 +25,33 @@ from holdfast.steps.info import ExecutionInfo, StepProgress
 _first_emit: Final = Lock()
 
 
-class StepClaim:
+class StepClaim(Struct, frozen=True):
     """The claim of an execution or a task, shared by all steps that are performed under it.
 
     `execution`: whose streams they emit to, if not those of the claimed one. Without a client they have none.
     """
 
-    __slots__ = ("_client", "_execution", "_loop", "_payloads", "_pid", "info")
-
-    def __init__(
-        self,
-        info: ExecutionInfo,
-        loop: AbstractEventLoop | None = None,
-        client: Client | None = None,
-        payloads: Payloads | None = None,
-        execution: str | None = None,
-        pid: str = "",
-    ) -> None:
-        self.info = info
-        self._loop = loop
-        self._client = client
-        self._payloads = payloads
-        self._execution = execution or info.id
-        self._pid = pid
+    info: ExecutionInfo
+    loop: AbstractEventLoop | None = None
+    client: Client | None = None
+    payloads: Payloads | None = None
+    execution: str | None = None
+    pid: str = ""
 
     def make_emitter(self, step: Step) -> Emitter | None:
-        if self._client is None or self._payloads is None or self._loop is None:
+        if self.client is None or self.payloads is None or self.loop is None:
             return None
         info = self.info
         return Emitter(
-            self._client,
-            self._payloads,
+            self.client,
+            self.payloads,
             info.id,
             info.token,
-            self._execution,
+            self.execution or info.id,
             step.id or info.id,
             info.generation or None,
-            self._loop,
-            self._pid,
+            self.loop,
+            self.pid,
         )
 
 

@@ -1,10 +1,11 @@
 """What code may know about the execution or task it is part of: in a workflow, in its steps, in a task."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.payloads.durations import datetime_of
 from holdfast.protocol import tags
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
@@ -24,19 +25,19 @@ class StepProgress(Struct, frozen=True):
 
 
 def read_progress(found: ReportedProgress) -> StepProgress:
-    return StepProgress(found.fraction, found.fields, datetime.fromtimestamp(found.at / 1000, UTC))
+    return StepProgress(found.fraction, found.fields, datetime_of(found.at))
 
 
 class ExecutionInfo(Struct, frozen=True):
     """Where the code is running.
 
-    `attempt`, inside a step or a task, is which attempt of it this is, from 1. In the code of a workflow it
-    counts the claims so far, which differ from replay to replay: for the log, never for an `if`.
-    `token` grows from one holder of the execution to the next: let the outside refuse a smaller one than it
-    has seen. `step`, inside a step, is the same however often that is performed: an idempotency key. Inside a
-    background task `workflow` is the task's name and `id` is its own. `generation` counts how often the
-    execution has continued as new. `progress`, inside a step or a task: what `hf.progress` was told
-    last, by this attempt or by the one before.
+    `id`, `workflow`: of the execution; in a background task, its own id and name. `attempt`: in a step or a
+    task, the number of this attempt, from 1; in the code of a workflow it counts the claims so far, which
+    differ from replay to replay, so use it for the log and never for an `if`. `deadline`: when its time is
+    over. `token`: a fencing token, larger for each worker that takes over; pass it to services that refuse a
+    smaller one than they have seen. `step`: in a step, an idempotency key, the same on every attempt.
+    `generation`: how often the execution has continued as new. `progress`: in a step or a task, what
+    `hf.progress` reported last, in this attempt or the one before.
     """
 
     id: str
@@ -50,12 +51,12 @@ class ExecutionInfo(Struct, frozen=True):
 
     @property
     def signal(self) -> Signal:
-        """Inside a step or a task: is its result still wanted?"""
+        """In a step or a task: the signal that is set when its result is no longer needed."""
         return step_signal()
 
 
 def describe(root: Promise, workflow: str, version: int) -> ExecutionInfo:
     told_at = root.timeout_at - (tags.grace_of(root.tags) or 0)  # what is left then is for cleaning up
-    deadline = datetime.fromtimestamp(told_at / 1000, UTC) if root.timeout_at < never_ms else None
+    deadline = datetime_of(told_at) if root.timeout_at < never_ms else None
     generation = generation_of(root).number
     return ExecutionInfo(root.id, workflow, version, deadline, version, generation=generation)

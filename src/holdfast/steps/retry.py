@@ -66,12 +66,16 @@ class Snooze(Exception):
 class Retry(Struct, frozen=True, kw_only=True):
     """How often a step or a background task is tried, and with which waits.
 
-    `Retry(attempts=5, delay="1s")`. The n-th wait is `delay * factor ** (n - 1)`, at most `delay_max`; or the
-    n-th of `delays`, whose last is repeated. It varies up or down by up to its share `jitter`; 0 is exact.
+    `Retry(attempts=5, delay="1s")`. The n-th wait is `delay * factor ** (n - 1)`.
 
-    A step selects by error classes (`retry_on`, `give_up_on`) and may have a `time_limit` for all its
-    attempts. A task selects by codes (`retry_for`). With `retry_crashes=False` it is not retried after its
-    worker died. Options for steps are refused for a task, and the other way round.
+    `attempts`: how often it is tried; the first attempt counts. `delay`: the first wait. `factor`: by which
+    each wait is longer than the one before. `delay_max`: the longest wait. `delays`: a list of waits instead;
+    its last one is repeated. `jitter`: the share by which a wait varies up or down; 0 is exact.
+    `time_limit`: of a step, for all its attempts together. `retry_on`, `give_up_on`: of a step, classes of
+    errors. `retry_for`: of a task, error codes. `retry_crashes`: False: a task is not tried again after its
+    worker died.
+
+    Options for steps are refused for a task, and the other way round.
 
     A wait of a step of five seconds or more holds nothing: the attempts so far, their errors and the next
     instant are stored, and the execution is suspended. After a crash the count continues from there. The

@@ -5,8 +5,8 @@ waits for days must not hold one, and two attempts must not share one.
 
 1. All of this is `async` and really waits only where the database must be awaited. What answers at once is
    driven by `run_now`.
-2. The commit is durable: `synchronous_commit` (PostgreSQL) and `synchronous` (SQLite) are raised for the
-   transaction where they are lower.
+2. The commit is durable: `synchronous_commit` of PostgreSQL is raised for the transaction where it is lower.
+   SQLite is in store/callers_sqlite.py.
 3. Whether the function ended the transaction by itself is found out: `check_same` raises `Ended`.
 4. A trip to the server costs as much as the user's own statement: what is asked at the beginning is asked
    in one statement.
@@ -21,16 +21,14 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from holdfast.store import callers_session
-from holdfast.store.callers_session import ASYNC, SESSIONS, SYNC, classes_of, unwrap_async
+from holdfast.store.callers_session import ASYNC, SESSIONS, SYNC, classes_of, is_aiosqlite, unwrap_async
+from holdfast.store.callers_sqlite import CallersSqlite
 from holdfast.store.interface import CannotJoin
 from holdfast.store.postgres_drivers import CallersConnection, adapt, adapt_sync
 from holdfast.store.postgres_statements import INSISTED_ON_SYNC, PLACE, place_text
-from holdfast.store.sqlite_caller import file_of_connection, place_of
 
-Kind = Literal["sqlite3", "psycopg", "asyncpg", "sqlalchemy"]
+Kind = Literal["sqlite3", "aiosqlite", "psycopg", "asyncpg", "sqlalchemy"]
 
-_full: Final = 2  # PRAGMA synchronous
-_SAVEPOINT: Final = "holdfast_step"
 TRANSACTION_NUMBER: Final = "txid_current()::text"
 BEGUN: Final = f"SELECT {TRANSACTION_NUMBER}, NULL, {INSISTED_ON_SYNC}"
 BEGUN_AT: Final = f"SELECT {TRANSACTION_NUMBER}, ({PLACE}), {INSISTED_ON_SYNC}"
@@ -61,6 +59,8 @@ def kind_of(given: Any) -> Kind | None:
     """Is it a connection or a session, and of which library?"""
     if isinstance(given, sqlite3.Connection):
         return "sqlite3"
+    if is_aiosqlite(given):
+        return "aiosqlite"
     if classes_of(given, "sqlalchemy") & (SYNC | ASYNC):
         return "sqlalchemy"
     if classes_of(given, "psycopg") & {"Connection", "AsyncConnection"}:
@@ -133,9 +133,13 @@ async def opened(source: Any, *, waits: bool) -> AsyncGenerator[Any]:
 
 def _check_waits(must_wait: bool, waits: bool) -> None:
     if must_wait and not waits:
-        raise CannotJoin("The database must be awaited, and the step is a plain function")
+        raise CannotJoin(
+            "The database is asynchronous and the step is a plain def: write the step as async def"
+        )
     if waits and not must_wait:
-        raise CannotJoin("The database answers at once, and the step is an async def")
+        raise CannotJoin(
+            "The database is synchronous and the step is an async def: write the step as a plain def"
+        )
 
 
 def _is_manager(made: Any) -> bool:
@@ -156,7 +160,8 @@ def _insist(given: Any) -> Any:
     if kind_of(given) is None:
         found = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
         raise CannotJoin(
-            f"Expected a connection or a session of sqlite3, psycopg, asyncpg or SQLAlchemy, got {found}"
+            "Expected a connection or a session of sqlite3, aiosqlite, psycopg, asyncpg or SQLAlchemy, "
+            f"got {found}"
         )
     return given
 
@@ -171,10 +176,9 @@ class UserTransaction:
 
     def __init__(self, given: Any) -> None:
         self.given = given
-        self.sqlite: sqlite3.Connection | None = None
+        self.sqlite: CallersSqlite | None = None
         self._postgres: CallersConnection | None = None
         self._asyncpg: Any = None  # its own object for a transaction
-        self._synchronous = _full
         self.number: str | None = None  # of the transaction, where the database counts them
         self._learnt = Begun(None)
 
@@ -201,7 +205,7 @@ class UserTransaction:
             await self.begin()
             return None
         if self.sqlite is not None:
-            return place_of(file_of_connection(self.sqlite))
+            return await self.sqlite.place()
         assert found is not None
         return place_text(found[0])
 
@@ -237,7 +241,7 @@ class UserTransaction:
             await self._asyncpg.start()
         driver = await self._look_below()
         if self.sqlite is not None:
-            self._begin_sqlite(self.sqlite)
+            await self.sqlite.begin()
             return None
         if getattr(driver, "autocommit", False):
             await self.postgres.execute("BEGIN")
@@ -246,27 +250,19 @@ class UserTransaction:
 
     async def _look_below(self) -> Any:
         driver = await unwrap_async(self.given)
-        if isinstance(driver, sqlite3.Connection):
-            self.sqlite = driver
+        if isinstance(driver, sqlite3.Connection) or is_aiosqlite(driver):
+            if self.sqlite is None:
+                self.sqlite = CallersSqlite(driver)
+            self.sqlite.driver = driver
             return driver
         self._postgres = adapt(driver) or adapt_sync(driver)
         if self._postgres is None:
             name = f"{type(driver).__module__}.{type(driver).__qualname__}"
             raise CannotJoin(
-                f"SQLAlchemy works with {name} here: for a step in a transaction use sqlite3, psycopg or "
-                "asyncpg below it"
+                f"SQLAlchemy works with {name} here: for a step in a transaction use sqlite3, aiosqlite, "
+                "psycopg or asyncpg below it"
             )
         return driver
-
-    def _begin_sqlite(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:  # one that Python keeps open always: nothing has happened in it
-            connection.execute("ROLLBACK")
-        [self._synchronous] = _row(connection, "PRAGMA synchronous")
-        if self._synchronous < _full:
-            connection.execute(f"PRAGMA synchronous={_full}")
-        # The write lock is taken first: what is read stays true until the commit.
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"SAVEPOINT {_SAVEPOINT}")
 
     async def look_again(self) -> None:
         """A session that has committed may have another connection."""
@@ -282,39 +278,30 @@ class UserTransaction:
         """Raises `Ended` if this is not the transaction that was begun."""
         await self.look_again()
         if self.sqlite is not None:
-            try:
-                self.sqlite.execute(f"RELEASE {_SAVEPOINT}")
-            except sqlite3.OperationalError:
-                raise Ended(OF_ITSELF) from None
+            if not await self.sqlite.is_same():
+                raise Ended(OF_ITSELF)
         elif self.number != await self.postgres.fetchval(f"SELECT {TRANSACTION_NUMBER}"):
             raise Ended(OF_ITSELF)
 
     async def commit(self) -> None:
         if self._asyncpg is not None:
             await self._asyncpg.commit()
-        elif isinstance(self.given, sqlite3.Connection) and getattr(self.given, "autocommit", -1) is True:
-            self.given.execute("COMMIT")  # then its own commit() does nothing
+        elif self.sqlite is not None and self.sqlite.driver is self.given:
+            await self.sqlite.commit()
         else:
             await _finish(self.given.commit())
-        self._restore()
+        await self._restore()
 
     async def rollback(self) -> None:
         if self._asyncpg is not None:
             await self._asyncpg.rollback()
-        elif isinstance(self.given, sqlite3.Connection):
-            if self.given.in_transaction:
-                self.given.execute("ROLLBACK")
+        elif self.sqlite is not None and self.sqlite.driver is self.given:
+            await self.sqlite.rollback()
         else:
             await _finish(self.given.rollback())
-        self._restore()
+        await self._restore()
 
-    def _restore(self) -> None:
-        if self.sqlite is not None and self._synchronous < _full and not self.sqlite.in_transaction:
-            self.sqlite.execute(f"PRAGMA synchronous={self._synchronous}")
-
-
-def _row(connection: sqlite3.Connection, statement: str) -> tuple[Any, ...]:
-    cursor = connection.cursor()
-    cursor.row_factory = None
-    found: tuple[Any, ...] = cursor.execute(statement).fetchone()
-    return found
+    async def _restore(self) -> None:
+        """Not below a session: it has given its connection back, and somebody else may be about to begin."""
+        if self.sqlite is not None and not classes_of(self.given, "sqlalchemy") & SESSIONS:
+            await self.sqlite.restore()

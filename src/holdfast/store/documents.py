@@ -145,8 +145,8 @@ def perform_on_sqlite(connection: Any, step: DocumentStep) -> Any:
     if isinstance(step, DropDocuments):
         if step.id is not None:
             return connection.execute(SQLITE_DROP_ONE, (step.kind, step.id)).rowcount
-        wishes = (step.kind, step.older_than, step.before, step.before, step.limit)
-        return connection.execute(SQLITE_DROP, wishes).rowcount
+        parameters = (step.kind, step.older_than, step.before, step.before, step.limit)
+        return connection.execute(SQLITE_DROP, parameters).rowcount
     return [Document(*row) for row in connection.execute(*find_statement(step, _SQLITE)).fetchall()]
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.engine.needed import line_name
+from holdfast.engine.queue_lines import line_name
 from holdfast.engine.scans import ClaimScan
 from holdfast.protocol.ids import edge_of
 from holdfast.store.scan_sql import IN_QUEUES, LINE, READY
@@ -165,7 +165,7 @@ POSTGRES_WALK: Final = (
 ).format(**_POSTGRES)
 
 
-def wishes(scan: ClaimScan, group: str) -> list[Any]:
+def parameters(scan: ClaimScan, group: str) -> list[Any]:
     """The first six parameters."""
     prefix = scan.scope
     size, edge = (0, 1) if prefix is None else (len(prefix), edge_of(prefix) + 1)

@@ -12,10 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.engine import Footprint, WorkingSet
-from holdfast.engine.needed import LineKey
 from holdfast.protocol import limits, tags
 from holdfast.protocol.generations import branch_of, generation_of
-from holdfast.protocol.jobs import queue_of
 from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Listener
 from holdfast.protocol.sizes import whole_promise_bytes
@@ -60,6 +58,10 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
         named = named | holders
     if lines_asked := footprint.placed - ws.lines.places.keys():
         named = named | (yield from _load_places(ws, lines_asked))
+    elements: set[str] | None = None
+    if footprint.appends and _knows_streams(ws, footprint):
+        elements = next_elements(ws, footprint)
+        named, owing = named | elements, owing | elements
     yield from _load_records(ws, named, owing, change=True, bytes_max=bytes_max)
     if owing:
         yield from load_obligations(ws, owing)
@@ -71,7 +73,7 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
         for name in footprint.families:
             ws.fill_family(name, members[name])
     if footprint.streams or footprint.stream_views:
-        yield from _load_streams(ws, footprint)
+        yield from _load_streams(ws, footprint, elements)
     branches = footprint.branches | _branches_of(ws, footprint.branches_of - footprint.known)
     if branches := branches - ws.branches.keys():
         yield from _load_branches(ws, branches)
@@ -92,35 +94,40 @@ def load(ws: WorkingSet, footprint: Footprint, bytes_max: int | None = None) -> 
             ws.fill_schedule(schedule_id, None)
     if footprint.queues or footprint.queue_views or footprint.gates:
         yield from _load_queues(ws, footprint)
-    if lines := {line for line in footprint.turns if has_turns(ws, line)}:
+    if lines := {line for line in footprint.turns if ws.lines.must_be_read(line, ws.queues)}:
         texts = {msgspec.json.encode(line).decode(): line for line in lines}
         found = yield Fetch("turns", {*texts})
         for text, turn in found:
             ws.lines.fill_turn(texts[text], turn or 0)
 
 
-def has_turns(ws: WorkingSet, line: LineKey) -> bool:
-    """May tasks with turns wait there? That is looked up only where the queue is known to have some."""
-    queue = ws.queues.get(queue_of(line.group) or "")
-    return queue is not None and queue.has_turns and line not in ws.lines.turns
-
-
-def _load_streams(ws: WorkingSet, footprint: Footprint) -> Loading:
-    """The counts, and then what they lead to: the next elements, whom they wake, and their answers."""
+def _load_streams(ws: WorkingSet, footprint: Footprint, elements: set[str] | None) -> Loading:
+    """The counts, and then what they lead to: the next elements, if those are not loaded yet, whom they wake,
+    and their answers."""
     wanted = (footprint.streams | footprint.stream_views) - ws.streams.keys()
     found = (yield Fetch("streams", wanted)) if wanted else ()
     for row in found:
         ws.fill_streams(row[0], rows.read_streams(row))
     for execution_id in wanted:
         ws.fill_streams(execution_id, None)
-    if not footprint.appends:
+    if not footprint.appends or (elements is not None and not footprint.answers):
         return
-    elements = next_elements(ws, footprint)
-    owing = set(elements)
+    owing = set[str]()
+    if elements is None:
+        elements = next_elements(ws, footprint)
+        owing.update(elements)
     answers = {answer_id(name) for name in elements} if footprint.answers else set[str]()
     yield from _load_records(ws, elements | answers, owing, change=True)
     if owing:
         yield from load_obligations(ws, owing)
+
+
+def _knows_streams(ws: WorkingSet, footprint: Footprint) -> bool:
+    """Are the executions that are appended to at hand, with their counts? Then one statement does."""
+    for execution_id, _ in footprint.appends:
+        if execution_id not in ws.streams or execution_id not in ws.promises:
+            return False
+    return True
 
 
 def next_elements(ws: WorkingSet, footprint: Footprint) -> set[str]:

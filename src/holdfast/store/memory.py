@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.engine import Due, Footprint, Scan, WorkingSet
 from holdfast.engine.newest import ExecutionScan, ExecutionStretch, ExecutionTally
-from holdfast.engine.places import has_entered, is_counted, is_queued, key_of
+from holdfast.engine.queue_lines import has_entered, is_counted, is_queued, key_of
 from holdfast.engine.scans import (
     ClaimPlace,
     ClaimScan,
@@ -57,7 +57,7 @@ from holdfast.store.interface import (
     Work,
     drive,
 )
-from holdfast.store.loading import has_turns, next_elements, weighed_from
+from holdfast.store.loading import next_elements, weighed_from
 from holdfast.store.memory_lanes import Lanes
 
 
@@ -151,7 +151,7 @@ class MemoryStore:
         for name in footprint.queues | footprint.queue_views | footprint.gates:
             ws.fill_queue(name, self.queues.get(name))
         for line in footprint.turns:
-            if has_turns(ws, line):
+            if ws.lines.must_be_read(line, ws.queues):
                 ws.lines.fill_turn(line, memory_queues.last_turn(self.tasks.values(), line))
         for promise_id in footprint.branches_of & self.promises.keys():
             promise = self.promises[promise_id]

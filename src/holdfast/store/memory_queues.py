@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from holdfast.engine.needed import LineKey, line_name
-from holdfast.engine.places import is_counted, is_queued, key_of
-from holdfast.engine.queue_lines import lines_of
+from holdfast.engine.needed import LineKey
+from holdfast.engine.queue_lines import is_counted, is_queued, key_of, line_name, lines_of
 from holdfast.engine.scans import HeldRow, WaitingRow
 from holdfast.protocol import limits
 from holdfast.protocol.address import claim_group

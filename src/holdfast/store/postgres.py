@@ -140,7 +140,7 @@ class PostgresStore:
                 if is_last or not is_disconnect(error):
                     raise
                 await asyncio.sleep(reconnect_rest_s * random.uniform(0.5, 1.5))  # noqa: S311
-        raise TooManyConflicts("The same work met other nodes again and again; it has changed nothing")
+        raise TooManyConflicts("The commit conflicted with other nodes too many times; nothing was changed")
 
     async def _attempt(self, work: Callable[[], Work[Result]], first: set[str]) -> Result:
         connection = await self._take()

@@ -58,7 +58,7 @@ class _Facts(NamedTuple):
     before: tuple[str, ...] = ()  # what goes before our savepoint
 
 
-async def run_as_guest(
+async def run_in_callers_transaction(
     connection: CallersConnection,
     work: Callable[[Millis], Work[Result]],
     calls: Callable[[Result], Sequence[str]],
@@ -85,7 +85,7 @@ async def run_as_guest(
             if texts:
                 await connection.fetch(_SAY, texts)
             return result
-    raise CannotJoin("The same work met other transactions again and again; it has changed nothing")
+    raise CannotJoin("The send conflicted with other transactions too many times; nothing was changed")
 
 
 async def _attempt(

@@ -10,10 +10,10 @@ from holdfast.store import lines
 async def find_ids(connection: Any, scan: ClaimScan, group: str) -> list[str] | None:
     """What a claim is to hold of a group of which only some lines are wanted; None where nothing is left but
     the whole walk, or that is what is wanted. Nothing is held yet."""
-    wishes = lines.wishes(scan, group)
+    parameters = lines.parameters(scan, group)
     if group in scan.entered:
         names = lines.of_entered(group)
-        found = await connection.fetch(lines.POSTGRES_DEEP, *wishes, scan.limit, names)
+        found = await connection.fetch(lines.POSTGRES_DEEP, *parameters, scan.limit, names)
         return [row[-1] for row in found]
     if group not in scan.without:
         return None
@@ -28,8 +28,8 @@ async def find_ids(connection: Any, scan: ClaimScan, group: str) -> list[str] | 
             return None if places is None else [place[-1] for place in places]
         match question:
             case lines.Heads(reach):
-                answer = await connection.fetch(lines.POSTGRES_HEADS, *wishes, reach, without)
+                answer = await connection.fetch(lines.POSTGRES_HEADS, *parameters, reach, without)
             case lines.Walk(reach):
-                answer = await connection.fetch(lines.POSTGRES_WALK, *wishes, reach, without, scan.limit)
+                answer = await connection.fetch(lines.POSTGRES_WALK, *parameters, reach, without, scan.limit)
             case lines.Deep(names, each):
-                answer = await connection.fetch(lines.POSTGRES_DEEP, *wishes, each, names)
+                answer = await connection.fetch(lines.POSTGRES_DEEP, *parameters, each, names)

@@ -90,7 +90,7 @@ async def _check_room(connection: Any, version: int, *, beside: bool) -> None:
     present = await _present(connection)
     if version < 0 and present and not beside:
         raise NotAStore(
-            "The schema of this database has tables, and they are not ours. Give Holdfast its own schema "
+            "The schema of this database has tables of another program. Give Holdfast its own schema "
             "(?search_path=NAME); to have our tables beside those of your application, add beside=1 to the "
             f"URL. The database was not touched. [{NotAStore.code}]"
         )

@@ -363,8 +363,8 @@ class Transaction:
         best: list[Any] = []
         for group in scan.groups:
             statement = sql.VIEW_OFFERS if scan.after is None else sql.VIEW_BEHIND
-            wishes = *_offer_wishes(scan, group), *behind(scan.after)
-            best += await self._connection.fetch(statement, *wishes)
+            parameters = *_offer_parameters(scan, group), *behind(scan.after)
+            best += await self._connection.fetch(statement, *parameters)
         return sorted(best, key=_offer_order)[: scan.limit]
 
     async def _hold_offers(self, scan: ClaimScan) -> tuple[list[Any], bool]:
@@ -372,12 +372,12 @@ class Transaction:
         best: list[Any] = []
         passed_over = False
         for group in scan.groups:
-            wishes = _offer_wishes(scan, group)
+            parameters = _offer_parameters(scan, group)
             statement = sql.OFFERS if scan.scope is None else sql.OFFERS_WITHIN
             if (ids := await find_ids(self._connection, scan, group)) is not None:
                 statement = sql.OFFERS_AMONG
-                wishes = *wishes[:4], ids
-            offers = await self._connection.fetch(statement, *wishes)
+                parameters = *parameters[:4], ids
+            offers = await self._connection.fetch(statement, *parameters)
             best += [offer[2:] for offer in offers if offer[2] is not None]
             passed_over = passed_over or (offers[0][0] or 0) > 0
         chosen = sorted(best, key=_offer_order)[: scan.limit]
@@ -409,7 +409,7 @@ class Transaction:
         return Due(promises, tasks, schedules, next_at)
 
 
-def _offer_wishes(scan: ClaimScan, group: str) -> tuple[Any, ...]:
+def _offer_parameters(scan: ClaimScan, group: str) -> tuple[Any, ...]:
     without = list(scan.without.get(group, ()))
     return group, scan.now, scan.limit, scan.ceiling, without, *within(scan.scope)
 

@@ -49,6 +49,7 @@ SCHEDULE_COLUMNS: Final = (*Schedule.__struct_fields__, "dialect")
 QUEUE_COLUMNS: Final = ("name", "gated", "record")
 STREAM_COLUMNS: Final = ("id", "record")
 
+_keys: Final = f"{MAILBOX}~"  # with which the ids of the keys of messages begin, below their execution
 _place_at: Final = Task.__struct_fields__.index("place")
 _job_at: Final = Task.__struct_fields__.index("job")
 assert (_place_at, _job_at) == (len(Task.__struct_fields__) - 2, len(Task.__struct_fields__) - 1)
@@ -92,13 +93,22 @@ def sqlite_promise_row(promise: Promise, watched: bool) -> Row:
     others are found by a walk along the ids."""
     entries = promise.tags
     branch = entries.get(tags.BRANCH) if entries else None
-    if branch is None or not lies_directly_below(promise.id, branch):
+    if branch is None or not _is_walked(promise.id, branch):
         origin = _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None
         return _promise_row(promise, 1 if watched else 0, key_of(branch), origin)
     origin = entries.get(tags.ORIGIN)
     if origin == branch:  # as in most records: then the id says that, too
         return _promise_row(promise, 1 if watched else 0, None, None)
     return _promise_row(promise, 1 if watched else 0, None, _origin_key(promise.id, origin))
+
+
+def _is_walked(promise_id: str, branch: str) -> bool:
+    """Is it found by a walk along the ids of its branch? That passes over what has the id of a message's key,
+    which none of ours has a branch for."""
+    if not lies_directly_below(promise_id, branch):
+        return False
+    size = len(branch) + 1
+    return promise_id[size : size + len(_keys)] != _keys
 
 
 def _promise_row(promise: Promise, watched: int, branch: str | None, origin: str | None) -> Row:

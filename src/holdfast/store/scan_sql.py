@@ -290,9 +290,9 @@ def find_query(
             return "SELECT p.id FROM promises p" + rest, parameters
         case TaskScan(page):
             query.spans(scan.spans, scan.now, "t", "t.timer")
-            for column, wish in (("target", scan.target), ("poll_group", scan.group), ("pid", scan.pid)):
-                if wish is not None:
-                    query.where(f"t.{column} = ?", wish)
+            for column, exact in (("target", scan.target), ("poll_group", scan.group), ("pid", scan.pid)):
+                if exact is not None:
+                    query.where(f"t.{column} = ?", exact)
             query.tags(scan.tags, "p.tags")
             join = " JOIN promises p ON p.id = t.id" if scan.tags else ""
             if scan.status is not None:

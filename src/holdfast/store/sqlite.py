@@ -256,12 +256,13 @@ class SqliteTransaction:
     # --- load ----------------------------------------------------------------------------------------
 
     def _load_footprint(self, step: Load) -> None:
-        ws, named = step.ws, step.footprint.promises
-        if self._granted is not None and named:
-            self._granted.fill(ws, named)
-        self._load(load(ws, step.footprint, step.bytes_max))
-        if self._granted is not None and named:
-            self._granted.loaded(ws, named)
+        ws, needed = step.ws, step.footprint
+        granted = self._granted if needed.promises or needed.streams else None
+        if granted is not None:
+            granted.fill(ws, needed)
+        self._load(load(ws, needed, step.bytes_max))
+        if granted is not None:
+            granted.loaded(ws, needed)
 
     def _load(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None
@@ -273,10 +274,14 @@ class SqliteTransaction:
             found = self._fetch(fetch)
 
     def _fetch(self, fetch: Fetch) -> list[Any]:
-        if fetch.what == "records" and len(fetch.ids) == 1:
-            # As a rule it is about to be created. Each column of a statement takes Python time, found or not.
-            parameters = tuple(fetch.ids)
-            return self._query(sql.RECORDS_ONE, parameters) if self._query(sql.EXISTS, parameters) else []
+        if fetch.what == "records" and len(fetch.ids) <= sql.few:
+            # As a rule they are about to be created. Each column takes Python time, found or not.
+            found = self._query(sql.EXISTING[len(fetch.ids)], tuple(fetch.ids))
+            if len(found) > 1:
+                return self._by_ids(sql.RECORDS_BY_ID, [key for (key,) in found])
+            return self._query(sql.RECORDS_ONE, found[0]) if found else []
+        if fetch.what == "branches":
+            return sql.find_branches(self._query, fetch.ids)
         if fetch.bytes_max is not None:
             return self._fetch_weighing(fetch, fetch.bytes_max)
         return self._by_ids(sql.FETCH[fetch.what], fetch.ids)
@@ -338,7 +343,8 @@ class SqliteTransaction:
             found = (ws.streams[key] for key in ws.changed_streams)
             self._write(sql.UPSERT_STREAMS, [rows.streams_row(each) for each in found if each is not None])
         if ws.discharged:
-            self._by_ids(sql.DROP_CALLBACKS, ws.discharged)
+            if awaited := [key for key, had_awaiters in ws.discharged.items() if had_awaiters]:
+                self._by_ids(sql.DROP_CALLBACKS, awaited)
             self._by_ids(sql.DROP_LISTENERS, ws.discharged)
         if ws.changed_schedules:
             entries = [ws.schedules[key] for key in ws.changed_schedules]
@@ -416,8 +422,8 @@ class SqliteTransaction:
                 continue
             if group in scan.entered:
                 names = _encode(lines.of_entered(group)).decode()
-                wishes = lines.wishes(scan, group)
-                best += [row[1:] for row in self._query(lines.SQLITE_DEEP, [*wishes, scan.limit, names])]
+                parameters = lines.parameters(scan, group)
+                best += [row[1:] for row in self._query(lines.SQLITE_DEEP, [*parameters, scan.limit, names])]
                 continue
             without = scan.without.get(group)
             if without and (places := self._find_places(scan, group)) is not None:
@@ -430,7 +436,7 @@ class SqliteTransaction:
 
     def _find_places(self, scan: ClaimScan, group: str) -> list[lines.Place] | None:
         """Where keys are left out, without a look at their tasks."""
-        wishes, without = lines.wishes(scan, group), _encode(lines.left_out(scan, group)).decode()
+        parameters, without = lines.parameters(scan, group), _encode(lines.left_out(scan, group)).decode()
         finding = lines.find_places(scan.limit)
         found: Sequence[Any] | None = None
         while True:
@@ -441,11 +447,11 @@ class SqliteTransaction:
                 return places
             match question:
                 case lines.Heads(reach):
-                    found = self._query(lines.SQLITE_HEADS, [*wishes, reach, without])
+                    found = self._query(lines.SQLITE_HEADS, [*parameters, reach, without])
                 case lines.Walk(reach):
-                    found = self._query(lines.SQLITE_WALK, [*wishes, reach, without, scan.limit])
+                    found = self._query(lines.SQLITE_WALK, [*parameters, reach, without, scan.limit])
                 case lines.Deep(names, each):
-                    found = self._query(lines.SQLITE_DEEP, [*wishes, each, _encode(names).decode()])
+                    found = self._query(lines.SQLITE_DEEP, [*parameters, each, _encode(names).decode()])
 
     def _count_queue(self, group: str, limit: int) -> tuple[int, int, int, int]:
         ((offered, parked, claimed, running),) = self._query(sql.COUNT_QUEUE, [group, limit] * 4)

@@ -23,7 +23,7 @@ _latest: Final = migrations("sqlite")[-1][0]
 _LOCK: Final = "UPDATE clock SET now = now"
 
 
-def run_as_guest(
+def run_in_callers_transaction(
     connection: sqlite3.Connection,
     work: Callable[[Millis], Work[Result]],
     check_place: Callable[[str], None] | None = None,

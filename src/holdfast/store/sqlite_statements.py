@@ -1,10 +1,14 @@
 """The statements of the SQLite store, in named blocks. One statement serves any number of rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from holdfast.protocol import limits
+from holdfast.protocol.ids import below
 from holdfast.store import rows
 from holdfast.store.scan_sql import (
     BEHIND,
@@ -130,7 +134,11 @@ SELECT_RECORDS: Final = (
     f"SELECT {_columns(rows.PROMISE_COLUMNS, 'p')}, {_columns(rows.TASK_COLUMNS, 't')} "
     "FROM promises p LEFT JOIN tasks t ON t.id = p.id WHERE "
 )
-EXISTS: Final = "SELECT 1 FROM promises WHERE id = ?"
+few: Final = 4
+EXISTING: Final = [
+    "",
+    *(f"SELECT id FROM promises WHERE id IN ({', '.join('?' * n)})" for n in range(1, few + 1)),
+]
 RECORDS_ONE: Final = SELECT_RECORDS + "p.id = ?"
 RECORDS_BY_ID: Final = SELECT_RECORDS + "p.id IN (SELECT value FROM json_each(?))"
 TASKS_BY_ID: Final = (
@@ -138,21 +146,64 @@ TASKS_BY_ID: Final = (
 )
 # Of each branch the first, one more than are read: by the index of branches what has another id; and along
 # the ids what lies below the branch, of which that without a branch may be its own. What a colon begins
-# ends before a semicolon, what a full stop begins before a slash.
-_FIRST: Final = f"ORDER BY id LIMIT {limits.preload_records_max + 1}"
+# ends before a semicolon, what a full stop begins before a slash. What `in~` begins is the key of a message.
+_FIRST: Final = "ORDER BY id LIMIT {limit}"
+_MAY_BE_MEMBER: Final = (
+    "p.branch IS NULL AND instr(substr(p.id, {rest}), '.') = 0 AND instr(substr(p.id, {rest}), ':') = 0 "
+    "AND substr(p.id, {rest}, 3) <> 'in~'"
+)
+_OF_NAMED: Final = _MAY_BE_MEMBER.format(rest="length(named.value) + 2")
+_OF_SPAN: Final = _MAY_BE_MEMBER.format(rest="span.value ->> 3")
 _INDEXED: Final = (
     "SELECT named.value, p.id, 1 FROM json_each(?1) named CROSS JOIN promises p ON p.id IN (SELECT id "
     f"FROM promises WHERE branch = named.value AND branch IS NOT NULL {_FIRST})"
 )
 _WALKED: Final = (
-    "SELECT named.value, p.id, p.branch IS NULL "
-    "AND instr(substr(p.id, length(named.value) + 2), '.') = 0 "
-    "AND instr(substr(p.id, length(named.value) + 2), ':') = 0 "
+    f"SELECT named.value, p.id, {_OF_NAMED} "
     "FROM json_each(?1) named CROSS JOIN promises p ON p.id IN (SELECT id FROM promises "
     "WHERE id >= named.value || iif(instr(named.value, ':'), '.', ':') "
     f"AND id < named.value || iif(instr(named.value, ':'), '/', ';') {_FIRST})"
 )
-BRANCHES: Final = f"{_INDEXED} UNION ALL {_WALKED}"
+# Most branches are short: a glance at their first ids shows all of them.
+glance_ids: Final = 32
+BRANCHES: Final = f"{_INDEXED} UNION ALL {_WALKED}".format(limit=glance_ids + 1)
+# Of the others what lies below is walked in spans, each of which is [branch, first id, id behind the last,
+# place of what follows the branch in an id].
+_SPANNED: Final = (
+    f"SELECT span.value ->> 0, p.id, {_OF_SPAN} "
+    "FROM json_each(?2) span CROSS JOIN promises p ON p.id IN (SELECT id FROM promises "
+    f"WHERE id >= span.value ->> 1 AND id < span.value ->> 2 {_FIRST})"
+)
+LONG_BRANCHES: Final = f"{_INDEXED} UNION ALL {_SPANNED}".format(limit=limits.preload_records_max + 1)
+
+
+def spans(branch: str) -> list[tuple[str, str, str, int]]:
+    """What may be of a branch among the ids below it. The elements of streams, and the keys of messages, are
+    passed over without a look: they are never of a branch, and may be very many."""
+    start, end = below(branch), branch + ("/" if ":" in branch else ";")
+    edges = [start, "in.", "in/", "in~", "in\x7f", "out.", "out/", "value.", "value/", end]
+    edges[1:-1] = [start + each for each in edges[1:-1]]
+    rest = len(branch) + 2
+    return [(branch, edges[at], edges[at + 1], rest) for at in range(0, len(edges), 2)]
+
+
+def find_branches(query: Callable[[str, Sequence[str]], list[Any]], branches: Iterable[str]) -> list[Any]:
+    """The rows of `branches` of a `Fetch`."""
+    found = query(BRANCHES, (_text(list(branches)),))
+    if len(found) <= glance_ids:
+        return found
+    counts = Counter([row[0] for row in found])
+    long = [branch for branch, count in counts.items() if count > glance_ids]
+    if long:
+        found = [row for row in found if counts[row[0]] <= glance_ids]
+        found += query(LONG_BRANCHES, (_text(long), _text([span for each in long for span in spans(each)])))
+    return found
+
+
+def _text(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
 RECORDS_ALL: Final = SELECT_RECORDS + "true"
 OBLIGATIONS: Final = (
     "SELECT awaited, awaiter, NULL, NULL FROM callbacks "
@@ -255,7 +306,6 @@ FAMILIES: Final = " UNION ALL ".join(
 FETCH: Final = {
     "records": RECORDS_BY_ID,
     "tasks": TASKS_BY_ID,
-    "branches": BRANCHES,
     "obligations": OBLIGATIONS,
     "schedules": SCHEDULES,
     "uniques": UNIQUES,

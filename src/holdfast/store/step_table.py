@@ -107,16 +107,20 @@ class StepTable:
         await self._ask(_DELETE, now - kept_ms, deleted_per_look_max)
 
     async def _ask(self, statement: str, *parameters: Any) -> Any:
-        connection = self._transaction.sqlite
-        if connection is None:
+        sqlite = self._transaction.sqlite
+        if sqlite is None:
             return await self._transaction.postgres.fetch(statement, *parameters)
-        cursor = connection.cursor()
-        cursor.row_factory = None
-        text_factory, connection.text_factory = connection.text_factory, str
-        try:
-            return cursor.execute(_NUMBER.sub("?", statement), parameters).fetchall()
-        finally:
-            connection.text_factory = text_factory
+        return await sqlite.do(lambda connection: _rows(connection, statement, parameters))
+
+
+def _rows(connection: sqlite3.Connection, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    text_factory, connection.text_factory = connection.text_factory, str
+    try:
+        return cursor.execute(_NUMBER.sub("?", statement), parameters).fetchall()
+    finally:
+        connection.text_factory = text_factory
 
 
 def is_no_table(error: Exception) -> bool:

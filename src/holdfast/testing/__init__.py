@@ -6,6 +6,7 @@ are in `strategies`.
 
 from holdfast.testing.case import WorldTestCase
 from holdfast.testing.crashes import CrashFailure, Proof, crash_everywhere
+from holdfast.testing.history_replay import Replayed, replay_history
 from holdfast.testing.ledger import Ledger, StaleToken
 from holdfast.testing.loop import JumpingLoop, Stuck
 from holdfast.testing.mortal import CrashPoint
@@ -20,6 +21,7 @@ __all__ = [
     "JumpingLoop",
     "Ledger",
     "Proof",
+    "Replayed",
     "SeedReport",
     "Simulation",
     "SimulationFailure",
@@ -29,5 +31,6 @@ __all__ = [
     "World",
     "WorldTestCase",
     "crash_everywhere",
+    "replay_history",
     "simulate",
 ]

@@ -79,13 +79,12 @@ def crash_everywhere(
 ) -> Proof:
     """Run a workflow once, then again with its worker killed before and after every durable write.
 
-    `outside` is what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger` holds
-    the effects of its steps; each must be there once. `reset` is called before each run. `provide` replaces
-    what the app provides, `replace` steps and tasks by fakes. A workflow whose result honestly depends on
-    when things happen has a `check` of its results instead of all being equal. A workflow that is meant to
-    fail needs `raises`: the class of its error.
-
-    A failure names its crash point: pass it as `at`, or set HOLDFAST_CRASH_AT, to run only that one.
+    `outside`: what other people do meanwhile (`await app.resolve(...)`), in virtual time. `ledger`: has the
+    effects of its steps; each must be there once. `reset`: called before each run. `check`: called with each
+    result; without it, all results must be equal. `raises`: the class of its error, if the workflow is meant
+    to fail. `provide`: instead of what the app provides. `replace`: fakes for steps and tasks. `at`: run only
+    this crash point; a failure names its own, and HOLDFAST_CRASH_AT does the same. `points_max`: try at most
+    this many points, chosen by `seed`.
 
     >>> crash_everywhere(checkout, order, app=app, ledger=ledger)
     """

@@ -35,7 +35,7 @@ class _History(Struct, frozen=True):
 
 
 class Replayed(Struct, frozen=True):
-    """`difference` is None where the code does what was recorded."""
+    """How a replay went: `difference` is None if the code does what was recorded."""
 
     id: str
     records: int
@@ -53,9 +53,12 @@ def read_history(text: bytes | str) -> _History:
 
 
 async def replay_history(text: bytes | str, app: App) -> Replayed:
-    """Run the workflows of an app against what `handle.history()` or `holdfast history` has exported.
+    """Run the workflows of an app against a history, as JSON: what `handle.history()` or `holdfast history`
+    has exported.
 
-    What the app provides to its workflows is opened for that, as a worker would; steps are not performed.
+    Steps are not performed, and nothing is written. What the app provides is opened, as by a worker.
+
+    >>> assert asyncio.run(replay_history(Path("order-17.json").read_text(), app)).difference is None
     """
     history = read_history(text)
     root = history.promise

@@ -49,6 +49,7 @@ class Ledger:
             raise AssertionError(f"{key} had the effect {known!r} and now {effect!r}: not the same path")
 
     def clear(self) -> None:
+        """Delete all entries, for a new test."""
         self._entries.clear()
         self._tokens.clear()
         self.attempts = 0

@@ -121,6 +121,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         return self.jumped_s
 
     def millis(self) -> int:
+        """The virtual time, in milliseconds since 1970."""
         return self._epoch_ms + round(self.jumped_s * 1000)
 
     # --- what is to happen -----------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class CrashPoint(Struct, frozen=True):
 
     @staticmethod
     def parse(text: str) -> "CrashPoint":
+        """Read `before:3` or `after:3`."""
         side, _, number = text.partition(":")
         if side not in ("before", "after") or not number.isdigit():
             raise ValueError(f"{text!r} is no crash point: write before:3 or after:3")

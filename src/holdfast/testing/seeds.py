@@ -60,10 +60,13 @@ def simulate(
 ) -> SeedReport:
     """Run a scenario once for each seed, each time in another world with other faults.
 
-    The scenario is what a caller does; the app's own methods work in it. Its assertions, and those on the
-    final store by `looks` (sentences about what is wrong), must hold in every world. A scenario that may be
-    killed and begin again says so by `restartable`, one that leaves executions waiting by `leftovers`. What
-    is not over after `patience` (in virtual time, after the trouble) is stuck.
+    The scenario is what a caller does; the app's own methods work in it. Its assertions must hold in every
+    world.
+
+    `seeds`: how many, or which. `ledger`: has the effects of steps; each must be there once. `looks`:
+    functions that read the final store and return sentences about what is wrong. `restartable`: the scenario
+    may be killed and begin again. `leftovers`: executions may still wait at the end. `patience`: what is not
+    over after this virtual time without faults is stuck.
 
     >>> simulate(app, orders, seeds=300, ledger=ledger)
     """

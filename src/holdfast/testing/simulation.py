@@ -128,6 +128,7 @@ class Simulation:
 
     @property
     def now(self) -> datetime:
+        """The virtual time."""
         return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
 
     async def ask(self, data: RequestData) -> Reply:

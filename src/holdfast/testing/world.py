@@ -99,6 +99,7 @@ class World:
 
     @property
     def now(self) -> datetime:
+        """The virtual time."""
         return datetime.fromtimestamp(self.loop.millis() / 1000, UTC)
 
     def elapse(self, duration: Duration) -> None:
@@ -182,6 +183,7 @@ class World:
     # --- what has happened -----------------------------------------------------------------------------
 
     def is_over(self, execution: str) -> bool:
+        """Whether an execution has ended."""
         return self.store.promises[execution].state != "pending"
 
     def ended(self) -> list[Promise]:

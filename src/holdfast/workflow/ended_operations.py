@@ -4,7 +4,8 @@
 2. Anything else is noted when the code sees it complete, unless what follows from that was recorded before:
    then the process that recorded it has told of it. So it is told after a write that leaves such a record,
    and after no other.
-3. If nobody looks (`is_wanted`), nothing is noted.
+3. What the last wait of a generation was is told after the write that begins the next one.
+4. If nobody looks (`is_wanted`), nothing is noted.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,7 @@ class EndedOperations:
         self._observers = observers.wanting_operations()
         self.is_wanted = bool(self._observers)
         self.noted: list[EndedOperation] = []
+        self.of_before: list[EndedOperation] = []  # of the generation before
         self._root = root
         self._workflow = workflow
         self._now = now
@@ -51,21 +53,37 @@ class EndedOperations:
         headers = record.value.headers if record is not None and operation.is_read_once else None
         self._note(promise_id, operation, min(began_at, ended_at), ended_at, error, headers=headers)
 
-    def may_be_told(self, unwritten: Sequence[Action], asked: Sequence[RequestData]) -> bool:
-        """Will a replay know by this write that the code went on from what is noted? It knows records, and
-        the end of the execution; not that somebody has waited or asked for the next message."""
-        for action in unwritten:
-            if isinstance(action, CreateAction):
-                return True
-        return any(isinstance(request, TaskFulfill) for request in asked)
+    def follow(self, before: "EndedOperations") -> None:
+        """The generation before is over: what it noted is told after the write that says so."""
+        self.of_before = before.of_before + before.noted
 
-    async def tell_after(self, writing: Awaitable[list[Reply]]) -> list[Reply]:
+    def take(self, unwritten: Sequence[Action], asked: Sequence[RequestData]) -> list[EndedOperation]:
+        """What may be told after this write: all that a generation before has left, because this write ends
+        that one; and what is noted since, if a replay will know by this write that the code went on from
+        there. It knows records, and the end of the execution; not that somebody has waited or asked for the
+        next message."""
+        taken, self.of_before = self.of_before, []
+        if any(isinstance(action, CreateAction) for action in unwritten) or any(
+            isinstance(request, TaskFulfill) for request in asked
+        ):
+            taken += self.noted
+            self.noted = []
+        return taken
+
+    async def tell_after(self, writing: Awaitable[list[Reply]], taken: list[EndedOperation]) -> list[Reply]:
         """What has ended for good is told after the commit."""
-        noted, self.noted = self.noted, []
         replies = await writing
-        for ended in noted:
-            self._observers.tell("operation_ended", ended)
+        self._tell(taken)
         return replies
+
+    def tell_of_generation(self) -> None:
+        """The end of this generation is written: tell all that it has noted."""
+        self._tell(self.of_before + self.noted)
+        self.of_before, self.noted = [], []
+
+    def _tell(self, taken: Sequence[EndedOperation]) -> None:
+        for ended in taken:
+            self._observers.tell("operation_ended", ended)
 
     def _note(
         self,

@@ -11,7 +11,8 @@ generation; there is no other mechanism.
 2. A call that raises changes nothing of the state. The error is the caller's.
 3. A read looks at the state that the last finished call left: in a workflow it is recorded, from outside it
    is one look at the node. No worker is asked.
-4. Between calls the execution is suspended, and nothing of it is kept in memory.
+4. Between calls the execution is suspended, and nothing of it is kept in memory. The next generation is made
+   when there is a call for it (next_call.py), so the code must begin by waiting for a message.
 """
 
 from collections.abc import Callable, Generator
@@ -26,9 +27,10 @@ from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
 from holdfast.protocol.errors import NoSuchExecution
 from holdfast.protocol.generations import arguments_of
-from holdfast.protocol.records import Promise, Value
+from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.replies import PromiseReply, Reply
-from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet
+from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet, PromiseSettle, SettleAction
+from holdfast.protocol.streams import ANSWER_HEADER
 from holdfast.runtime import Cancelled, Durable, Operation
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.hooks import with_headers
@@ -36,8 +38,9 @@ from holdfast.steps.middleware import telling
 from holdfast.workflow.conversation import Ask
 from holdfast.workflow.entity_class import EntityClass, State, declare
 from holdfast.workflow.errors import EntityMisused, ExecutionCancelled
+from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
-from holdfast.workflow.messages import execution, mailbox
+from holdfast.workflow.messages import Message, execution, mailbox
 from holdfast.workflow.operations import Asked, DurableOperation
 
 if TYPE_CHECKING:
@@ -57,28 +60,35 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
         message = await mailbox(StoredCall).next()
         try:
             # The state is read when there is a call: what cannot be read is told to whoever calls.
-            instance = entity.instance(key, state, version if state is not None else None)
+            before = entity.whole_state(key, state, version if state is not None else None)
+            instance = entity.instance_of(key, before)
             call: StoredCall = message.value
             bound = entity.check_call(call.function)
             args, kwargs = payloads.bind_arguments(bound, call)
-            before = entity.state_of(instance, {})
             with message.context():
                 result = await entity.methods[call.function](instance, *args, **kwargs)
             after = entity.state_of(instance, before)
             if call.function in entity.reads:
                 after = before
             param = encode_state(entity, after, payloads)
-            message.answer(result)
+            _answer(message, found, "resolved", payloads.encode(result))
         except Cancelled:
             raise
         except Exception as error:
-            message.refuse(error)
+            _answer(message, found, "rejected", payloads.encode_error(error))
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
 
     serve.__name__ = serve.__qualname__ = entity.name
     serve.__doc__ = entity.cls.__doc__
     return serve
+
+
+def _answer(message: Message[Any], found: Execution, state: Settlement, value: Value) -> None:
+    """In the commit that ends the generation, or not at all. It has no record: nobody would replay that."""
+    answer_id = message.headers.get(ANSWER_HEADER)
+    if answer_id is not None:
+        found.write_at_end(SettleAction(PromiseSettle(answer_id, state, value)))
 
 
 def encode_state(entity: EntityClass[Any], state: State, payloads: Payloads) -> Value:

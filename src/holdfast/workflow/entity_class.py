@@ -95,6 +95,10 @@ class EntityClass(Generic[E]):
 
     def instance(self, key: str, state: Mapping[str, Raw] | None, version: int | None = None) -> E:
         """An instance with this state; without one, with the defaults."""
+        return self.instance_of(key, self.whole_state(key, state, version))
+
+    def whole_state(self, key: str, state: Mapping[str, Raw] | None, version: int | None) -> State:
+        """What is stored, as the class of today has it: every field, not decoded."""
         found: State = {**self.defaults}
         if state is not None and version is not None and version != self.version:
             state = self._upgraded(key, state, version)
@@ -102,6 +106,9 @@ class EntityClass(Generic[E]):
             if field not in self.types:
                 raise EntityStateUnread(f"{self.name} {key!r} is stored with a field {field!r}")
             found[field] = raw
+        return found
+
+    def instance_of(self, key: str, found: State) -> E:
         made = object.__new__(self.cls)
         made.__dict__.update({field: load(raw, self.types[field]) for field, raw in found.items()}, key=key)
         return made

@@ -48,10 +48,10 @@ from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.conversation import all_read, is_sure
 from holdfast.workflow.errors import ClaimGone, ReplayMismatch
 from holdfast.workflow.fenced_writer import FencedWriter
-from holdfast.workflow.fiber_world import FiberWorld
 from holdfast.workflow.generations import BoundCall, ContinueAsNew, begun_now, find_continuation
 from holdfast.workflow.lingering import Lingering
 from holdfast.workflow.logs import tell
+from holdfast.workflow.message_waits import MessageWaits
 from holdfast.workflow.no_loop import without_loop
 from holdfast.workflow.operations import Asked, StepOperation
 from holdfast.workflow.progress_end import EndingProgress
@@ -62,7 +62,7 @@ from holdfast.workflow.transacting import TransactionalStep
 Ending = Literal["fulfilled", "suspended", "lost", "halted"]
 
 
-class Execution(FiberWorld):
+class Execution(MessageWaits):
     def __init__(
         self,
         claim: AcquireReply,
@@ -95,8 +95,9 @@ class Execution(FiberWorld):
         self._writer.generation = generation_of(self.promise).number or None
         self._unread: AcquireReply | None = claim  # until it has begun
         self._is_let_go = False
+        self._has_code = True  # fibers, that wait or can go on; none between two calls of an entity
         self._listening: dict[str, Callable[[], None]] = {}  # and how to stop
-        self._waiter: asyncio.Future[None] | None = None  # of the loop, for `_wake`
+        self._waiter: asyncio.Future[bool] | None = None  # of the loop, for `_wake`
         self._lingering = Lingering()
         self._steps.learn_reported(claim.task)
 
@@ -130,8 +131,7 @@ class Execution(FiberWorld):
     @property
     def is_kept_warm(self) -> bool:
         """Shall its fibers stay while it is suspended? What has done nothing yet is soon made again."""
-        workflow = self.bound.workflow
-        return workflow is None or workflow.is_kept_warm or self._progress.has_records
+        return self._has_code and (not self._is_entity or self._progress.has_records)
 
     @property
     def is_lost(self) -> bool:
@@ -203,7 +203,8 @@ class Execution(FiberWorld):
                 if self.scheduler.done:
                     if (again := find_continuation(self.scheduler)) is None:
                         return await self._fulfil()
-                    await self._restart(again)
+                    if await self._restart(again):
+                        return "suspended"
                     progress, steps = self._progress, self._steps
                     continue
                 asked = progress.asked
@@ -220,7 +221,7 @@ class Execution(FiberWorld):
                     continue
                 if progress.steps.timers:
                     steps.finished += progress.steps.take_called_off()
-                if steps.running and not self._has_news():
+                if steps.running and not self._has_changes():
                     await self._wait()
                 if steps.finished:
                     progress.record_steps(steps.take_finished(), steps.failures)
@@ -253,8 +254,9 @@ class Execution(FiberWorld):
         context = hooks.carried.context(param, self.worker_context.payloads)
         context.run(without_loop, self.scheduler.start, work, *bound.args, **bound.kwargs)
 
-    async def _restart(self, again: ContinueAsNew) -> None:
-        """This generation is over. The node hears of it with the first write of the next one."""
+    async def _restart(self, again: ContinueAsNew) -> bool:
+        """This generation is over. The node hears of it with the first write of the next one. Is it suspended
+        until there is something to do for that one?"""
         await self._writer.catch_up()
         assert self._bind is not None
         before, keep = generation_of(self.promise), self.bound.keep_generations
@@ -273,9 +275,22 @@ class Execution(FiberWorld):
         value = begun_with(param, Generation(before.number + 1, read))
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
+        known: list[Promise] = []
+        if self._is_entity and not (self._progress.is_cancel_due or self._is_doubtful):
+            found = await self._await_call(read + 1)
+            self._progress.ended.tell_of_generation()
+            if found is None:
+                return True
+            known = found
+        is_doubtful, ended = self._is_doubtful, self._progress.ended
         self._prepare(self._bind(self.promise), ())
+        self._is_doubtful = is_doubtful
+        self._progress.ended.follow(ended)
         self._writer.learn, self._writer.replied = self._progress.learn, self._progress.replied
+        for record in known:
+            self._progress.learn(record)
         self._run()
+        return False
 
     async def _begin(self) -> bool | Literal["suspended"]:
         """Begin what the fibers asked for. Is there anything new to see? If they wait only for the next
@@ -318,28 +333,6 @@ class Execution(FiberWorld):
         if context.hooks.middlewares.around["step"]:
             known.around = self._steps.around
         step.function, step.placed = context.transactions.wrap(known), ((), {})
-
-    @property
-    def _may_linger(self) -> bool:
-        """Shall it keep its claim for a moment, in which the next message may come?"""
-        workflow = self.bound.workflow
-        return workflow is not None and self._lingering.pays(
-            self.worker_context.runner.executions, is_entity=not workflow.is_kept_warm
-        )
-
-    async def _linger(self) -> None:
-        [awaited] = self._progress.awaited(self.scheduler.waiting())
-        began_s = self._loop.time()
-        withdraw = self.worker_context.inbox.hear(awaited, self._notice)
-        try:
-            self._learn_from(await self._write(PromiseRegisterListener(awaited, self.worker_context.address)))
-            self._lingering.wrote(began_s, self._loop.time())
-            if not self._has_news():
-                self._waiter = self._loop.create_future()
-                await asyncio.wait([self._waiter], timeout=self._lingering.moment_s)
-        finally:
-            withdraw()
-        self._lingering.ended(has_news=self._has_news())
 
     async def _announce(self) -> None:
         self._progress.announce(self._steps.take_late(), self._steps.failures)
@@ -400,8 +393,7 @@ class Execution(FiberWorld):
 
     def _tell_ended(self, state: str, failure: Exception | None) -> None:
         ending: observer.Ending = "failed" if failure is not None else "completed"
-        if state == "rejected_canceled":
-            ending = "cancelled"
+        ending = "cancelled" if state == "rejected_canceled" else ending
         told = observer.EndedExecution(self.promise, self.name, self.worker_context.now(), ending, failure)
         self.worker_context.observers.tell("execution_ended", told)
 
@@ -411,10 +403,9 @@ class Execution(FiberWorld):
         """One commit: what was chosen and is not durable yet, then what is asked."""
         progress = self._progress
         unwritten, progress.unwritten = progress.unwritten, []
-        writing = self._writer.write(unwritten, asked)
-        ended = progress.ended
-        is_told = ended.noted and ended.may_be_told(unwritten, asked)
-        return ended.tell_after(writing) if is_told else writing
+        writing, ended = self._writer.write(unwritten, asked), progress.ended
+        taken = ended.take(unwritten, asked) if ended.noted or ended.of_before else None
+        return ended.tell_after(writing, taken) if taken else writing
 
     async def _look(self, promise_ids: Sequence[str]) -> None:
         self._learn_from(await self._writer.ask([PromiseGet(key) for key in promise_ids]))
@@ -424,7 +415,7 @@ class Execution(FiberWorld):
             if isinstance(reply.data, PromiseReply):
                 self._progress.learn(reply.data.promise)
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         """Is there anything to do besides waiting for steps?"""
         steps, progress, asked = self._steps, self._progress, self._progress.asked
         if steps.finished or asked.arrived or asked.fresh or steps.late or progress.is_cancel_due:
@@ -438,19 +429,28 @@ class Execution(FiberWorld):
         unheard = self._progress.to_hear(self._listening)
         if unheard:
             await self._listen(unheard)
-        while not self._has_news():
-            self._waiter = self._loop.create_future()
-            if not self._listening:
+        while not self._has_changes():
+            limit_s = self.worker_context.listen_again_s
+            if not self._listening or limit_s is None:
+                self._waiter = self._loop.create_future()
                 await self._waiter
-                continue
-            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the news.
-            told, _ = await asyncio.wait([self._waiter], timeout=self.worker_context.listen_again_s)
-            if not told:  # a message may have been lost
-                await self._listen([*self._listening])
+            elif not await self._wait_at_most(limit_s):
+                await self._listen([*self._listening])  # a message may have been lost
 
-    def _wake(self) -> None:
+    async def _wait_at_most(self, limit_s: float) -> bool:
+        """Until `_wake`. False: that time is over. `asyncio.wait` would take a turn of the loop more, and
+        `wait_for` swallows a cancellation that comes together with the wake-up, on Python 3.11."""
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        timer = self._loop.call_later(limit_s, self._wake, False)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    def _wake(self, has_changes: bool = True) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._waiter.set_result(has_changes)
 
     async def _listen(self, promise_ids: list[str]) -> None:
         listen = [PromiseRegisterListener(key, self.worker_context.address) for key in promise_ids]

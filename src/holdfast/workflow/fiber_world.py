@@ -23,6 +23,7 @@ from holdfast.steps.middleware import Entered, Kind
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.conversation import NextMessage
 from holdfast.workflow.logs import said, tell
+from holdfast.workflow.operations import Action
 from holdfast.workflow.progress_end import EndingProgress
 
 
@@ -63,13 +64,17 @@ class FiberWorld:
             self._progress.after_drain = self._answer_received
         return self._inbox
 
+    def write_at_end(self, action: Action) -> None:
+        """With the commit that ends the generation, which must be the next thing that the code does."""
+        self._progress.add_unwritten([action])
+
     def emits_to(self, stream: str) -> None:
         """The name that is one too many is refused at the call. Every replay counts the same; what steps and
         earlier generations have emitted to is known to the node alone."""
         if stream not in self._streams:
             if len(self._streams) >= limits.streams_max:
                 most = limits.streams_max
-                raise TooManyStreams(f"The execution {self.id!r} has {most} streams, which is the most")
+                raise TooManyStreams(f"The execution {self.id!r} has {most} streams, which is the limit")
             self._streams |= {stream}
 
     def _wanted_message(self) -> Any:

@@ -36,7 +36,7 @@ warned_max: Final = 10_000  # lines; after that no more are warned of
 first_runs: Final = 3  # of each workflow, that are looked at where every call must be looked at
 calls_of_a_run_max: Final = 5_000  # calls and returns; these cost about half a microsecond each
 
-_tool_ids: Final = (3, 4)  # those that Python gives no use to
+_tool_ids: Final = (4, 3)  # those that Python gives no use to; Hypothesis takes 3, and no other
 _not_users: Final = tuple(
     {
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -173,6 +173,9 @@ class Guard:
         if instead is None and type(called) is MethodType:
             called = called.__func__
             instead = self._table.get(called)
+        if instead is None and type(called) is FunctionType:  # of a method, as Python 3.14 tells of it
+            listed = self._codes.get(called.__code__, ())
+            instead = next((each for each, own in listed if own is argument), None)
         if instead is not None:
             if slot.scheduler is not None:
                 self._found(instead, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]

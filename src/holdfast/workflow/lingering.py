@@ -39,6 +39,6 @@ class Lingering:
     def wrote(self, began_s: float, now_s: float) -> None:
         self.moment_s = min(moment_s_max, writes_in_a_moment * (now_s - began_s))
 
-    def ended(self, *, has_news: bool) -> None:
+    def ended(self, *, has_changes: bool) -> None:
         """It has stayed for a moment."""
-        self._has_paid = has_news
+        self._has_paid = has_changes

@@ -111,7 +111,7 @@ class SharedLock:
 
     def _acquire(self) -> Generator[Any, Any, Self]:
         if self._ticket is not None:
-            raise BadLock(f"{self} was asked for before by this object")
+            raise BadLock(f"{self} was already asked for by this object: make another one")
         if len(_held.get()) >= limits.lock_holding_max:
             raise BadLock(f"{limits.lock_holding_max} locks are held here, one within the other")
         future: Durable[int] = current_scheduler().issue(Acquire(self, _held.get()))
@@ -184,5 +184,7 @@ def _make(kind: str, name: str, limit: int, count: int, timeout: Duration | None
     if not isinstance(name, str) or not name or len(name.encode()) > limits.lock_name_bytes_max:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadLock(f"{name!r} is no name of a lock: a text of 1 to {limits.lock_name_bytes_max} bytes")
     if not 1 <= limit <= limits.permits_max or not 1 <= count <= limit:
-        raise BadLock(f"{count} of {limit} permits cannot be had; the most is {limits.permits_max}")
+        raise BadLock(
+            f"{count} of {limit} permits cannot be taken; a lock has 1 to {limits.permits_max} permits"
+        )
     return SharedLock(kind, name, limit, count, None if timeout is None else duration_s(timeout))

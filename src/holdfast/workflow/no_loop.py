@@ -23,7 +23,9 @@ class _NoLoop:
     """What `asyncio.get_running_loop()` gives to code of a workflow."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise NoAsyncioHere("asyncio has no loop for a workflow: what it did there could not be repeated")
+        raise NoAsyncioHere(
+            "A workflow has no asyncio event loop: a replay could not repeat what asyncio does"
+        )
 
 
 _no_loop: Any = _NoLoop()

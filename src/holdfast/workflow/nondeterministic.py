@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
@@ -39,8 +40,9 @@ def _listed() -> Iterator[tuple[Any, str, str]]:
         function = getattr(random, name)
         if isinstance(function, BuiltinFunctionType | MethodType) and name != "seed":
             yield function, f"random.{name}", _random
-    yield uuid.uuid1, "uuid.uuid1", _uuid
-    yield uuid.uuid4, "uuid.uuid4", _uuid
+    for name in ("uuid1", "uuid4", "uuid6", "uuid7"):  # the last two since 3.14
+        if hasattr(uuid, name):
+            yield getattr(uuid, name), f"uuid.{name}", _uuid
     yield os.urandom, "os.urandom", _uuid
     for name in ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits"):
         yield getattr(secrets, name), f"secrets.{name}", _step
@@ -51,6 +53,8 @@ def _listed() -> Iterator[tuple[Any, str, str]]:
     yield socket.socket, "socket.socket", _step
     yield socket.create_connection, "socket.create_connection", _step
     yield threading.Thread.start, "Thread.start", _step
+    yield ThreadPoolExecutor.submit, "ThreadPoolExecutor.submit", _step
+    yield Executor.map, "Executor.map", _step
     for name in ("run", "call", "check_call", "check_output", "Popen"):
         yield getattr(subprocess, name), f"subprocess.{name}", _step
     yield getattr(os, "system"), "os.system", _step  # noqa: B009

@@ -62,16 +62,26 @@ class EndingProgress(Progress):
             forgotten.append(self.cancel_id)  # it was seen
         if keeps_records:
             return unwritten, forgotten
-        own = [key for key in self._journal.known if lies_in_generation(key, self._root.id, self._number)]
-        return [action for action in unwritten if not self._is_record(action)], [*own, *forgotten]
+        written: list[Action] = []
+        unknown = set[str]()  # to the node
+        for action in unwritten:
+            if (record := self._record_in(action)) is None:
+                written.append(action)
+            else:
+                unknown.add(record)
+        own = [
+            key
+            for key in self._journal.known
+            if key not in unknown and lies_in_generation(key, self._root.id, self._number)
+        ]
+        return written, [*own, *forgotten]
 
-    def _is_record(self, action: Action) -> bool:
-        """Is it of no use but for a replay?"""
-        return (
-            isinstance(action, CreateAction)
-            and action.data.settle is not None
-            and lies_in_generation(action.data.id, self._root.id, self._number)
-        )
+    def _record_in(self, action: Action) -> str | None:
+        """The id of what it makes, if that is of no use but for a replay."""
+        if not isinstance(action, CreateAction) or action.data.settle is None:
+            return None
+        key = action.data.id
+        return key if lies_in_generation(key, self._root.id, self._number) else None
 
     def _finish(self) -> None:
         """What the code started or cancelled last happens though nobody waits for that."""

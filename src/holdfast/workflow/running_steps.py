@@ -118,7 +118,7 @@ class RunningSteps:
         finished, self.finished = self.finished, []
         for _, outcome in finished:
             if outcome.error is not None and _is_cut_short(outcome.error):
-                raise ClaimGone("whoever performs its steps has closed")
+                raise ClaimGone("the step runner is closed")
         return finished
 
     def take_late(self) -> list[str]:

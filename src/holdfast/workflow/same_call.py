@@ -31,28 +31,28 @@ def check_same_call(
     """Raises IdTaken, unless the promise stands for the same call of the same workflow, or task."""
     ours = payloads.decode_call(asked)
     if tags.TARGET not in found.tags:
-        raise IdTaken(f"The id {found.id!r} is that of a promise which no workflow settles")
+        raise IdTaken(f"The id {found.id!r} belongs to a promise that no workflow settles")
     if (tags.JOB in found.tags) is not is_task:
         what = "an execution of a workflow" if is_task else "a background task"
-        raise IdTaken(f"The id {found.id!r} is that of {what}")
+        raise IdTaken(f"The id {found.id!r} belongs to {what}")
     if found.param.data == asked.data:
         return
     try:
         theirs = payloads.decode_call(found.param)
     except WorkerError:
-        raise IdTaken(f"The id {found.id!r} is that of something that cannot be read here") from None
+        raise IdTaken(f"The id {found.id!r} belongs to something that cannot be read here") from None
     if theirs.function != ours.function:
-        raise IdTaken(f"The id {found.id!r} is that of {theirs.function!r}, not of {ours.function!r}")
+        raise IdTaken(f"The id {found.id!r} belongs to {theirs.function!r}, not to {ours.function!r}")
     if theirs.version != ours.version and NEWEST not in (theirs.version, ours.version):
         raise IdTaken(
-            f"The id {found.id!r} is that of {theirs.function!r} version {theirs.version}, "
-            f"not of version {ours.version}"
+            f"The id {found.id!r} belongs to {theirs.function!r} version {theirs.version}, "
+            f"not to version {ours.version}"
         )
     if _untyped(ours) == _untyped(theirs):
         return
     typed = None if signature is None else _typed(ours, signature, supplied)
     if signature is None or typed is None or typed != _typed(theirs, signature, supplied):
-        raise IdTaken(f"The id {found.id!r} is that of {theirs.function!r} with other arguments")
+        raise IdTaken(f"The id {found.id!r} belongs to {theirs.function!r} with other arguments")
 
 
 def is_same_value(asked: Value, found: Value, payloads: Payloads) -> bool:

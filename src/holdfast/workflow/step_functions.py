@@ -133,7 +133,7 @@ def step(
 
     def declare(function: Any) -> StepFunction[..., Any, Any]:
         if isinstance(function, StepFunction):
-            raise BadStepOption(f"{function!r} is a step already, and was declared as one again")
+            raise BadStepOption(f"{function!r} is already a step")
         if isinstance(function, staticmethod | classmethod) or not callable(function):
             kind = type(cast(Any, function)).__name__
             raise BadStepOption(f"A step is a function, not a {kind}: write @step below @{kind}")
@@ -209,11 +209,11 @@ def transact(function: Any, /, *args: Any, on: Any, **kwargs: Any) -> Future[Any
     """Perform a step in one transaction of your own database, together with the record that it happened:
     exactly once.
 
-    The function is given the open connection or session first, then its arguments; it must not commit. `on`
-    says where to connect: a `pathlib.Path` of a SQLite file, a pool of psycopg or asyncpg, an engine or a
+    The function gets the open connection or session first, then its arguments. It must not commit. `on` says
+    where to connect: a `pathlib.Path` of a SQLite file, a pool of psycopg or asyncpg, an engine or a
     sessionmaker of SQLAlchemy, a function that connects, or the name under which the app provides one of
-    these. An asynchronous database needs an `async def`, a synchronous one a plain `def`. Options are those
-    of `run`, without `mode`.
+    these. An asynchronous database needs an `async def`, a synchronous one a plain `def`. The options are
+    those of `run`, without `mode`.
 
     Crash: either the function's writes and the record are there, and it is not repeated; or neither is, and
     it is performed again. If it raises, the transaction is rolled back and `retry` decides.

@@ -14,6 +14,7 @@ from typing import Any
 from resonate.context import Context
 from resonate.resonate import Resonate
 from resonate.retry import Never
+from resonate.types import PromiseCreateReq, Value
 
 
 async def add(ctx: Context, a: int, b: int) -> int:
@@ -90,6 +91,19 @@ async def carry_out(resonate: Resonate, command: dict[str, Any]) -> Any:
             return await chosen.run(command["id"], command["func"], *command["args"]).result()
         case "rpc":
             return await chosen.rpc(command["id"], command["func"], *command["args"]).result()
+        case "create":
+            # `promises.create` of this SDK keeps only the data of a param. Its sender takes the headers too.
+            call = {"func": command["func"], "args": command["args"]}
+            data = resonate.promises.codec.encode(call).data
+            wanted = PromiseCreateReq(
+                id=command["id"],
+                timeout_at=command["timeout_at"],
+                param=Value(headers=command["headers"], data=data),
+                tags={"resonate:target": command["target"]},
+            )
+            return (await resonate.promises.sender.promise_create(wanted)).id
+        case "headers":
+            return (await resonate.promises.get(command["id"])).param.headers
         case "get":
             return await (await resonate.get(command["id"])).result()
         case "schedule":

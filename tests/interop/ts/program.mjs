@@ -22,6 +22,12 @@ const operations = {
   run: ({ id, func, args }) => settled(resonate.run(id, func, ...args)),
   rpc: ({ id, func, args, target }) =>
     settled(resonate.rpc(id, func, ...args, resonate.options(target ? { target } : {}))),
+  create: async ({ id, func, args, target, headers, timeout_at }) => {
+    const data = Buffer.from(JSON.stringify({ func, args })).toString("base64");
+    const tags = { "resonate:target": target };
+    return (await resonate.promises.create(id, timeout_at, { headers, data, tags })).id;
+  },
+  headers: async ({ id }) => (await resonate.promises.get(id)).param.headers,
   get: async ({ id }) => (await resonate.get(id)).result(),
   schedule: async ({ id, cron, func, args }) => {
     // Without a target this SDK sends to the group "default", whatever its own group is.

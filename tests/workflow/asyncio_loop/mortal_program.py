@@ -35,7 +35,7 @@ async def errand() -> list[str]:
         group.create_task(produce("a"))
         group.create_task(produce("b"))
         for _ in range(8):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(3_600):  # a durable timer, which goes on between two lives
                 seen.append(await hf.run(effect, f"seen {await queue.get()}"))
     return seen
 

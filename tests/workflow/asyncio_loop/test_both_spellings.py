@@ -15,7 +15,7 @@ from tests.seeds import chosen_seed
 from tests.workflow.asyncio_loop.random_asyncio import Program
 from tests.workflow.asyncio_loop.test_behaviour import broken, double, ran, slow
 
-COUNT = count_of("HOLDFAST_PROGRAMS", quick=10, full=200)
+COUNT = count_of("HOLDFAST_PROGRAMS", quick=3, full=200)
 FIRST = chosen_seed("0")
 
 app = hf.App("memory:")

@@ -7,11 +7,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.processes import environment
 
 kills = 6
 
 
+@pytest.mark.slow
 def test_an_asyncio_workflow_survives_the_death_of_its_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.workflow.asyncio_loop.mortal_program", str(tmp_path)]
     for _ in range(kills):

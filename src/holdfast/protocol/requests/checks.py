@@ -82,7 +82,7 @@ meaningful: Final = frozenset(
 def check_queued(entries: dict[str, str], what: str) -> None:
     _check_queue_target(entries.get(tags.TARGET), what)
     if tags.is_timer(entries):
-        raise ValueError(f"{what} is work to be done, so resonate:timer makes no sense with it")
+        raise ValueError(f"{what} is work to be done, so it cannot have a resonate:timer")
 
 
 @lru_cache(maxsize=4096)

@@ -89,7 +89,7 @@ class ExecutionStart(RequestData, frozen=True):
         if tags.JOB in self.action.data.tags:
             raise ValueError("a background task is sent with promise.create")
         if self.action.data.settle is not None:
-            raise ValueError("execution.start is for work still to be done, so settle makes no sense with it")
+            raise ValueError("execution.start is for work still to be done, so it cannot have a settle")
 
 
 class ExecutionCancel(RequestData, frozen=True):

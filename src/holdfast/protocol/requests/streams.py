@@ -88,7 +88,7 @@ class StreamRead(RequestData, frozen=True):
         if self.limit is not None:
             check_integer("limit", self.limit, 1, limits.stream_page_size_max)
         if self.last and self.after is not None:
-            raise ValueError("last asks for the last element, so after makes no sense with it")
+            raise ValueError("last asks for the last element, so it cannot have an after")
 
 
 class StreamList(RequestData, frozen=True):

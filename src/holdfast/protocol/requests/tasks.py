@@ -42,7 +42,7 @@ class TaskCreate(RequestData, frozen=True):
     def __post_init__(self) -> None:
         check_claim(self.pid, self.ttl)
         if tags.DELAY in self.action.data.tags:
-            raise ValueError("task.create claims the task at once, so resonate:delay makes no sense with it")
+            raise ValueError("task.create claims the task at once, so it cannot have a resonate:delay")
         if tags.JOB in self.action.data.tags:
             raise ValueError("a background task is made by promise.create and claimed from its queue")
         if tags.QUEUE in self.action.data.tags:
@@ -122,7 +122,7 @@ class TaskSuspend(RequestData, frozen=True):
             raise ValueError("task.suspend needs at least one promise to wait for")
         if len(self.actions) > limits.actions_max:
             raise ValueError(
-                f"task.suspend has {len(self.actions)} actions, the most is {limits.actions_max}"
+                f"task.suspend has {len(self.actions)} actions, the limit is {limits.actions_max}"
             )
         for action in self.actions:
             if action.data.awaiter != self.id:
@@ -171,7 +171,7 @@ class TaskHalt(RequestData, frozen=True):
         if self.code is not None:
             check_code(self.code)
             if self.reason is None:
-                raise ValueError("code says which kind of reason it is, and there is no reason")
+                raise ValueError("code needs a reason: give reason")
 
 
 class TaskContinue(RequestData, frozen=True):
@@ -253,7 +253,7 @@ class TaskHeartbeat(RequestData, frozen=True):
             raise ValueError(f"progress holds more than {limits.heartbeat_tasks_max} reports")
         if len(self.tasks) > limits.heartbeat_tasks_max:
             raise ValueError(
-                f"{len(self.tasks)} tasks in one heartbeat, the most is {limits.heartbeat_tasks_max}"
+                f"{len(self.tasks)} tasks in one heartbeat, the limit is {limits.heartbeat_tasks_max}"
             )
         for ref in self.tasks:
             check_ref(ref.id, ref.version)

@@ -34,7 +34,7 @@ async def check_arguments(
         return
     found = [*problems(declared, args, kwargs)][:problems_max]
     if found:
-        raise ArgumentsDoNotFit(f"{name} cannot be called so: {'; '.join(found)}")
+        raise ArgumentsDoNotFit(f"The arguments do not fit {name}: {'; '.join(found)}")
 
 
 def problems(declared: Json, args: list[Any], kwargs: Json) -> Iterator[str]:

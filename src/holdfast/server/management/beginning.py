@@ -46,7 +46,7 @@ def place_of(call: Call) -> dict[str, str]:
     found = {tags.PRIORITY: str(priority)} if priority else {}
     if queue is None:
         if key is not None or overlap is not None:
-            raise BadManagementRequest("limitKey and overlap are about others in a queue: give queue, too")
+            raise BadManagementRequest("limitKey and overlap need a queue: give queue, too")
         return found | {tags.TARGET: target_of(group or default_group)}
     if group is not None:
         raise BadManagementRequest("queue and group both say who runs it: give one of them")

@@ -89,7 +89,7 @@ class Readers:
                 if task.done():
                     return task.result()
                 if self._stopping:
-                    raise TooMany("The server stops; ask again, under the same key")
+                    raise TooMany("The server is stopping; ask again, under the same key")
                 raise Disconnected
         finally:
             await _end(task)
@@ -99,9 +99,9 @@ class Readers:
         """One more reader; the future is done when it is to end. One prefix may have half of the room."""
         most = self._settings.readers_max
         if self._stopping or len(self._open) >= most:
-            raise TooMany(f"{most} readers wait here, which is the most")
+            raise TooMany(f"{most} readers are waiting, which is the limit")
         if prefix and self._counts[prefix] >= max(1, most // 2):
-            raise TooMany(f"{max(1, most // 2)} readers of this prefix wait here, which is the most")
+            raise TooMany(f"{max(1, most // 2)} readers of this prefix are waiting, which is the limit")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[gone] = None
         self._counts[prefix] += 1

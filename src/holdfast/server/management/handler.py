@@ -140,7 +140,7 @@ class Management:
                 give_back()
                 await self._follow(route.follow, call, scope, send)
             elif by_ticket:
-                raise Unauthenticated("A ticket is good for events only: Accept: text/event-stream")
+                raise Unauthenticated("A ticket only opens event streams: send Accept: text/event-stream")
             else:
                 await respond(send, 200, await self._answer(route, call, scope), [json_type])
         except Refusal as refusal:
@@ -304,7 +304,7 @@ def _read_content(body: bytes, route: Route) -> tuple[Json, Any]:
     if not body.strip():
         return {}, None
     if len(body) > limits.data_bytes_max and sum(map(body.count, _MARKS)) > limits.data_bytes_max:
-        raise BadManagementRequest("The body holds more values than one payload may have bytes")
+        raise BadManagementRequest("The body has too many values")
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

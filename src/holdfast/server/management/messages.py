@@ -52,7 +52,7 @@ async def send(call: Call) -> Json:
 async def _ask(call: Call, message: Value, key: str) -> Json:
     limit_s = call.seconds("timeout", default_ask_s)
     if limit_s > ask_s_max:
-        raise BadManagementRequest(f"timeout is {limit_s:g} s, and the most is {ask_s_max:g}")
+        raise BadManagementRequest(f"timeout is {limit_s:g} s, and the limit is {ask_s_max:g}")
     name = answer_id(key_id(call.id, MAILBOX, key))
     wanted = StreamAnswer(call.now() + round(limit_s * 1_000), name)
     told = await call.ask(StreamAppend(call.id, MAILBOX, message, key, wanted))
@@ -132,6 +132,6 @@ def _fresh_key() -> str:
 
 
 def _said(failure: Any) -> str:
-    """What an error says that was stored in the manner of every SDK."""
+    """What an error says that was stored as every SDK stores it."""
     fields = cast("Json", failure) if isinstance(failure, dict) else {"message": failure}
     return str(fields.get("message", fields))[:said_chars_max]

@@ -21,7 +21,7 @@ async def send(call: Call) -> Json:
 async def find(call: Call) -> Json:
     name = call.text("name")
     if name is None:
-        raise BadManagementRequest("name says of which events")
+        raise BadManagementRequest("name must be the name of the events")
     page = await call.ask(EventSearch(name, call.integer("before"), call.integer("limit")))
     return {"events": [_show(event) for event in page["events"]], "count": page["count"]}
 

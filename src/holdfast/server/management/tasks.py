@@ -65,7 +65,7 @@ async def send(call: Call) -> Json:
     rule = None if retry is None else msgspec.convert(retry, RetryRule)
     on_conflict = check_choice(call, "onConflict", ON_CONFLICT)
     if on_conflict is not None and call.field("key", str) is None:
-        raise BadManagementRequest("onConflict says what to do about a key, and there is none: give key")
+        raise BadManagementRequest("onConflict needs a key: give key")
     spec = JobSpec(
         sent_at=now,
         good_until=call.field("goodUntil", int),

@@ -52,7 +52,7 @@ class TicketSigner:
         try:
             said, signed = _decode(text), _decode(signature)
         except (ValueError, binascii.Error):
-            raise Unauthenticated("The ticket is not one") from None
+            raise Unauthenticated("The ticket cannot be read") from None
         if not hmac.compare_digest(signed, self._signature(said)):
             raise Unauthenticated("The ticket was not signed by this server")
         found = msgspec.json.decode(said, type=StreamTicket)

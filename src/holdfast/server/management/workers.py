@@ -180,7 +180,7 @@ async def _order(call: Call, *, drain: bool) -> Json:
 async def _known(call: Call) -> KnownWorker:
     worker = await call.node.observed.workers.find(call.id, call.now())
     if worker is None or not _is_covered(worker, call.grant):
-        raise NoSuchWorker(f"No worker {call.id[:80]!r} has told of itself")
+        raise NoSuchWorker(f"No worker {call.id[:80]!r} has reported")
     return worker
 
 

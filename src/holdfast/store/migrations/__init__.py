@@ -67,7 +67,7 @@ def look(connection: Any, engine: str, *, beside: bool = False) -> int:
     is_ours = len(versions) == 1 and isinstance(versions[0][0], int) and versions[0][0] >= 1
     if not is_ours and not beside:
         raise NotAStore(
-            "The file is a database of something else: it has tables, and they are not ours. Check the path; "
+            "The file is not a Holdfast database: it has tables of another program. Check the path; "
             "to have our tables beside those of your application, add ?beside=1 to it. "
             f"The file was not touched. [{NotAStore.code}]"
         )

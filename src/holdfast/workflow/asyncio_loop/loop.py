@@ -258,7 +258,7 @@ class WorkflowLoop(RefusingLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         source = context.get("task") or context.get("future")
         name = source.get_name() if isinstance(source, asyncio.Task) else "asyncio"
-        trouble = Trouble.FAILED_UNAWAITED if isinstance(source, asyncio.Future) else Trouble.LOOP_REPORTED
+        trouble = Trouble.FAILED_NOT_AWAITED if isinstance(source, asyncio.Future) else Trouble.LOOP_REPORTED
         self.scheduler.world.report(
             Report(trouble, name, context.get("exception"), str(context.get("message", "")))
         )
