@@ -83,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_rhythm(create)
 
     update = add_command(commands, "update", "change a schedule; the rest stays as it is", _update)
-    update.add_argument("id")
+    update.add_argument("id", help="the id of the schedule")
     update.add_argument("--cron", help=_cron_help)
     update.add_argument(
         "--timeout", metavar="DURATION", type=duration, help="time until the deadline of each run"
