@@ -22,9 +22,9 @@ SQL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 PUT_IN: dict[str, set[str]] = {
+    "callers_sqlite.py": {"synchronous"},  # a number that the same PRAGMA has answered
     "callers_database.py": {
         "quote(str(source.absolute()))",
-        "self._synchronous",  # a number that the same PRAGMA has answered
         "type(driver).__module__",
         "type(driver).__qualname__",
         "type(given).__module__",
