@@ -170,6 +170,7 @@ PUT_IN: dict[str, set[str]] = {
         "path",
     },
     "sqlite_statements.py": {
+        "'?' * n",
         "'?' * len(varying)",
         "'?' * statement.width",
         "BEHIND.format(t='', ready=_READY, p='?4', u='?5', r='?6', c='?7', i='?8')",

@@ -43,7 +43,8 @@ from holdfast.server.management.call import Call, ConnectedWorker, Json, Post, R
 from holdfast.server.management.events import Readers, wants_events
 from holdfast.server.management.kept_answers import KeptAnswers, Key, accepted_age_s
 from holdfast.server.management.openapi import describe
-from holdfast.server.management.routes import Follow, Route, find_route, names
+from holdfast.server.management.parameters import names
+from holdfast.server.management.routes import Follow, Route, find_route
 from holdfast.server.management.settlements import SettlementWaits
 from holdfast.server.management.tickets import TicketSigner
 from holdfast.server.metrics import Metrics

@@ -73,3 +73,7 @@ WORKER: Final = (
     Parameter("isStopped", "boolean", "this is its last report"),
     Parameter("declarations", "array", "what it can run; the answer `wanted` asks for it"),
 )
+
+
+def names(parameters: tuple[Parameter, ...]) -> set[str]:
+    return {parameter.name for parameter in parameters}

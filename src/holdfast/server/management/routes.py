@@ -465,7 +465,3 @@ def find_route(path: list[str], method: str) -> tuple[Route | None, list[str], l
                 found = route
                 given = [part for fixed, part in zip(parts, path, strict=True) if fixed.startswith("{")]
     return found, given, methods
-
-
-def names(parameters: tuple[Parameter, ...]) -> set[str]:
-    return {parameter.name for parameter in parameters}
