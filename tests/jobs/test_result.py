@@ -96,7 +96,7 @@ def test_a_code_is_capitals_and_underscores(code: str) -> None:
 
 
 def test_a_reserved_code_must_be_meant() -> None:
-    with pytest.raises(hf.errors.BadCode, match="itself"):
+    with pytest.raises(hf.errors.BadCode, match="reserved for Holdfast"):
         hf.TaskError("WORKER_CRASHED")
     assert hf.TaskError(hf.codes.OperationalCode.WORKER_CRASHED).error_code == "WORKER_CRASHED"
 

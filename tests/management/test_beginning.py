@@ -88,7 +88,7 @@ async def test_a_task_that_waits_is_rescheduled(api: Api) -> None:
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("executions", {"limitKey": "a"}, "give queue"),
     ("executions", {"overlap": "reject"}, "give queue"),
-    ("executions", {"queue": "q", "overlap": "reject"}, "there is none"),
+    ("executions", {"queue": "q", "overlap": "reject"}, "needs a key"),
     ("executions", {"queue": "q", "limitKey": "a", "overlap": "never"}, "overlap must be one of"),
     ("executions", {"queue": "q", "group": "g"}, "give one of them"),
     ("executions", {"queue": "a/b"}, "queue"),
