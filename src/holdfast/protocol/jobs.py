@@ -150,7 +150,7 @@ class QueueSpec(
         if self.key is not None:
             check_text("key", self.key, limits.job_key_bytes_max)
         elif self.overlap != "wait":
-            raise ValueError("overlap needs a key: give key")
+            raise ValueError("overlap needs a key by which to limit")
 
 
 class QueuePlace(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
