@@ -138,14 +138,6 @@ TALKS = (
         "tests/workflow/test_warm.py -k does_nothing_for_the_message",
     ),
     Mutant(
-        "a message is seen before the request to cancel that came first",
-        "a message that is told after a request to cancel is seen after it",
-        "workflow",
-        "asked_at is not None and (record.settled_at or 0) >= asked_at",
-        "False",
-        f"{_MESSAGES} -k request_to_cancel",
-    ),
-    Mutant(
         "how many messages there are stays kept as it was",
         "what is kept of granted tasks is what the file holds",
         "store",

@@ -1,6 +1,5 @@
 """Messages to a running execution: received in order, each once, whatever is interrupted or dies."""
 
-import asyncio
 import logging
 from base64 import b64decode
 from datetime import date
@@ -249,53 +248,6 @@ async def test_a_cancelled_execution_may_still_receive(world: World) -> None:
     await world.until_state("x", "suspended")
     await tell(world, "x", 9)
     assert await world.result("x") == ["cancelled", 9]
-
-
-@pytest.mark.parametrize("pause_s", [0, 1])
-@virtual
-async def test_a_message_that_is_told_after_a_request_to_cancel_is_seen_after_it(
-    world: World, pause_s: int
-) -> None:
-    seen = await _seen_after_a_silence(world, ["cancel", "tell"], pause_s)
-    assert seen == ["cancelled", 7, 8]
-
-
-@virtual
-async def test_a_message_that_is_told_before_a_request_to_cancel_is_seen_before_it(world: World) -> None:
-    assert await _seen_after_a_silence(world, ["tell", "cancel"], 1) == [7, "cancelled", 8]
-
-
-async def _seen_after_a_silence(world: World, sent: list[str], pause_s: int) -> list[Any]:
-    """What the code sees of what was sent while its worker heard nothing; a second worker replays it."""
-
-    async def stubborn() -> list[Any]:
-        seen: list[Any] = []
-        while len(seen) < 3:
-            try:
-                seen.append(await receive(int))
-            except runtime.Cancelled:
-                seen.append("cancelled")
-        return seen
-
-    hands = world.worker()
-    await world.start(world.workflow(stubborn), id="x")
-    await world.until_state("x", "suspended")
-    hands.freeze()
-    for what in sent:
-        if what == "tell":
-            await tell(world, "x", 7)
-        else:
-            for data in ask_to_cancel("x", "x"):
-                await world.ask(data)
-        await asyncio.sleep(pause_s)  # on the clock that jumps
-    hands.thaw()
-    await world.until(lambda: "x:0~cancel" in world.store.promises)
-    await world.until_state("x", "suspended")
-    await hands.die()
-    world.worker()
-    await tell(world, "x", 8)
-    found: list[Any] = await world.result("x")
-    return found
 
 
 @virtual

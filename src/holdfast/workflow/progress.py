@@ -6,7 +6,7 @@ what is to be written (`take_unwritten`) and which steps are to be performed (`b
 `advance` lets the fibers see completions one at a time, with a full drain after each:
 
 1. first what is recorded, by place, and a cancellation after as many completions as it was seen after;
-2. then the only completion there is to wait for, unless it came after a request to cancel;
+2. then what could not have come in any other order: the only completion there is to wait for;
 3. then, once the code is past its record, a request to cancel; and then what came since. That these were
    seen, and where, is noted before they are, and written before anything follows.
 
@@ -129,11 +129,12 @@ class Progress:
 
     def complete(self, promise_id: str, error: Exception | None = None, value: Value = NOTHING) -> None:
         """An operation that only its reply completes: with a value, or with an error."""
-        failed = None if error is None else Settle("rejected", self.recorder.failure(error))
+        settle = Settle("resolved", value)
+        if error is not None:
+            settle = Settle("rejected", self.recorder.failure(error))
         if self._scheduler.done and error is not None:
             self.unheard.append((promise_id, error))
         operation, place = self._open[promise_id], self._journal.free_place()
-        settle = failed or Settle("resolved", value)
         self._record(self.recorder.settled(promise_id, operation, settle, place))
 
     def add_unwritten(self, actions: Sequence[Action]) -> None:
@@ -233,7 +234,7 @@ class Progress:
                 self._deliver(recorded, is_placed=True)
             elif len(self._open) == 1 and (only := self._only_completed()) is not None:
                 self._deliver(only)  # nothing else could have come first: its place needs no record
-            elif self._may_cancel:
+            elif self.is_cancel_due and journal.canceled_after is None and not journal.is_led(self._count):
                 self._write(self.recorder.cancellation(self._seen))
                 journal.canceled_after = self._seen
             elif recorded is None and self._open.arrived:
@@ -253,14 +254,11 @@ class Progress:
             journal.observe(promise_id)
 
     def _only_completed(self) -> str | None:
-        """The only operation that is open, if it has completed outside before anybody asked to cancel."""
-        records = self._journal.records
+        """The only operation that is open, if it has completed outside."""
         for promise_id, operation in self._open.items():
-            record = records.get(operation.awaits or promise_id)
-            if record is not None and not operation.copies:
-                asked_at = records[self.cancel_id].settled_at if self._may_cancel else None
-                is_late = asked_at is not None and (record.settled_at or 0) >= asked_at
-                return promise_id if operation.is_complete(record) and not is_late else None
+            awaited = operation.awaits or promise_id
+            if awaited in self._journal.records and not operation.copies:
+                return promise_id if operation.is_complete(self._journal.records[awaited]) else None
         return None
 
     def _completing(self, promise_id: str) -> Promise | None:
@@ -438,12 +436,6 @@ class Progress:
         """Was it asked to cancel itself? Past its deadline nobody is."""
         record = None if self._is_cancelled else self._journal.records.get(self.cancel_id)
         self.is_cancel_due = record is not None and record.state == "resolved"
-
-    @property
-    def _may_cancel(self) -> bool:
-        """Is a request to cancel to be seen, and the code past its record?"""
-        is_new = self.is_cancel_due and self._journal.canceled_after is None
-        return is_new and not self._journal.is_led(self._count)
 
     @property
     def _is_to_be_cancelled(self) -> bool:
