@@ -155,8 +155,26 @@ def test_all_that_failed_are_forked_before_a_step(shop: Shop) -> None:
     assert shop.app.find(status="failed").fork("ship", id="again").progress().done == 60
     with pytest.raises(IdTaken):
         shop.app.find(status="failed").fork("charge", id="again")
-    with pytest.raises(ValueError, match="before"):
+    with pytest.raises(hf.errors.BadOption, match="before"):
         shop.app.find(status="failed").fork("")
+
+
+def test_a_fork_whose_id_would_be_too_long_is_counted_and_the_others_are_forked(shop: Shop) -> None:
+    operation = "again" * 50
+    long = shop.tidy.with_options(id="x" * 900).start("long")
+    short = shop.tidy.start("short")
+    shop.fail(long, short)
+    shop.mend()
+    progress = shop.app.find(status="failed").fork("ship", id=operation).wait(60)
+    assert (progress.done, progress.failed, progress.codes) == (1, 1, {"HF1001": 1})
+    assert progress.examples == (long.id,)
+    assert shop.app.handle(f"{short.id}-{operation}").result(60) == "short"
+
+
+def test_background_tasks_are_not_forked_nor_is_anything_else_instead(shop: Shop) -> None:
+    shop.fail(shop.tidy.start("o"))
+    with pytest.raises(hf.errors.BadOption, match="background task has no steps"):
+        shop.app.find(kind="task").fork("ship")
 
 
 def test_the_same_id_is_the_same_operation_and_what_comes_later_is_left_out(shop: Shop) -> None:

@@ -375,3 +375,16 @@ async def test_a_workflow_may_not_talk_through_its_app(tmp_path: Path) -> None:
 
     async with app:
         assert await app.start(wrong) == "NoAsyncioHere"
+
+
+async def test_a_message_goes_behind_a_start_that_nobody_has_awaited() -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def greeted() -> str:
+        return await hf.receive(str)
+
+    async with app:
+        handle = greeted.with_options(id="g").start()
+        await app.tell("g", "hello")
+        assert await handle == "hello"

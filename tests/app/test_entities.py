@@ -442,3 +442,24 @@ def test_workflows_that_call_entities_survive_a_crash_at_every_write() -> None:
     proof = crash_everywhere(paying, "ada", app=app, ledger=ledger)
     assert proof.result == [5, 5, 6, 8, 8]
     assert proof.crashes > 20
+
+
+def test_an_error_that_is_too_large_is_cut_and_does_not_end_the_entity() -> None:
+    app = hf.App("memory:")
+
+    @app.entity
+    class Clumsy:
+        calls: int = 0
+
+        async def fail(self) -> None:
+            raise ValueError("x" * 2_000_000)
+
+        async def count(self) -> int:
+            self.calls += 1
+            return self.calls
+
+    with app:
+        clumsy = app.entity(Clumsy, "c")
+        with pytest.raises(hf.errors.NotRecorded, match="ValueError: xxx"):
+            clumsy.fail()
+        assert clumsy.count() == 1

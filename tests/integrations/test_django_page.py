@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -48,7 +47,7 @@ def running(folder: Path, *words: str) -> Generator[None]:
         )
     try:
         yield
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait(60)
     finally:
         process.kill()

@@ -1,15 +1,19 @@
 """Transactional steps on SQLite in asyncio: with SQLAlchemy's AsyncSession and AsyncEngine, and aiosqlite."""
 
+import asyncio
 import importlib
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.host.transactions import StepTransactions
+from holdfast.payloads.payloads import Payloads
 from tests.transact.test_killed import kill_at_every_statement
 
 RESULT_S = 60
@@ -170,3 +174,30 @@ def test_a_plain_function_cannot_use_it(tmp_path: Path) -> None:
 @WAYS
 def test_killed_at_every_statement_a_step_happens_once(way: str, tmp_path: Path) -> None:
     kill_at_every_statement(way, "aiosqlite", tmp_path)
+
+
+async def test_a_step_that_is_cancelled_while_it_begins_holds_no_lock(tmp_path: Path) -> None:
+    """BEGIN goes on in aiosqlite's thread, and succeeds when nobody waits for it any more."""
+    bank = Bank(tmp_path, "other")
+    aiosqlite: Any = importlib.import_module("aiosqlite")
+    async with aiosqlite.connect(bank.file, timeout=60) as lent:
+
+        @asynccontextmanager
+        async def lend() -> AsyncGenerator[Any]:
+            yield lent
+
+        transactions = StepTransactions(None, Payloads(), lambda: 0, None)
+        step: Any = SimpleNamespace(
+            function=credit_by_aiosqlite, database=lend, name="credit", key=("k", 1), commit_error=None
+        )
+        with closing(sqlite3.connect(bank.file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            work = asyncio.ensure_future(transactions.wrap(step)())
+            await asyncio.sleep(0.1)  # now BEGIN waits for the lock; if it does not yet, that is fine, too
+            work.cancel()
+            await asyncio.sleep(0)
+            other.execute("ROLLBACK")
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert not lent.in_transaction
+            other.execute("BEGIN IMMEDIATE")

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 import holdfast as hf
+from holdfast.host import own_transactions
 from tests.postgres import database_url
 
 RESULT_S = 25  # below every fallback: the next offer is 30 s away
@@ -219,3 +220,16 @@ def test_postgres_a_connection_that_is_awaited_needs_an_event_loop() -> None:
             double.with_options(connection=connection).start(1)
         loop.run_until_complete(connection.close())
         loop.close()
+
+
+async def test_a_connection_that_its_owner_has_forgotten_is_not_kept_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or nobody would roll its transaction back, and the node could not write."""
+    monkeypatch.setattr(own_transactions, "kept_s", 0.0)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        before = sys.getrefcount(connection)
+        own_transactions.OwnTransactions().note(connection, "x", asyncio.get_running_loop())
+        async with asyncio.timeout(60):
+            while sys.getrefcount(connection) > before:  # noqa: ASYNC110 (a timer of the loop)
+                await asyncio.sleep(0.01)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -250,3 +251,31 @@ def store_size_after(last: int) -> int:
         assert handle.result() == last
     effects.clear()
     return size
+
+
+def test_a_request_to_cancel_outlives_the_generation_that_had_not_seen_it(tmp_path: Path) -> None:
+    """A message and then the request come while nobody runs it; the message ends the generation at once."""
+
+    def make(*, worker: bool) -> tuple[hf.App, Any]:
+        app = hf.App(f"sqlite:///{tmp_path}/holdfast.db", worker=worker)
+
+        @app.workflow
+        async def turn(number: int = 0) -> None:
+            await hf.receive(str)
+            hf.continue_as_new(number + 1)
+
+        return app, turn
+
+    app, turn = make(worker=True)
+    with app:
+        handle = turn.with_options(id="t").start()
+        while handle.info().state != "suspended":
+            pass
+    away, _ = make(worker=False)
+    with away:
+        away.tell("t", "go on")
+        away.handle("t").cancel()
+    with app:
+        with pytest.raises(hf.errors.ExecutionCancelled):
+            app.handle("t").result(60)
+        assert app.handle("t").info().generation == 1

@@ -157,7 +157,8 @@ class AppBridge:
     def _note_inside(self, connection: Any, promise_id: str) -> None:
         if self._own_transactions is None:
             self._own_transactions = OwnTransactions()
-        self._own_transactions.note(connection, promise_id)
+        if self._loop is not None:
+            self._own_transactions.note(connection, promise_id, self._loop)
 
     def _prepare_inside(self, promise_id: str | None) -> None:
         """Have a session, whose node's clock is known."""
@@ -205,7 +206,7 @@ class AppBridge:
 
     def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
         """Work of the session that may begin before it is awaited: on the session's own loop it does."""
-        if self.is_own_loop():
+        if self.is_own_loop() and not self.tracked_calls.has_any:  # what was asked for before goes before
             try:
                 return make()
             except Exception as error:

@@ -230,7 +230,8 @@ class Executions:
 
         `now`: end them at once; otherwise each is asked, as by `handle.cancel()`. In a script the operation
         is durable when this returns; the node performs it, also after a crash. `id`: of the operation, for
-        `app.bulk(id)`; the same again is one operation, and another one under it raises `IdTaken`.
+        `app.bulk(id)`; the same again is one operation, and another one under it raises `IdTaken` (`since`
+        and `until` are not compared).
         `all=True`: needed if `find` was given no filter, so that nothing is done to everything by mistake.
 
         >>> app.find(checkout, since="1d").cancel().wait()
@@ -315,7 +316,10 @@ class Executions:
         now = self._app.read_clock().now
         chosen = new_id("bulk", now, self._app.fresh()) if bulk_id is None else check_id(bulk_id)
         caller = self._app.session.executions.caller
-        await begin_bulk(caller, chosen, action, self._search, now, **options)
+        try:
+            await begin_bulk(caller, chosen, action, self._search, now, **options)
+        except ValueError as error:  # what cannot be a request of the protocol
+            raise BadOption(str(error)) from None
         return BulkHandle(self._app, chosen)
 
     def __iter__(self) -> Iterator[ExecutionDetails]:

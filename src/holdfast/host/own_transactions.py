@@ -7,6 +7,8 @@ node before he has committed waits for ever, so he is told (`OwnTransactionOpen`
    task that it makes meanwhile may wait: it is not the one that commits.
 2. Nothing is guessed: it is open exactly if what was written can be seen on that connection and nowhere else.
 3. PostgreSQL has no such lock: there everybody but the row's own waiters goes on.
+4. A connection that its owner has forgotten is not kept alive here for long: as long as it is, nobody rolls
+   its transaction back.
 """
 
 import asyncio
@@ -14,17 +16,23 @@ import sqlite3
 import threading
 from collections.abc import Coroutine
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.host.errors import OwnTransactionOpen
 from holdfast.store.callers_session import must_be_awaited, unwrap
 from holdfast.store.sqlite_caller import is_uncommitted
 
+kept_s: Final = 60.0  # a reference to a connection
 
-class _Written(NamedTuple):
-    owner: object  # the task, or the thread
-    connection: sqlite3.Connection
-    promise_id: str
+
+class _Written:
+    def __init__(self, owner: object, connection: sqlite3.Connection, promise_id: str) -> None:
+        self.owner = owner  # the task, or the thread
+        self.connection: sqlite3.Connection | None = connection
+        self.promise_id = promise_id
+
+    def let_go(self) -> None:
+        self.connection = None
 
 
 class OwnTransactions:
@@ -33,20 +41,23 @@ class OwnTransactions:
     def __init__(self) -> None:
         self._written: Final[ContextVar[_Written | None]] = ContextVar("holdfast.written", default=None)
 
-    def note(self, connection: Any, promise_id: str) -> None:
-        """Something was written on it, in a transaction that was left open."""
+    def note(self, connection: Any, promise_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        """Something was written on it, in a transaction that was left open. `loop`: the session's."""
         if must_be_awaited(connection):
             return
         driver = unwrap(connection)
         if isinstance(driver, sqlite3.Connection):
-            self._written.set(_Written(_here(), driver, promise_id))
+            written = _Written(_here(), driver, promise_id)
+            self._written.set(written)
+            loop.call_soon_threadsafe(loop.call_later, kept_s, written.let_go)
 
     def check(self, work: Coroutine[Any, Any, Any]) -> None:
         """Before somebody waits for the node. Raises OwnTransactionOpen, and then `work` is closed."""
         written = self._written.get()
         if written is None or written.owner != _here():
             return
-        if is_uncommitted(written.connection, written.promise_id):
+        connection = written.connection
+        if connection is not None and is_uncommitted(connection, written.promise_id):
             work.close()
             raise OwnTransactionOpen(
                 f"{written.promise_id!r} was written in a transaction of yours that is still open, and the "

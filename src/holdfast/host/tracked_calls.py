@@ -116,6 +116,10 @@ class TrackedCalls:
     def __init__(self) -> None:
         self._under_way: dict[asyncio.Task[None], TrackedCall] = {}
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._under_way)
+
     def begin(self, what: str, work: Coroutine[Any, Any, None]) -> TrackedCall:
         begun = TrackedCall(what, work, self._under_way.pop)
         self._under_way[begun.task] = begun

@@ -122,7 +122,11 @@ class StepTransactions:
     async def _attempt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
         async with opened(source, waits=is_async) as given:
             transaction = UserTransaction(given)
-            place, looked = await self._begin(transaction, step, source)
+            try:
+                place, looked = await self._begin(transaction, step, source)
+            except BaseException:  # it may be cancelled while it waits, and begin all the same
+                await _undo(transaction)
+                raise
             if place is not None and self._inside is not None and self._inside.is_here(place):
                 if transaction.sqlite is None:
                     self._own.add(source)

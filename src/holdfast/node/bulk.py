@@ -35,7 +35,7 @@ from holdfast.protocol.bulk import (
     read_spec,
 )
 from holdfast.protocol.dialect import CURRENT_VERSION
-from holdfast.protocol.errors import HasCaller, Overloaded
+from holdfast.protocol.errors import HasCaller, InvalidField, Overloaded
 from holdfast.protocol.executions import ExecutionView
 from holdfast.protocol.operations import cancel_id
 from holdfast.protocol.records import Promise, Settlement, TaskRef, Value
@@ -261,11 +261,15 @@ class _Operation:
             has_caller = view.tags.get(tags.PARENT, view.id) != view.id
             if view.group == GROUP or (self.spec.action == "fork" and has_caller):
                 skipped += 1
-            elif not self.needs_promise(view):
-                found[view.id] = self._action(view.id)
-            elif view.id in promises:
-                again = f"{view.id}-{self.ref.id}"
-                found[view.id] = CreateAction(rerun_of(promises[view.id], now, again))
+                continue
+            try:
+                if not self.needs_promise(view):
+                    found[view.id] = self._action(view.id)
+                elif view.id in promises:
+                    again = f"{view.id}-{self.ref.id}"
+                    found[view.id] = CreateAction(rerun_of(promises[view.id], now, again))
+            except ValueError:  # the new id is too long
+                self.progress = _with_failure(self.progress, view.id, InvalidField.code)
         if skipped:
             self.progress = replace(self.progress, skipped=self.progress.skipped + skipped)
         return found
@@ -294,9 +298,8 @@ class _Operation:
         ]
 
     def count(self, actions: dict[str, Action], replies: Sequence[Reply]) -> None:
-        done = failed = skipped = 0
-        codes = {**self.progress.codes}
-        examples = [*self.progress.examples]
+        done = skipped = 0
+        progress = self.progress
         again: list[str] = []
         for name, reply in zip(actions, replies, strict=True):
             status, code = reply.status, reply.code
@@ -309,20 +312,21 @@ class _Operation:
             elif code == HasCaller.code:
                 skipped += 1
             else:
-                failed += 1
-                key = code or str(status)
-                if key in codes or len(codes) < codes_max:
-                    codes[key] = codes.get(key, 0) + 1
-                if len(examples) < examples_max:
-                    examples.append(name)
-        before = self.progress
-        self.progress = BulkProgress(
-            before.done + done,
-            before.failed + failed,
-            before.skipped + skipped,
-            codes,
-            examples,
-            self.cursor,
-            0,
-            again,
+                progress = _with_failure(progress, name, code or str(status))
+        self.progress = replace(
+            progress,
+            done=progress.done + done,
+            skipped=progress.skipped + skipped,
+            cursor=self.cursor,
+            asked=0,
+            again=again,
         )
+
+
+def _with_failure(progress: BulkProgress, name: str, code: str) -> BulkProgress:
+    codes, examples = {**progress.codes}, [*progress.examples]
+    if code in codes or len(codes) < codes_max:
+        codes[code] = codes.get(code, 0) + 1
+    if len(examples) < examples_max:
+        examples.append(name)
+    return replace(progress, failed=progress.failed + 1, codes=codes, examples=examples)

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.payloads import error_values, expected, jsonable
-from holdfast.payloads.errors import PayloadTooLarge, UndecodablePayload, UnencodablePayload
+from holdfast.payloads.errors import NotRecorded, PayloadTooLarge, UndecodablePayload, UnencodablePayload
 from holdfast.payloads.signature import Signature, StoredCall, signature_of
 from holdfast.protocol import limits
 from holdfast.protocol.events import ON_HEADER
@@ -147,6 +147,14 @@ class Payloads:
 
     def encode_error(self, error: BaseException) -> Value:
         return self.encode(error_values.describe(error))
+
+    def encode_failure(self, error: BaseException) -> Value:
+        """An error as a value; one that is too large is cut to its first words."""
+        try:
+            return self.encode_error(error)
+        except PayloadTooLarge:
+            text = f"{type(error).__name__}: {error_values.text_of(error)[:1_000]} ..."
+            return self.encode_error(NotRecorded(text))
 
     def decode_error(self, value: Value, known: Mapping[str, type[Exception]] | None = None) -> Exception:
         """The error a rejected promise holds: as itself when its class is known here, else a RemoteError."""

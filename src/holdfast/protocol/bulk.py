@@ -68,7 +68,10 @@ class BulkProgress(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def wanted_by(action: BulkAction, search: ExecutionSearch, at: int) -> ExecutionSearch:
-    """What it is done to: with a status that makes sense, and nothing that is created after this instant."""
+    """What it is done to: with a status that makes sense, and nothing that is created after this instant.
+    Raises ValueError."""
+    if action == "fork" and search.kind == "task":
+        raise ValueError("A background task has no steps: only executions are forked")
     until = at + 1 if search.until is None else min(search.until, at + 1)
     status = search.status or [*STATUSES[action]]
     kind = "execution" if action == "fork" else search.kind

@@ -67,8 +67,13 @@ def _begin(connection: sqlite3.Connection) -> int:
     [synchronous] = cursor.execute("PRAGMA synchronous").fetchone()
     if synchronous < _full:
         connection.execute(f"PRAGMA synchronous={_full}")
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute(f"SAVEPOINT {_SAVEPOINT}")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"SAVEPOINT {_SAVEPOINT}")
+    except sqlite3.Error:
+        _rollback(connection)
+        _restore(connection, synchronous)
+        raise
     return int(synchronous)
 
 

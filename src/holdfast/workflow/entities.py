@@ -75,7 +75,7 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
         except Cancelled:
             raise
         except Exception as error:
-            _answer(message, found, "rejected", payloads.encode_error(error))
+            _answer(message, found, "rejected", payloads.encode_failure(error))
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
 

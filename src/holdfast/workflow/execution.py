@@ -282,7 +282,7 @@ class Execution(MessageWaits):
             if found is None:
                 return True
             known = found
-        is_doubtful, ended = self._is_doubtful, self._progress.ended
+        is_doubtful, ended = self._is_doubtful or self._progress.is_cancel_due, self._progress.ended
         self._prepare(self._bind(self.promise), ())
         self._is_doubtful = is_doubtful
         self._progress.ended.follow(ended)

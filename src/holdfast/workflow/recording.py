@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import to_builtins
 
 from holdfast.payloads import error_values
-from holdfast.payloads.errors import NotRecorded, PayloadTooLarge
 from holdfast.protocol import limits, tags
 from holdfast.protocol.failures import TRIED, Failure, Tried, again_id
 from holdfast.protocol.generations import base_of, branch_of, generation_of
@@ -148,12 +147,7 @@ class Recorder:
 
     def failure(self, error: BaseException, headers: dict[str, str] | None = None) -> Value:
         """An error as a value; one that is too large is cut to its first words."""
-        try:
-            value = self.payloads.encode_error(error)
-        except PayloadTooLarge:
-            value = self.payloads.encode_error(
-                NotRecorded(f"{type(error).__name__}: {error_values.text_of(error)[:1_000]} ...")
-            )
+        value = self.payloads.encode_failure(error)
         return value if headers is None else Value((value.headers or {}) | headers, value.data)
 
     def read(
