@@ -459,7 +459,7 @@ def test_an_error_that_is_too_large_is_cut_and_does_not_end_the_entity() -> None
             return self.calls
 
     with app:
-        clumsy = app.entity(Clumsy, "c")
+        clumsy: Any = app.entity(Clumsy, "c")
         with pytest.raises(hf.errors.NotRecorded, match="ValueError: xxx"):
             clumsy.fail()
         assert clumsy.count() == 1

@@ -186,7 +186,8 @@ async def test_a_step_that_is_cancelled_while_it_begins_holds_no_lock(tmp_path: 
         async def lend() -> AsyncGenerator[Any]:
             yield lent
 
-        transactions = StepTransactions(None, Payloads(), lambda: 0, None)
+        nothing: Any = None  # is provided by name
+        transactions = StepTransactions(nothing, Payloads(), lambda: 0, None)
         step: Any = SimpleNamespace(
             function=credit_by_aiosqlite, database=lend, name="credit", key=("k", 1), commit_error=None
         )
