@@ -5,8 +5,6 @@ Workers here are what they tell of themselves, so that each of their states is t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,18 +12,9 @@ import pytest
 from holdfast.server.serving import running
 from holdfast.server.settings import Settings
 from tests.management.client import Api
-from tests.postgres import database_url
 from tests.server.http import call, streaming
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
-    stores = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/h.db"}
-    store = stores[request.param] if request.param in stores else database_url()
-    async with running(Settings(port=0, store=store)) as server:
-        yield Api(server.url)
 
 
 async def tell(api: Api, name: str = "w", *, group: str = "default", **more: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from holdfast.server.management import overview, problems
 from holdfast.server.serving import running
 from holdfast.server.settings import Settings
 from tests.management.client import Api
-from tests.postgres import database_url
 from tests.server.http import call
 
 
@@ -38,14 +36,6 @@ def shop(url: str) -> hf.App:
         raise ValueError(address)
 
     return app
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
-    stores = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/h.db"}
-    store = stores[request.param] if request.param in stores else database_url()
-    async with running(Settings(port=0, store=store)) as server:
-        yield Api(server.url)
 
 
 async def test_everything_is_told_in_one_answer(api: Api) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import enum
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pytest
-
 import holdfast as hf
 from holdfast.server.serving import running
 from holdfast.server.settings import Settings
 from tests.management.client import Api, escaped
-from tests.postgres import database_url
 from tests.server.http import call, create, streaming
 
 
@@ -58,14 +55,6 @@ def shop(url: str, group: str = "default") -> hf.App:
         return bool(address)
 
     return app
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
-    stores = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/h.db"}
-    store = stores[request.param] if request.param in stores else database_url()
-    async with running(Settings(port=0, store=store)) as server:
-        yield Api(server.url)
 
 
 async def until(api: Api, path: str, wanted: Callable[[Any], Any]) -> Any:

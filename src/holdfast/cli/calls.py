@@ -32,14 +32,12 @@ def add_arguments(options: _Options) -> None:
         help="an argument; JSON, anything else is a string",
     )
     options.add_argument("--json-args", metavar="JSON", help="all arguments at once, as a JSON array")
+    add_named_arguments(options, "a named argument, for functions in Python")
+
+
+def add_named_arguments(options: _Options, about: str) -> None:
     options.add_argument(
-        "--kwarg",
-        dest="kwargs",
-        metavar="K=JSON",
-        type=pair,
-        action="append",
-        default=[],
-        help="a named argument, for functions in Python",
+        "--kwarg", dest="kwargs", metavar="K=JSON", type=pair, action="append", default=[], help=about
     )
 
 

@@ -2,8 +2,8 @@
 
 import argparse
 
-from holdfast.cli.calls import read_array
-from holdfast.cli.options import add_connection, deadline, duration, pair
+from holdfast.cli.calls import add_named_arguments, read_array
+from holdfast.cli.options import add_connection, deadline, duration
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.payloads import parse_json_or_text
 from holdfast.cli.session import CliSession, with_session
@@ -23,15 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--as", dest="new_id", metavar="ID", required=True, help="the id of the new execution"
     )
     parser.add_argument("--args", metavar="JSON", help="other arguments: an array")
-    parser.add_argument(
-        "--kwarg",
-        dest="kwargs",
-        metavar="K=JSON",
-        type=pair,
-        action="append",
-        default=[],
-        help="another named argument; all that it is to have are given",
-    )
+    add_named_arguments(parser, "another named argument; all that it is to have are given")
     parser.add_argument("--timeout", metavar="DURATION", type=duration, help="how long it may take")
     add_connection(parser)
 
