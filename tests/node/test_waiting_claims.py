@@ -123,7 +123,8 @@ async def test_a_worker_is_granted_no_more_than_it_has_slots_for_and_the_rest_is
 async def test_a_bulk_of_tasks_wakes_others_though_a_worker_was_granted_the_first_of_them() -> None:
     """Only the first tasks of a bulk are offered by messages."""
     task, payloads = hf.App("memory:").task(double), Payloads(None)
-    bulk = [ask(order_of(task, number, payloads).creation) for number in range(100)]
+    numbers = range(100, 200)  # their ids are in the order in which they are granted
+    bulk = [ask(order_of(task, number, payloads).creation) for number in numbers]
     async with Node(MemoryStore()) as node:
         worker = Idle(slots=80, groups=("queue.default",))
         node.leave_claim(worker)
