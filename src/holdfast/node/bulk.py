@@ -12,7 +12,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -150,14 +149,15 @@ class BulkRunner:
             return
         operation = _Operation(ref, spec, await self._progress(ref.id))
         log.info("bulk %s %s continues", spec.action, ref.id, extra={"execution": ref.id})
+        now_s = asyncio.get_running_loop().time
         while not operation.is_over:
-            began, committed = time.monotonic(), self._node.stats.committed_requests
+            began, committed = now_s(), self._node.stats.committed_requests
             if not await self._page(operation):
                 return
             if self._stopping.is_set() and not operation.is_over:
                 await self._ask([TaskRelease(ref.id, ref.version)])
                 return
-            took = time.monotonic() - began
+            took = now_s() - began
             others = self._node.stats.committed_requests - committed - operation.requests
             await self._rest(max(rest_s_min, took * rest_share) if others > 0 else 0)
         log.info(

@@ -10,7 +10,6 @@ kept (`note_kept`), and deletes only such.
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -72,11 +71,11 @@ class Janitor:
             await self._rest(self._rest_s * random.uniform(0.75, 1.25))  # noqa: S311
 
     async def _pass(self) -> None:
-        progress = RetentionProgress()
+        progress, now_s = RetentionProgress(), asyncio.get_running_loop().time
         while progress.after is not None and not self._stopping.is_set():
-            began = time.monotonic()
+            began = now_s()
             progress = await self._collect_some(progress, self._older_than_ms)
-            await self._rest(max(page_rest_s_min, page_rest_share * (time.monotonic() - began)))
+            await self._rest(max(page_rest_s_min, page_rest_share * (now_s() - began)))
         if progress.forgotten or progress.too_large:
             log.info(
                 "deleted %d promises of %d executions past their retention (%d executions are too large)",
