@@ -101,7 +101,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="only this one, with its event log")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--digests", action="store_true", help="print what the logs of the seeds come to")
-    parser.add_argument("--hurried", action="store_true", help="with a clock of the machine that runs too fast")
+    parser.add_argument(
+        "--hurried", action="store_true", help="with a clock of the machine that runs too fast"
+    )
     options = parser.parse_args()
     if options.digests:
         with hurried() if options.hurried else nullcontext():
