@@ -92,6 +92,7 @@ class SqliteFile:
 
     `connect` makes the connection, `log` opens its log; tests pass those whose file system can fail.
     `beside`: our tables may be made in a file that has tables of an application.
+    `stopwatch` tells how long a search takes; a simulation passes one that counts virtual time.
     """
 
     def __init__(
@@ -101,9 +102,11 @@ class SqliteFile:
         connect: Connect = connect,
         log: OpenLog = SqliteLog,
         beside: bool = False,
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = str(path)
         self._beside = beside
+        self._stopwatch = stopwatch
         self._connect = connect
         self._open_log = log
         self._transaction: SqliteTransaction | None = None
@@ -124,7 +127,7 @@ class SqliteFile:
             connection.close()
             raise
         self._granted = GrantedRecords()
-        self._transaction = SqliteTransaction(connection, self._granted)
+        self._transaction = SqliteTransaction(connection, self._granted, self._stopwatch)
         ((now,),) = connection.execute("SELECT now FROM clock")
         if sys.platform != "win32":  # sqlite_log.py says why
             with suppress(FileNotFoundError):  # of a database in memory
@@ -224,8 +227,14 @@ def _create_private(path: str) -> None:
 class SqliteTransaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
-    def __init__(self, connection: Any, granted: GrantedRecords | None = None) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        granted: GrantedRecords | None = None,
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.connection = connection
+        self._stopwatch = stopwatch
         self._granted = granted  # None: of somebody else's transaction, which nobody tells us the end of
 
     def perform(self, step: Step) -> Any:
@@ -397,8 +406,8 @@ class SqliteTransaction:
     @contextmanager
     def _in_time(self) -> Generator[None, None, None]:
         """End what is being looked for when it takes too long: everybody waits for it."""
-        ends = time.monotonic() + search_ms_max / 1000
-        self.connection.set_progress_handler(lambda: time.monotonic() > ends, instructions_per_look)
+        ends = self._stopwatch() + search_ms_max / 1000
+        self.connection.set_progress_handler(lambda: self._stopwatch() > ends, instructions_per_look)
         try:
             yield
         except sqlite3.OperationalError as error:
