@@ -144,7 +144,7 @@ async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
     )
     reply = await session.ask(create, ScheduleReply)
     if not is_same(create, reply.schedule) or reply.schedule.promise_param != create.promise_param:
-        raise ScheduleExists(f"The schedule {arguments.id!r} exists already, and is another")
+        raise ScheduleExists(f"The schedule {arguments.id!r} already exists, with another definition")
     _show(reply, arguments)
 
 
