@@ -159,7 +159,7 @@ class TestUnderWay:
 
 
 def settings_here(settings: SessionSettings) -> SessionSettings:
-    """The settings of an app that opens in this process. Raises OutOfReach, StartedByImport, ForgottenWorld."""
+    """Those of an app that opens in this process. Raises OutOfReach, StartedByImport, ForgottenWorld."""
     if TestUnderWay.name is not None and settings.is_url_default and settings.url == default_url:
         # Each run would find what the last one left, and hf.sleep would take as long as it says.
         raise ForgottenWorld(f"{TestUnderWay.name} opened an app on ./holdfast.db, its default")

@@ -155,10 +155,10 @@ class OutOfReach(WorkerError, RuntimeError):
 
 
 class StartedByImport(WorkerError, RuntimeError):
-    """A child process imports the module of a step or a task, and the module itself starts or sends something."""
+    """A child process imports the module of a step or a task, and the import starts or sends something."""
 
     code = "HF5221"
-    hint = "Put what the program does below `if __name__ == \"__main__\":`, and leave declarations above it."
+    hint = 'Put what the program does below `if __name__ == "__main__":`, and leave declarations above it.'
 
 
 class NoStoreHere(WorkerError):
