@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from holdfast.host.bridge import AppBridge
+from holdfast.host.tracked_calls import SentCall, SentRequest
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
@@ -34,9 +35,21 @@ class Conversing:
         sent_once = None if key is None else check_key(key)
         value, entered = self._leaving("tell", id, message)
 
-        what, begin = f"the message to {check_id(id)}", self._bridge.begin
-        work = begin(lambda: self._bridge.session.conversations.begin_to_tell(id, value, sent_once))
-        return self._bridge.do(what, work if entered is None else await_asked(entered, work))
+        what = f"the message to {check_id(id)}"
+        if entered is not None:
+            return self._bridge.do(what, await_asked(entered, self._tell(id, value, sent_once)))
+        if not self._bridge.may_send_now():
+            return self._bridge.do(what, self._tell(id, value, sent_once))
+        sent = self._bridge.session.conversations.begin_to_tell(id, value, sent_once)
+        if isinstance(sent, SentRequest):
+            return self._bridge.tracked_calls.hold(SentCall(what, sent))
+        return self._bridge.do(what, sent)
+
+    async def _tell(self, execution_id: str, message: Value, key: str | None) -> None:
+        """On the session's loop."""
+        sent = self._bridge.session.conversations.begin_to_tell(execution_id, message, key)
+        self._bridge.tracked_calls.note_sent()
+        await sent
 
     def ask(
         self,
