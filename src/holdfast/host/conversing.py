@@ -1,11 +1,12 @@
 """What an app says to its executions: telling, asking, settling their promises."""
 
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.host.bridge import AppBridge
 from holdfast.host.tracked_calls import SentCall, SentRequest
 from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.errors import BadArguments
 from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id, check_key
@@ -98,6 +99,8 @@ class Conversing:
 
     def reject(self, id: str, error: Exception, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
+        if not isinstance(cast(object, error), Exception):
+            raise BadArguments(f"reject takes an exception, such as ValueError('too late'), not {error!r}")
         return self._settle("rejecting", id, error, name, is_error=True)
 
     def _settle(
