@@ -242,6 +242,7 @@ def test_a_proxy_that_changes_the_host_is_named_in_public_url(
                     look.expect_wrong("403")
                     end_now(page)
                     refusal = page.get_by_role("dialog").get_by_role("alert")
-                    expect(refusal).to_contain_text("set public_url to its address")
+                    expect(refusal.locator(".what")).to_contain_text(f"A page of '{look.origin}'")
+                    expect(refusal.locator(".hint")).to_contain_text("set public_url to the address")
         finally:
             made.stop()
