@@ -8,13 +8,15 @@ generation; there is no other mechanism.
 
 1. Calls are handled in the order of their commits, each once. The answer, the new state and the end of the
    message are one commit.
-2. A call that raises changes nothing of the state. The error is the caller's.
+2. A call that raises changes nothing of the state. The error is the caller's, also if it is a cancellation
+   that nobody has asked for. If the entity itself is cancelled, that ends it.
 3. A read looks at the state that the last finished call left: in a workflow it is recorded, from outside it
    is one look at the node. No worker is asked.
 4. Between calls the execution is suspended, and nothing of it is kept in memory. The next generation is made
    when there is a call for it (next_call.py), so the code must begin by waiting for a message.
 """
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -72,9 +74,11 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
                 after = before
             param = encode_state(entity, after, payloads)
             _answer(message, found, "resolved", payloads.encode(result))
-        except Cancelled:
-            raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, Cancelled | asyncio.CancelledError):
+                if found.is_cancelled:
+                    raise
+                error = ExecutionCancelled(f"A call of {found.id} raised {type(error).__name__}")
             _answer(message, found, "rejected", payloads.encode_failure(error))
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
