@@ -272,8 +272,22 @@ def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
 
 
 def test_a_read_may_not_wait() -> None:
-    with World(app), pytest.raises((EntityMisused, RuntimeError)):
+    with World(app), pytest.raises(EntityMisused, match="is a read, and waits for something"):
         entity().hurried()
+
+
+def test_a_read_may_not_set_a_field() -> None:
+    with World(app):
+        odd: Any = app.entity(Odd, "o")
+        assert odd.count() == 1
+        with pytest.raises(EntityMisused, match=r"Odd\.careless is a read, and sets 'calls': make it a call"):
+            odd.careless()
+        assert odd.count() == 2
+
+
+def test_a_reference_without_a_key_is_told_so() -> None:
+    with pytest.raises(TypeError, match=r"Account\(\) missing 1 required positional argument: 'key'"):
+        Account()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def test_arguments_are_checked_where_the_call_is_made() -> None:
@@ -489,6 +503,11 @@ class Odd(hf.Entity):
 
     async def wait(self) -> None:
         await hf.sleep("1h")
+
+    @hf.read
+    async def careless(self) -> int:
+        self.calls += 1
+        return self.calls
 
 
 @app.workflow

@@ -103,7 +103,7 @@ SHARES = (
         "engine",
         "if all((tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited)):\n    ...",
         "if any(tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited):\n"
-        "    return [each.id for each in awaited if tags.TICKET in each.tags or ws.task(each.id) is not None]",
+        "    return [it.id for it in awaited if tags.TICKET in it.tags or ws.task(it.id) is not None]",
         _LOCKS,
     ),
     Mutant(

@@ -5,9 +5,9 @@ which others its strand keeps meanwhile (`holding`), and those are released only
 A suspended execution waits as a whole. If all that it waits for are tickets and executions, those are noted
 with it (`bound`), and the search goes on with them.
 
-1. A holder is stuck if a ticket that is stuck keeps it, or if its execution is stuck. A ticket is stuck if the
-   permits of holders that are not are too few for it. An execution is stuck if it is suspended and all that
-   it waits for is stuck. What is not known to be stuck is not.
+1. A holder is stuck if a ticket that is stuck keeps it, or if its execution is stuck. A ticket is stuck if
+   the permits of holders that are not are too few for it. An execution is stuck if it is suspended and all
+   that it waits for is stuck. What is not known to be stuck is not.
 2. Whatever is looked at is held until the commit: of two that close a ring at the same time, one sees the
    other.
 """

@@ -33,7 +33,7 @@ from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet, PromiseSettle, SettleAction
 from holdfast.protocol.streams import ANSWER_HEADER
-from holdfast.runtime import Cancelled, Durable, Operation
+from holdfast.runtime import Cancelled, Durable, NotInFiber, Operation
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.hooks import with_headers
 from holdfast.steps.middleware import telling
@@ -144,14 +144,26 @@ def encode_request(
 
 
 def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Run a read where nothing can be awaited."""
+    """Run a read where nothing can be awaited. A field that it sets would be lost, so that is an error."""
+    before = {**vars(instance)}
     running = entity.methods[method](instance, *args, **kwargs)
     try:
         running.send(None)
     except StopIteration as done:
+        for field, value in vars(instance).items():
+            if field not in before or before[field] is not value:
+                raise EntityMisused(
+                    f"{entity.name}.{method} is a read, and sets {field!r}: make it a call"
+                ) from None
         return done.value
+    except NotInFiber as error:
+        raise _waits(entity, method) from error
     running.close()
-    raise EntityMisused(f"{entity.name}.{method} is a read, and waits for something: make it a call")
+    raise _waits(entity, method)
+
+
+def _waits(entity: EntityClass[Any], method: str) -> EntityMisused:
+    return EntityMisused(f"{entity.name}.{method} is a read, and waits for something: make it a call")
 
 
 # --- in a workflow ---------------------------------------------------------------------------------------
