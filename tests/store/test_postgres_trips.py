@@ -44,7 +44,11 @@ def statements_of(store: PostgresStore) -> list[str]:
     """The first words of each statement from now on."""
     [connection] = idle_connections(store)
     asked: list[str] = []
-    connection.add_query_logger(lambda query: asked.append(query.query.partition(" ")[0]))
+
+    def note(query: Any) -> None:
+        asked.append(str(query.query).partition(" ")[0])
+
+    connection.add_query_logger(note)
     return asked
 
 
