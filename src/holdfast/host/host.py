@@ -187,7 +187,7 @@ class Host:
                 await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning("the node could not be reached; the tasks held here are free when their lease ends")
+            log.warning("the node could not be reached; the tasks held here are free when their leases end")
         await self._close()
 
     async def abandon(self) -> None:

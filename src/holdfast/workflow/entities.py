@@ -164,7 +164,7 @@ def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kw
 
 
 def _waits(entity: EntityClass[Any], method: str) -> EntityMisused:
-    return EntityMisused(f"{entity.name}.{method} is a read, and waits for something: make it a call")
+    return EntityMisused(f"{entity.name}.{method} is a read, and a read cannot wait: make it a call")
 
 
 # --- in a workflow ---------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def stub_of(entity: EntityClass[Any]) -> type[Any]:
     def no_state(field: str) -> property:
         def refuse(self: Any) -> Any:
             raise EntityMisused(
-                f"{entity.name}({self.key!r}) is a reference, and has no {field!r} of its own"
+                f"{entity.name}({self.key!r}) is a reference and has no field {field!r}: call a method"
             )
 
         return property(refuse)

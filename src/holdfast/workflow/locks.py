@@ -184,7 +184,9 @@ def permits(name: str, limit: int, *, count: int = 1, timeout: Duration | None =
 
 def _make(kind: str, name: str, limit: int, count: int, timeout: Duration | None) -> SharedLock:
     if not isinstance(name, str) or not name or len(name.encode()) > limits.lock_name_bytes_max:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BadLock(f"{name!r} is no name of a lock: a text of 1 to {limits.lock_name_bytes_max} bytes")
+        raise BadLock(
+            f"{name!r} is not a name for a lock: use a string of 1 to {limits.lock_name_bytes_max} bytes"
+        )
     if not 1 <= limit <= limits.permits_max or not 1 <= count <= limit:
         raise BadLock(
             f"{count} of {limit} permits cannot be taken; a lock has 1 to {limits.permits_max} permits"
