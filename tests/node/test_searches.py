@@ -13,6 +13,7 @@ from holdfast.protocol import limits
 from holdfast.protocol.requests import PromiseSearch, ScheduleSearch, TaskSearch
 from holdfast.store import postgres_connection, postgres_transaction, scan_sql, sqlite_search
 from holdfast.store.memory import MemoryStore
+from holdfast.store.postgres_statements import BEGIN_SEARCH
 from tests.backends import BACKENDS, open_backend
 from tests.node.test_group_commit import GatedStore, opened, settle_down
 from tests.requests import FAR, ask, create, get
@@ -182,7 +183,7 @@ def test_a_search_that_can_look_at_no_less_outlives_one_stall_of_the_database(
 
 def limit_searches(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     """From the next one on: the statement is put together before it begins."""
-    begin = postgres_connection.BEGIN_SEARCH.rpartition("=")[0]
+    begin = BEGIN_SEARCH.rpartition("=")[0]
     monkeypatch.setattr(postgres_connection, "BEGIN_SEARCH", f"{begin}= {ms}")
 
 
