@@ -103,7 +103,8 @@ def waits_text(waits: list[Wait] | None, bound: list[str] | None = None) -> str 
     if not waits:
         return None
     if bound:
-        first = _BoundWait(*(getattr(waits[0], name) for name in Wait.__struct_fields__), bound)
+        kept: dict[str, Any] = {name: getattr(waits[0], name) for name in Wait.__struct_fields__}
+        first = _BoundWait(**kept, bound=bound)
         waits = [first, *waits[1:]]
     return _encode_waits(waits).decode()
 
