@@ -179,5 +179,5 @@ def test_whoever_passes_a_handle_for_an_id_is_told_to_pass_its_id() -> None:
         handle: Any = app.start("approval", id="a")
         with pytest.raises(BadId, match=r"pass its \.id"):
             app.tell(handle, 1)
-        with pytest.raises(BadId, match=r"The id 17 is not a text\. "):
+        with pytest.raises(BadId, match=r"The id 17 is not a string\. "):
             app.tell(17, 1)  # type: ignore[arg-type]

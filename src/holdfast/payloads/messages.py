@@ -79,7 +79,7 @@ def decode_message(payloads: Payloads, value: Value, wanted: Any) -> Any:
         fitting = [each for each in others if not _is_text(each)]
         if len(fitting) > 1:
             raise UndecodablePayload(
-                f"An object does not say which it is of {_names(fitting)}: name the class in a field `type`"
+                f"An object could be {_names(fitting)}: name its class in a field `type`"
             )
     fitting = fitting or others or [choices[0]]
     if len(fitting) == 1:

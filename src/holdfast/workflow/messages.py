@@ -52,7 +52,7 @@ def check_name(name: str) -> str:
     if not plain or not name.isascii() or len(name) > name_chars_max:
         raise BadName(f"{name!r} is not a name")
     if name.isdigit() or name in reserved_names:
-        raise BadName(f"The name {name!r} is one that executions use themselves")
+        raise BadName(f"The name {name!r} is reserved")
     return name
 
 
@@ -213,7 +213,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
 
 def _message(element: Promise, wanted: Any, found: Execution) -> Message[Any]:
     if element.state != "resolved":  # somebody else has written under its number
-        raise UndecodablePayload(f"{element.id} is no message: it is {element.state}")
+        raise UndecodablePayload(f"{element.id} is not a message: it is {element.state}")
     value = decode_message(found.worker_context.payloads, element.value, wanted)
     number = int(element.id.rpartition(".")[2])
     headers = element.value.headers or {}
