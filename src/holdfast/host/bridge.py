@@ -157,6 +157,7 @@ class AppBridge:
     def _note_inside(self, connection: Any, promise_id: str) -> None:
         if self._own_transactions is None:
             self._own_transactions = OwnTransactions()
+            self.tracked_calls.check = self._own_transactions.check
         if self._loop is not None:
             self._own_transactions.note(connection, promise_id, self._loop)
 
@@ -204,14 +205,12 @@ class AppBridge:
             return Done()
         return self.bridge(work)
 
-    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
-        """Work of the session that may begin before it is awaited: on the session's own loop it does."""
-        if self.is_own_loop() and not self.tracked_calls.has_any:  # what was asked for before goes before
-            try:
-                return make()
-            except Exception as error:
-                return _fail(error)
-        return _make_and_do(make)
+    def may_send_now(self) -> bool:
+        """May something be handed to the node before it is awaited? Not ahead of what was asked for before,
+        and not while the caller keeps the node from answering: that is found out when it is awaited."""
+        own = self._own_transactions
+        is_free = self.is_own_loop() and not self.tracked_calls.has_unsent and not is_in_workflow()
+        return is_free and (own is None or not own.is_open_here())
 
     def result_of(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What the work gives, in a script; in asyncio what gives it when it is awaited."""
@@ -459,12 +458,3 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
-
-
-async def _make_and_do(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return await make()
-
-
-async def _fail(error: Exception) -> NoReturn:
-    """To be raised where it is awaited."""
-    raise error

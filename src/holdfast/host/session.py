@@ -267,6 +267,11 @@ class Session:
         """Those whose tasks are run here."""
         return [] if self._service is None else self._service.queues
 
+    async def store_subscriptions(self) -> None:
+        """Those of `@app.on` that were declared while the app is open."""
+        if self._service is not None:
+            await self._service.store_subscriptions()
+
     async def stop_workers(self) -> None:
         """Claim nothing more, and let what runs finish. What that sends and starts is still taken."""
         if self._is_stopped:

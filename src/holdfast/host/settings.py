@@ -21,7 +21,7 @@ from holdfast.client.tls import Certificate
 from holdfast.host.slots import TaskSettings
 from holdfast.jobs.findings import read_options
 from holdfast.payloads.durations import Duration, seconds
-from holdfast.payloads.errors import BadSetting, ForgottenWorld, OutOfReach
+from holdfast.payloads.errors import BadSetting, ForgottenWorld, OutOfReach, StartedByImport
 from holdfast.payloads.payloads import Codec
 from holdfast.protocol import limits
 from holdfast.protocol.address import is_pushed_to, parse_address, target_of
@@ -161,12 +161,14 @@ class TestUnderWay:
 
 
 def settings_here(settings: SessionSettings) -> SessionSettings:
-    """The settings of an app that opens in this process. Raises OutOfReach or ForgottenWorld."""
+    """Those of an app that opens in this process. Raises OutOfReach, StartedByImport, ForgottenWorld."""
     if TestUnderWay.name is not None and settings.is_url_default and settings.url == default_url:
         # Each run would find what the last one left, and hf.sleep would take as long as it says.
         raise ForgottenWorld(f"{TestUnderWay.name} opened an app on ./holdfast.db, its default")
     if not child.is_child():
         return settings
+    if (importing := child.importing()) is not None:  # each child would start what starts the next child
+        raise StartedByImport(f"{importing} uses its app while a child process imports it")
     way = child.app_location()
     if way is None or way.declared_url != settings.declared_url:
         way = app_location(settings)

@@ -155,14 +155,19 @@ class TaskService:
             return False
         return True
 
+    async def store_subscriptions(self) -> None:
+        events = {("event", f"{each.name} {each.id}"): each for each in self._subscriptions()}
+        new = [events[key] for key in events if key not in self._stored]
+        if new:
+            await self._caller.ask_all(new, Empty)
+            self._stored.update(events)
+
     async def _store(self, *, is_late: bool) -> None:
         """Store all of it that is not stored yet."""
         limits = [each for each in [*self._tasks.limits.values()] if ("queue", each.name) not in self._stored]
         await self._caller.ask_all([each.request() for each in limits], QueueReply)
         self._stored.update(("queue", each.name) for each in limits)
-        events = {("event", f"{each.name} {each.id}"): each for each in self._subscriptions()}
-        await self._caller.ask_all([events[key] for key in events if key not in self._stored], Empty)
-        self._stored.update(events)
+        await self.store_subscriptions()
         declared = [*self._tasks.recurrences.values()]
         new = [each for each in declared if ("schedule", each.id) not in self._stored]
         wanted = [request for each in new if (request := self._request(each, is_late=is_late)) is not None]

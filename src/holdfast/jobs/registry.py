@@ -136,7 +136,7 @@ class TaskRegistry:
             raise DuplicateTask(f"The task {task.name!r} is defined twice: {there} and {here}")
         self._tasks[task.name] = task
         task.middlewares = self.hooks.middlewares
-        self._tell()
+        self.tell_watchers()
 
     def find(self, name: str) -> AnyTask:
         if name not in self._tasks:
@@ -169,15 +169,15 @@ class TaskRegistry:
         if known is not None and known != limits and not is_interactive():
             raise BadOption(f"The queue {limits.name!r} is declared twice, with different options")
         self.limits[limits.name] = limits
-        self._tell()
+        self.tell_watchers()
 
     def add_recurrence(self, recurrence: Recurrence) -> None:
         if recurrence.id in self.recurrences and not is_interactive():
             raise BadOption(f"The schedule {recurrence.id!r} is declared twice: give one of them another id=")
         self.recurrences[recurrence.id] = recurrence
-        self._tell()
+        self.tell_watchers()
 
-    def _tell(self) -> None:
+    def tell_watchers(self) -> None:
         for watch in [*self.watchers]:
             watch()
 

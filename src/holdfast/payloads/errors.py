@@ -154,6 +154,13 @@ class OutOfReach(WorkerError, RuntimeError):
     hint = 'Use a store that other processes can open, send from the workflow, or leave out mode="process".'
 
 
+class StartedByImport(WorkerError, RuntimeError):
+    """A child process imports the module of a step or a task, and the import starts or sends something."""
+
+    code = "HF5221"
+    hint = 'Put what the program does below `if __name__ == "__main__":`, and leave declarations above it.'
+
+
 class NoStoreHere(WorkerError):
     """A setting of the store was given to an app that talks to a server, and so has no store."""
 

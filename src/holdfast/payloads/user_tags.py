@@ -35,7 +35,8 @@ def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
 def check_id(given: Any) -> str:
     """The id, or BadId that says what is wrong: nothing is asked of the node with it."""
     if not isinstance(given, str):
-        raise BadId(f"The id {given!r} is not a string")
+        is_handle = isinstance(getattr(given, "id", None), str)
+        raise BadId(f"The id {given!r} is not a string{': pass its .id' if is_handle else ''}")
     try:
         check_text("it", given)
     except ValueError as error:

@@ -210,6 +210,7 @@ def declare(cls: type[E], entity: EntityClass[E], stub: type[Any]) -> None:
     def init(self: Any, key: str) -> None:
         pass
 
+    new.__qualname__ = cls.__name__  # as Python names it where the key is missing
     declared: Any = cls
     declared.__new__ = new
     declared.__init__ = init

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast, overload
 
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.errors import BadArguments, UndecodablePayload
-from holdfast.payloads.messages import decode_message, encode_message
+from holdfast.payloads.messages import check_wanted, decode_message, encode_message
 from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.requests import PromiseSettle, SettleAction
@@ -180,6 +180,7 @@ def mailbox(wanted: Any = Any, /) -> Mailbox[Any]:
     >>> async for message in mailbox(Item):
     ...     message.answer(message.value.price)
     """
+    check_wanted(wanted)
     return Mailbox(wanted)
 
 
@@ -195,6 +196,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
     >>> item = await receive(Item, timeout="1d")
     """
     found = execution()
+    check_wanted(wanted)
 
     def read(element: Promise) -> Any:
         message = _message(element, wanted, found)
