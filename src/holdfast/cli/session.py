@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import astuple, replace
 
-from holdfast.cli.examples import sentence
 from holdfast.cli.options import Subparsers, add_connection
 from holdfast.client.caller import Caller
 from holdfast.client.http import HttpClient
@@ -87,7 +86,7 @@ def add_command(
     commands: "Subparsers[argparse.ArgumentParser]", name: str, line: str, command: Command
 ) -> argparse.ArgumentParser:
     """A subcommand that talks to a node."""
-    parser = commands.add_parser(name, help=line, description=sentence(line))
+    parser = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
     parser.set_defaults(run=with_session(command))
     add_connection(parser)
     return parser
