@@ -520,7 +520,7 @@ def test_settling_a_settled_promise_otherwise_says_which_outcome_stands(
         assert run("promises", "resolve", promise, "--data", "paid").code == 0
     refused = run("promises", verb, promise, *words)
     assert refused.code == 1
-    assert 'is resolved already with "paid"' in refused.err
+    assert 'is already resolved with "paid"' in refused.err
     assert "HF5204" in refused.err
 
 

@@ -86,7 +86,7 @@ def add_command(
     commands: "Subparsers[argparse.ArgumentParser]", name: str, line: str, command: Command
 ) -> argparse.ArgumentParser:
     """A subcommand that talks to a node."""
-    parser = commands.add_parser(name, help=line, description=line)
+    parser = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
     parser.set_defaults(run=with_session(command))
     add_connection(parser)
     return parser
