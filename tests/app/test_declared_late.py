@@ -199,5 +199,5 @@ def test_a_late_schedule_that_does_not_fit_is_told_once_and_holds_nothing_up(
     assert double.send(21).get(LONG_S).ok_value == 42
     told = [each.getMessage() for each in caplog.records if "nightly" in each.getMessage()]
     assert len(told) == 1
-    assert "is left out" in told[0]
+    assert "was skipped" in told[0]
     assert "HF5003" in told[0]

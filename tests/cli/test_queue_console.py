@@ -167,7 +167,7 @@ def test_check_finds_everything_at_once_each_with_its_place(tmp_path: Path) -> N
 
 def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
     outcome = check(tmp_path, SHOP)
-    assert f"{tmp_path / 'shop.py'}:6: concurrency is a whole number" in outcome.out
+    assert f"{tmp_path / 'shop.py'}:6: concurrency must be a whole number" in outcome.out
     assert outcome.out.count("    help: ") == 15
     assert outcome.out.strip().endswith("15 to correct")
 

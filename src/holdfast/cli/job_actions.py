@@ -156,9 +156,9 @@ async def send(session: CliSession, arguments: argparse.Namespace) -> None:
     """The same requests as the library's: with `--app` the task is what the app declares."""
     task, queue_priority, payloads, providers = declared_task(arguments, arguments.func)
     if arguments.delay is not None and arguments.at is not None:
-        raise UsageError("--delay and --at both say when it begins: give one of them")
+        raise UsageError("--delay and --at both say when it starts: give one of them")
     if arguments.on_conflict != "existing" and arguments.key is None:
-        raise UsageError("--on-conflict says what to do about a key, and there is none: give --key")
+        raise UsageError("--on-conflict needs a key: give --key")
     task_id = arguments.id or new_id(arguments.func, now_ms(), fresh_end())
     now = await session.now(task_id)
     options = SendOptions(

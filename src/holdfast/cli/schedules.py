@@ -138,7 +138,7 @@ async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
     reply = await session.ask(create, ScheduleReply)
     is_other_call = not is_task and reply.schedule.promise_param != create.promise_param
     if is_other_call or not is_same(create, reply.schedule):
-        raise ScheduleExists(f"The schedule {arguments.id!r} exists already, and is another")
+        raise ScheduleExists(f"The schedule {arguments.id!r} already exists, with another definition")
     _show(reply, arguments)
 
 

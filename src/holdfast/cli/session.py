@@ -113,12 +113,16 @@ async def _converse(command: Command, arguments: argparse.Namespace) -> None:
             async with _ask_server(arguments) as far:
                 await command(CliSession(far), arguments)
         except Unreachable as error:
-            if arguments.server == default_url and Path(default_file).is_file():
+            if arguments.server == default_url and _has_own_file():
                 raise Unreachable(f"{error.what}. {_beside}") from error
             raise
     else:
         async with _ask_store(arguments.server) as near:
             await command(CliSession(near), arguments)
+
+
+def _has_own_file() -> bool:
+    return Path(default_file).is_file()
 
 
 def is_server(url: str) -> bool:

@@ -342,7 +342,9 @@ class Session:
         retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
             if retention_s is not None:
-                raise NoStoreHere("This app talks to a server, so it cannot decide what that forgets")
+                raise NoStoreHere(
+                    "retention= cannot be used here: this app talks to a server, which has its own retention"
+                )
             from holdfast.client.http import HttpClient
 
             tls = client_context(self._settings.certificate)

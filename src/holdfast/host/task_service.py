@@ -124,7 +124,7 @@ class TaskService:
             try:
                 is_stored = await self._store_now(is_late=True)
             except HoldfastError as error:  # what is refused today may be allowed tomorrow
-                log.error("queues and schedules were refused: %s", error)
+                log.error("the node refused the declared queues and schedules: %s", error)
                 is_stored = False
             if is_stored:
                 self._serve()
@@ -151,7 +151,7 @@ class TaskService:
         except ClientError as error:
             if not _is_passing(error):
                 raise
-            log.warning("queues and schedules could not be stored yet: %s", error)
+            log.warning("the declared queues and schedules could not be stored yet; trying again: %s", error)
             return False
         return True
 
@@ -191,7 +191,7 @@ class TaskService:
                     [reply] = await self._caller.replies([ScheduleDelete(schedule.id)])
                     if reply.status != 404:
                         expect(reply, Empty)
-                    log.info("the schedule %s was deleted: it is not declared any more", schedule.id)
+                    log.info("the schedule %s was deleted: the code no longer declares it", schedule.id)
 
     def _request(self, declared: Recurrence, *, is_late: bool) -> ScheduleCreate | None:
         priority = self._tasks.priority_of(declared.queue or "")
@@ -200,7 +200,7 @@ class TaskService:
         except WorkerError as error:
             if not is_late:
                 raise
-            log.error("the schedule %s is left out: %s", declared.id, error)
+            log.error("the schedule %s was skipped: %s", declared.id, error)
             return None
 
 

@@ -84,7 +84,7 @@ def _count(name: str, count: Any) -> int | None:
         return None
     most = limits.concurrency_max
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-        raise BadOption(f"{name} is a whole number from 1 to {most}, not {count!r}")
+        raise BadOption(f"{name} must be a whole number from 1 to {most}, not {count!r}")
     return count
 
 
@@ -158,8 +158,8 @@ class TaskRegistry:
             return
         self._not_served.add(queue)
         log.warning(
-            "the queue %r is not declared in this app, so its worker does not serve it: "
-            "app.queue(%r) declares it. What waits there is left to workers that do",
+            "the queue %r is not declared in this app, so this worker does not serve it. "
+            "Declare it with app.queue(%r), or leave its tasks to other workers",
             queue,
             queue,
         )

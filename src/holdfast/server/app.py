@@ -36,7 +36,7 @@ from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
 from holdfast.server.console import Console
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
-from holdfast.server.management.handler import Management
+from holdfast.server.management.handler import Management, refuse_managing
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import PendingAnswer, Rpc
@@ -123,7 +123,7 @@ class ServerApp:
             await handler(scope, receive, send)
         except Refusal as refusal:
             self.metrics.count_refused(refusal.code)
-            await respond_refusal(send, refusal)
+            await (refuse_managing if _first_of(scope["path"]) == "v1" else respond_refusal)(send, refusal)
         except Disconnected:
             pass
         except Exception:
@@ -137,7 +137,7 @@ class ServerApp:
         self.offers.stop()
 
     def _find(self, path: str, method: str) -> Handler:
-        first = next((part for part in path.split("/") if part), "")
+        first = _first_of(path)
         methods = self._routes.get(first)
         if method == "OPTIONS" and self._visitors.answers_preflight:
             return self._preflight
@@ -214,6 +214,10 @@ class ManagementApp(ServerApp):
         refusal = NoSuchPath("This is the management API of an application, and nothing is answered here")
         self.metrics.count_refused(refusal.code)
         return refusal.status, refusal_body(refusal), refusal_headers(refusal)
+
+
+def _first_of(path: str) -> str:
+    return next((part for part in path.split("/") if part), "")
 
 
 def _is_file(scope: Scope) -> bool:
