@@ -216,6 +216,15 @@ class NewerSchema(StoreError):
     code = "HF2001"
 
 
+class FileGone(StoreError, Refusal):
+    """The file of the database was deleted, moved or replaced by another one while it was open. To repeat the
+    request does not help."""
+
+    code = "HF2012"
+    status = 500
+    hint = "Stop what uses it, put the file back together with its -wal file, and start again."
+
+
 class CorruptRecord(StoreError, Refusal):
     """What was read is not what can have been written. `why` is for the log."""
 

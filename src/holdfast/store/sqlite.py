@@ -6,7 +6,6 @@
 3. The file is readable and writable by its owner alone.
 """
 
-import os
 import sqlite3
 import sys
 import time
@@ -58,6 +57,7 @@ from holdfast.store.migrations import look, migrate, migrations
 from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.scan_sql import SQLITE, behind, within
 from holdfast.store.sqlite_log import SqliteLog
+from holdfast.store.sqlite_place import SqlitePlace, create_private
 from holdfast.store.sqlite_search import Stopwatch, in_time
 from holdfast.store.threaded import ThreadedStore
 
@@ -111,7 +111,7 @@ class SqliteFile:
         self._log: SqliteLog | None = None
 
     def open(self) -> Millis:
-        _create_private(self._path)
+        create_private(self._path)
         try:
             connection = self._connect(self._path)
         except sqlite3.Error as error:
@@ -130,6 +130,7 @@ class SqliteFile:
         if sys.platform != "win32":  # sqlite_log.py says why
             with suppress(FileNotFoundError):  # of a database in memory
                 self._log = self._open_log(self._path)
+        self._place = SqlitePlace(self._path)
         return int(now)
 
     def _prepare(self, connection: Any) -> None:
@@ -197,6 +198,7 @@ class SqliteFile:
                 execute("ROLLBACK")
             raise
         granted.committed()
+        self._place.check()
         return result
 
 
@@ -209,17 +211,6 @@ class SqliteStore(ThreadedStore):
 
     def foreign_version(self) -> Awaitable[int]:
         return self._call(self._file.foreign_version)
-
-
-def _create_private(path: str) -> None:
-    """The write-ahead log and its index inherit the mode of the file."""
-    if path != ":memory:" and not Path(path).exists():
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise NotAStore(
-                f"{path} cannot be created: {error.strerror}. Check the path. [{NotAStore.code}]"
-            ) from error
 
 
 class SqliteTransaction:
