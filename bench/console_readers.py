@@ -3,7 +3,7 @@
 Run as `python -m bench.console_readers URL --tabs 50`. It says "ready" when every reader has its stream and
 its first list, and prints one JSON object with what was read when its input ends. Fifty browsers would need
 more processors than the server that is measured; what they ask of it is the same. A reader keeps the pace of
-`js/live.js` (five readings at once, then two a second) and of `js/views/executions.js` (counts every four
+`js/live.js` (five readings at once, then four a second) and of `js/views/executions.js` (counts every four
 seconds).
 """
 
@@ -18,7 +18,7 @@ import uvloop
 from msgspec import Struct
 
 credits_max: Final = 5.0
-credits_per_s: Final = 2.0
+credits_per_s: Final = 4.0
 apart_s: Final = 0.05
 count_every_s: Final = 4.0
 LIST: Final = "/v1/executions?limit=60"

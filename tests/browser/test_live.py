@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import APIResponse, Browser, Route, expect
 
 from tests.browser.browser import Watched, watched
 from tests.browser.world import World, store_url
@@ -27,6 +27,31 @@ def test_a_new_execution_appears_and_its_status_changes_in_the_list(shop: World,
     expect(row.locator(".chip")).to_have_text("suspended")
     shop.post("promises/live-1:answer/resolve", {"value": True})
     expect(row.locator(".chip")).to_have_text("completed")
+
+
+def test_what_changes_while_a_list_is_read_for_the_first_time_is_not_missed(
+    shop: World, look: Watched
+) -> None:
+    """The first answer is from before the change, and comes after the page was told of it."""
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+            shop.start_execution("echo", 1, id="missed-1")
+
+    look.page.route("**/v1/executions?*prefix=missed-*", hold)
+    asked = re.compile(r"/v1/counts\?")
+    with look.page.expect_request(asked):
+        page = look.open("executions?prefix=missed-")
+    with page.expect_request(asked):  # again, because of the change
+        expect(page.locator(".live.is-live")).to_be_visible()
+    [(route, answer)] = held
+    assert answer.json()["executions"] == []
+    route.fulfill(response=answer)
+    expect(page.locator(".rows tbody")).to_contain_text("missed-1")
 
 
 def test_a_list_of_one_status_loses_what_no_longer_has_it(shop: World, look: Watched) -> None:

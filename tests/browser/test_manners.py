@@ -16,6 +16,20 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.browser import Watched, watched
 from tests.browser.world import World
 
+IMPORTED = """
+async ([path, name, values]) => {
+  const main = document.querySelector('script[type="module"]').src;
+  const found = await import(new URL(path, main));
+  return values.map((value) => found[name](value));
+}
+"""
+NAMED = """
+() => {
+  const names = 'link[rel="modulepreload"], link[rel="stylesheet"], script[src]';
+  return [...document.querySelectorAll(names)].map((each) => each.href ?? each.src);
+}
+"""
+
 
 def test_keys_lead_everywhere(shop: World, look: Watched) -> None:
     for number in range(3):
@@ -101,6 +115,35 @@ def test_no_cookie_and_a_strict_policy(shop: World, look: Watched) -> None:
     assert "set-cookie" not in headers
     expect(look.page.locator("main h1")).to_be_visible()
     assert look.page.evaluate("document.cookie") == ""
+
+
+@pytest.mark.parametrize("place", ["executions", "executions/first-1", "overview", "schedules"])
+def test_a_view_is_asked_for_at_once_and_everything_once(shop: World, browser: Browser, place: str) -> None:
+    """No module is found out about by reading another one, and nothing is asked for twice."""
+    if not shop.get("executions", prefix="first-1")["executions"]:
+        shop.start_execution("echo", 1, id="first-1")
+        shop.until("first-1", "completed")
+    with watched(browser, shop.console) as look:
+        page = look.open(place)
+        expect(page.locator(".live.is-live")).to_be_visible()
+        expect(page.locator("main h1")).to_be_visible()
+        modules = [url for url in look.requests if url.endswith((".js", ".css"))]
+        assert sorted(modules) == sorted(set(modules))
+        named = page.evaluate(NAMED)
+        assert set(modules) - set(named) == set()
+        for asked in ("/v1/session", "/v1/executions?limit=60", "/v1/executions/first-1"):
+            assert sum(url.endswith(asked) for url in look.requests) <= 1, asked
+        assert sum(url.endswith("/v1/session") for url in look.requests) == 1
+
+
+def test_a_time_to_come_is_never_said_to_be_a_day_shorter(shop: World, look: Watched) -> None:
+    page = look.open("executions")
+    minute, hour, day = 60_000, 3_600_000, 86_400_000
+    spans = [59_999, hour - 1, 2 * day - 1, 2 * day, 3 * day - 1, 10 * day - 1, 10 * day]
+    words = ["59 s", "59 min", "47 h 59 min", "2 d 0 h", "2 d 23 h", "9 d 23 h", "10 d"]
+    assert page.evaluate(IMPORTED, ["time.js", "rough", [*spans, minute]]) == [*words, "1 min"]
+    numbers = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000]
+    assert page.evaluate(IMPORTED, ["text.js", "count", numbers]) == [f"{each:,}" for each in numbers]
 
 
 def test_the_root_leads_browsers_to_the_console(shop: World, look: Watched) -> None:
@@ -199,6 +242,7 @@ def test_a_proxy_that_changes_the_host_is_named_in_public_url(
                     look.expect_wrong("403")
                     end_now(page)
                     refusal = page.get_by_role("dialog").get_by_role("alert")
-                    expect(refusal).to_contain_text("set public_url to its address")
+                    expect(refusal.locator(".what")).to_contain_text(f"A page of '{look.origin}'")
+                    expect(refusal.locator(".hint")).to_contain_text("set public_url to the address")
         finally:
             made.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,28 @@ async def test_the_page_names_its_files_below_a_digest_that_may_be_kept_for_good
     (folder / "js" / "main.js").write_text("changed")
     other = await ask(Console(folder=folder), "/console/")
     assert script not in other.body.decode()
+
+
+async def test_the_page_names_the_modules_of_each_view_and_one_file_of_styles() -> None:
+    console = Console()
+    page = (await ask(console, "/console/")).body.decode()
+    at_once = re.findall(r'<link rel="modulepreload" href="_/[0-9a-f]+/([^"]+)">', page)
+    more = dict(re.findall(r'<meta name="modules" data-view="(\w+)" content="([^"]*)">', page))
+    assert {"executions", "execution", "overview", "task", "start", "audit"} <= more.keys()
+    assert "execution_waiting" not in more, "which is a part of a view, and none"
+    assert more["executions"] == "", "its modules are asked for at once"
+    assert {"js/early.js", "js/api.js", "js/main.js", "js/views/executions.js", "js/kit/table.js"} <= set(
+        at_once
+    )
+    assert {"js/views/execution.js", "js/draw/timeline.js", "js/draw/scale.js"} <= set(
+        more["execution"].split()
+    )
+    assert not set(more["execution"].split()) & set(at_once)
+    [style] = re.findall(r'<link rel="stylesheet" href="([^"]+)">', page)
+    served = await ask(console, f"/console/{style}")
+    assert served.headers[b"content-type"] == b"text/css; charset=utf-8"
+    for name in ("css/tokens.css", "css/base.css", "css/layout.css", "css/kit.css", "css/views.css"):
+        assert (await ask(console, f"/console/{name}")).body in served.body
 
 
 async def test_what_has_not_changed_is_not_sent_again(folder: Path) -> None:
@@ -158,6 +181,8 @@ async def test_a_name_that_was_made_to_lead_to_an_open_server_is_not_its_own() -
         rebound = {"origin": f"http://evil.example:{port}", "host": f"evil.example:{port}"}
         answer = await post(server.url, envelope("promise.get", {"id": "p"}), rebound)
         assert (answer.status, answer.json["code"]) == (403, "HF3103")
+        assert f"A page of 'http://evil.example:{port}'" in answer.json["error"]
+        assert "not in allowed_hosts" in answer.json["error"]
         own = {"origin": f"http://127.0.0.1:{port}", "host": f"127.0.0.1:{port}"}
         assert (await post(server.url, envelope("promise.get", {"id": "p"}), own)).status == 404
     public = Visitors(Settings(public_url="https://holdfast.example/x/"))

@@ -33,7 +33,12 @@ async def test_the_files_of_the_console_are_given_to_any_page_and_nothing_else_i
         assert (await get(server.url, f"/console/{module}", foreign)).status == 200
         refused = await get(server.url, "/v1/executions", foreign)
         assert (refused.status, refused.json["code"]) == (403, "HF3103")
-        assert "public_url" in refused.json["error"]
+        assert "public_url" in refused.json["hint"]
+        assert "HF3103" not in refused.json["error"]
+        assert "'https://ops.example'" in refused.json["error"]
+        assert f"asked as '{server.url.removeprefix('http://')}'" in refused.json["error"]
+        odd = await get(server.url, "/v1/executions", {"origin": "https://" + "\u00e9" * 5_000})
+        assert (odd.status, len(odd.body) < 1_500, odd.body.isascii()) == (403, True, True)
         assert (await get(server.url, "/console/", {"host": "evil.example"})).status == 421
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from holdfast.node.health import failure_of
 from holdfast.node.node import Node
 from holdfast.protocol.errors import AnswerLost, Refusal, StoreUnavailable
 from holdfast.server import metrics as numbers
@@ -35,7 +36,7 @@ from holdfast.server.auth import Authenticator, bearer_of
 from holdfast.server.collection import decode_order
 from holdfast.server.console import Console
 from holdfast.server.errors import LegacyPath, NoSuchPath, NotReady, WrongMethod
-from holdfast.server.management.handler import Management
+from holdfast.server.management.handler import Management, refuse_managing
 from holdfast.server.offers import Offers
 from holdfast.server.origin import Visitors
 from holdfast.server.rpc import PendingAnswer, Rpc
@@ -122,7 +123,7 @@ class ServerApp:
             await handler(scope, receive, send)
         except Refusal as refusal:
             self.metrics.count_refused(refusal.code)
-            await respond_refusal(send, refusal)
+            await (refuse_managing if _first_of(scope["path"]) == "v1" else respond_refusal)(send, refusal)
         except Disconnected:
             pass
         except Exception:
@@ -136,7 +137,7 @@ class ServerApp:
         self.offers.stop()
 
     def _find(self, path: str, method: str) -> Handler:
-        first = next((part for part in path.split("/") if part), "")
+        first = _first_of(path)
         methods = self._routes.get(first)
         if method == "OPTIONS" and self._visitors.answers_preflight:
             return self._preflight
@@ -215,6 +216,10 @@ class ManagementApp(ServerApp):
         return refusal.status, refusal_body(refusal), refusal_headers(refusal)
 
 
+def _first_of(path: str) -> str:
+    return next((part for part in path.split("/") if part), "")
+
+
 def _is_file(scope: Scope) -> bool:
     """Does it ask for a file of the console?"""
     return scope["method"] in ("GET", "HEAD") and scope["path"].lstrip("/").startswith("console/")
@@ -234,7 +239,7 @@ async def _of_the_store(result: Awaitable[T]) -> T:
         raise
     except Exception as error:
         log.warning("the store does not answer", exc_info=True)
-        raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
+        raise StoreUnavailable(failure_of(error)) from error
 
 
 def _with_headers(send: Send, extra: Headers) -> Send:

@@ -4,7 +4,8 @@
 2. `index.html` names every file below `@assets@`. That becomes `_/<digest of all files>`: what is below it
    never changes, so browsers keep it for good; another release has another digest.
 3. The modules that the page and its list of executions need are named in it, so that a browser asks for all
-   of them at once instead of finding out one by one who imports whom.
+   of them at once instead of finding out one by one who imports whom. What another view needs beyond them is
+   named too, and `js/early.js` asks for that if the address names this view. Styles are one file.
 4. Every reference is relative, so it works below any path behind a reverse proxy.
 5. The policy allows scripts, styles and requests of this origin alone, and nothing inline. The one exception
    is an address of the operator's own that decodes payloads (`codec_url`).
@@ -31,7 +32,10 @@ console_bytes_max: Final = 8_388_608
 assets_mark: Final = b"@assets@"
 preload_mark: Final = b"@modulepreload@"
 gzip_bytes_min: Final = 256
-entries: Final = ("js/main.js", "js/views/executions.js")
+entries: Final = ("js/early.js", "js/main.js", "js/views/executions.js")
+views: Final = "js/views/"
+styles: Final = tuple(f"css/{name}.css" for name in ("tokens", "base", "layout", "kit", "views"))
+all_styles: Final = "css/all.css"
 _imported: Final = re.compile(rb"""^(?:import|export)\b[^;]*?from "(\.[^"]+)";$""", re.MULTILINE)
 
 TYPES: Final = {
@@ -96,6 +100,7 @@ class Console:
     def _load(self) -> dict[str, Asset]:
         if self._assets is None:
             found = dict(_read(self._folder or files(package)))
+            found[all_styles] = b"".join(found[path] for path in styles if path in found)
             if sum(map(len, found.values())) > console_bytes_max:
                 raise NoSuchPath(f"The files of the console have more than {console_bytes_max} bytes")
             every = hashlib.sha256()
@@ -109,9 +114,12 @@ class Console:
 
     def _complete(self, index: bytes, found: dict[str, bytes]) -> bytes:
         below = f"_/{self._digest}".encode()
-        links = [
-            f'<link rel="modulepreload" href="_/{self._digest}/{path}">' for path in _needed(found, entries)
-        ]
+        first = _needed(found, entries)
+        links = [f'<link rel="modulepreload" href="_/{self._digest}/{path}">' for path in first]
+        for path in sorted(found):
+            if path.startswith(views) and b"function view(" in found[path]:
+                more = " ".join(each for each in _needed(found, [path]) if each not in first)
+                links.append(f'<meta name="modules" data-view="{PurePosixPath(path).stem}" content="{more}">')
         return index.replace(preload_mark, "\n".join(links).encode()).replace(assets_mark, below)
 
 

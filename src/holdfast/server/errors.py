@@ -92,7 +92,8 @@ class ForeignOrigin(Refusal):
     code = "HF3103"
     status = 403
     hint = (
-        "If that is the console behind a proxy, set public_url to its address. "
+        "If that is the console behind a proxy, set public_url to the address in the browser. "
+        "If it was opened by a host name, add the name to allowed_hosts, or open it by the IP address. "
         "If one of your own pages should call this server, add its origin to allowed_origins."
     )
 

@@ -14,11 +14,14 @@
 """
 
 import ipaddress
+from typing import Final
 from urllib.parse import urlsplit
 
 from holdfast.server.asgi import Headers, header
 from holdfast.server.errors import BadHttp, ForeignHost, ForeignOrigin
 from holdfast.server.settings import Settings
+
+shown_max: Final = 100  # characters of an origin or host in a refusal
 
 
 def is_loopback(host: str) -> bool:
@@ -42,6 +45,10 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _shown(value: bytes) -> str:
+    return ascii(value.decode("latin-1")[:shown_max])
 
 
 class Visitors:
@@ -75,7 +82,7 @@ class Visitors:
         if origin not in self._origins:
             if is_file or self._is_own(origin, host):
                 return []
-            raise ForeignOrigin("A page of this origin may not call this server")
+            raise ForeignOrigin(self._why(origin, host))
         return self._cors(origin, header(headers, b"access-control-request-method") is not None)
 
     def _is_own(self, origin: bytes, host: bytes | None) -> bool:
@@ -88,6 +95,16 @@ class Visitors:
             return True
         name = _name_of(host.decode("latin-1").lower())
         return name in self._hosts or _is_address(name)
+
+    def _why(self, origin: bytes, host: bytes | None) -> str:
+        """Both sides: whoever set up a proxy sees which of them is not what he thought."""
+        page, asked = _shown(origin), "no host" if host is None else _shown(host)
+        if host is not None and origin.partition(b"://")[2].lower() == host.lower():
+            return (
+                f"A page of {page} may not call this server: it asks for no token, so it trusts no page "
+                "under a name that is not in allowed_hosts"
+            )
+        return f"A page of {page} may not call this server, which was asked as {asked}"
 
     def _check_host(self, value: bytes) -> None:
         host = value.decode("latin-1").lower()

@@ -116,7 +116,21 @@ export function curl({ method, parts, query, body }) {
 /** @param {Change} change */
 export const make = (change) => ask(change.method, change.parts, { ...(change.query && { query: change.query }), body: change.body ?? (change.method === "DELETE" ? undefined : {}) });
 
-export const session = /** @type {() => Promise<Session>} */ (get("session"));
+/** @type {Promise<Session> | null} */
+let asked = null;
+
+/** Ask who looks before anybody wants to know it: `session` gives this answer once. */
+export function askSession() {
+  asked = get("session")();
+  asked.catch(() => {}); // whoever takes it hears why
+}
+
+/** @returns {Promise<Session>} */
+export function session() {
+  const answer = asked ?? get("session")();
+  asked = null;
+  return answer;
+}
 export const overview = get("overview");
 export const counts = get("counts");
 export const audit = get("audit");

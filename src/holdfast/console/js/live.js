@@ -4,7 +4,7 @@
  * 1. A browser opens about six connections to a server. So among tabs with the same token one holds the
  *    stream (a web lock decides which) and tells the others. Where there are no locks, only visible tabs listen.
  * 2. Whoever was away (paused, hidden, reconnected, cut off) is told that everything may have changed.
- * 3. A listener is called a few times in a row, and then twice a second (`BURST`, `REST_MS`); what happens meanwhile is
+ * 3. A listener is called a few times in a row, and then four times a second (`BURST`, `REST_MS`); what happens meanwhile is
  *    collected. While changes never pause, the server tells of them once a second. After a reading that took long it rests
  *    for longer. So many pages do not become a load of their own. A hidden tab reads nothing.
  */
@@ -14,7 +14,7 @@ import { heardTime } from "./time.js";
 
 const EVERY_MS = 50;
 const BURST = 5;
-const REST_MS = 500;
+const REST_MS = 250;
 const REST_SHARE = 4; // it rests so many times as long as its last reading took beyond `SLOW_MS`
 const SLOW_MS = 100;
 const REST_MS_MAX = 20_000;
@@ -31,7 +31,7 @@ let channel = null;
 
 /** @returns {Changes} */
 const nothing = () => ({ executions: new Map(), queues: new Set(), schedules: new Set(), workers: new Set(), streams: new Set(), promises: new Set(), all: false });
-const everything = () => ({ ...nothing(), all: true });
+export const everything = () => ({ ...nothing(), all: true });
 
 /** @type {Set<Listener>} */
 const listeners = new Set();

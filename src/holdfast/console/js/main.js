@@ -1,6 +1,7 @@
 /**
  * Opens the console: who looks, the frame, the view that the URL names. Views are loaded when they are first shown.
  */
+import "./early.js"; // which has run before this module does, in whatever order they arrive
 import * as api from "./api.js";
 import { el, fill, part } from "./dom.js";
 import { drawFrame } from "./frame.js";
@@ -9,7 +10,7 @@ import { start } from "./live.js";
 import { announce } from "./kit/toast.js";
 import { problem } from "./kit/states.js";
 import { applyTheme } from "./preferences.js";
-import { place } from "./router.js";
+import { place, viewOf } from "./router.js";
 import { readSession, session } from "./session.js";
 import { brief } from "./text.js";
 import { tick } from "./time.js";
@@ -42,11 +43,6 @@ const VIEWS = {
   audit: () => import("./views/audit.js"),
   signin: () => import("./views/sign_in.js"),
 };
-const ONE = /** @type {Record<string, string>} */ ({ executions: "execution", tasks: "task", queues: "queue", schedules: "schedule", promises: "promise" });
-
-/** Which view a path names. @param {string[]} path */
-function nameOf([first = "overview", ...rest]) { return (rest.length && ONE[first]) || first; }
-
 let shown = new AbortController();
 let needsToken = false;
 
@@ -56,7 +52,7 @@ async function show() {
   const { signal } = shown;
   const { path, query } = place();
   const first = path[0] ?? "overview";
-  const name = needsToken ? "signin" : nameOf(path);
+  const name = needsToken ? "signin" : viewOf();
   const main = part("main");
   const title = (/** @type {string} */ text) => { const shown = brief(text, 120); document.title = `${shown} \u00b7 Holdfast`; announce(shown); };
   const load = VIEWS[name];
@@ -81,8 +77,7 @@ async function show() {
 
 /** Read who looks; without a token where one is needed, ask for it. The view is loaded meanwhile. */
 async function open() {
-  const { path } = place();
-  void VIEWS[nameOf(path)]?.().catch(() => {});
+  void VIEWS[viewOf()]?.().catch(() => {});
   try {
     await readSession();
     needsToken = false;

@@ -11,6 +11,14 @@ export function place() {
   return { path: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
 }
 
+const ONE = /** @type {Record<string, string>} */ ({ executions: "execution", tasks: "task", queues: "queue", schedules: "schedule", promises: "promise" });
+
+/** The name of the view that the URL names. */
+export function viewOf() {
+  const [first = "overview", ...rest] = place().path;
+  return (rest.length && ONE[first]) || first;
+}
+
 /** @param {string} part */
 function decode(part) {
   try { return decodeURIComponent(part); } catch { return part; }

@@ -93,13 +93,14 @@ export function duration(ms) {
 /** @param {number} value */
 const pad = (value) => String(value).padStart(2, "0");
 
-/** "12 s", without fractions, for what ticks. @param {number} ms */
+/** "12 s", "2 d 23 h": for what ticks. Rounded down, below ten days by less than an hour. @param {number} ms */
 export function rough(ms) {
   const s = Math.floor(Math.abs(ms) / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
   if (s < 172_800) return `${Math.floor(s / 3600)} h ${pad(Math.floor(s / 60) % 60)} min`;
-  return `${Math.floor(s / 86_400)} d`;
+  const days = Math.floor(s / 86_400);
+  return days < 10 ? `${days} d ${Math.floor(s / 3600) % 24} h` : `${days} d`;
 }
 
 /** @param {number} instant @param {string} style */

@@ -1,4 +1,5 @@
 /** The words of the field, said the same way everywhere: statuses, kinds, and what each means. */
+/** @import { Wait } from "./types.js" */
 
 /** @type {Record<string, {word: string, tone: string, means: string}>} */
 export const STATUSES = {
@@ -47,4 +48,16 @@ export const WAITS = {
 };
 
 /** The same in a list, where there is little room: otherwise the word is the kind. @type {Record<string, string>} */
-export const WAITS_SHORT = { sleep: "timer", receive: "message", call: "execution", retry: "next try of" };
+const WAITS_SHORT = { sleep: "timer", receive: "message", call: "execution", retry: "next try of" };
+
+/** Which kind of wait it is, and of what: `lock printer-3`, `call pay`, `message 4`. @param {Wait} wait */
+export function kindOf(wait) {
+  const [kind = "", ...name] = (wait.what || "promise").split(" ");
+  return { kind: wait.resumesAt ? "retry" : kind, name: `${kind === "message" ? "number " : ""}${name.join(" ")}` };
+}
+
+/** The same in a few words, for a list. @param {Wait} wait */
+export function waitWords(wait) {
+  const { kind, name } = kindOf(wait);
+  return `${WAITS_SHORT[kind] ?? kind} ${name}${wait.error ? `: ${wait.error}` : ""}`;
+}

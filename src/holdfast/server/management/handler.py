@@ -146,8 +146,7 @@ class Management:
                 await respond(send, 200, await self._answer(route, call, scope), [json_type])
         except Refusal as refusal:
             self._metrics.count_refused(refusal.code)
-            body = msgspec.json.encode(show_refusal(refusal))
-            await respond(send, refusal.status, body, [json_type, *refusal_headers(refusal)])
+            await refuse_managing(send, refusal)
         finally:
             if give_back is not None:
                 give_back()
@@ -324,6 +323,11 @@ def _refuse_unknown(what: str, given: dict[str, Any], known: set[str]) -> None:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise BadManagementRequest(f"There is no {what} {name[:40]!r} here; there are: {there}")
+
+
+async def refuse_managing(send: Send, refusal: Refusal) -> None:
+    body = msgspec.json.encode(show_refusal(refusal))
+    await respond(send, refusal.status, body, [json_type, *refusal_headers(refusal)])
 
 
 def show_refusal(refusal: Refusal) -> Json:

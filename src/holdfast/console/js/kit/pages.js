@@ -5,11 +5,12 @@
  * 2. On a change the first page is read again and takes the place of what it covers; rows further down that
  *    changed and are in sight are read one by one.
  * 3. What is read anew is written into the rows that are there (`table.js` says when rows may move).
- * 4. Of two readings that overlap, the older is dropped.
+ * 4. What changes while the first page is read is read behind it.
+ * 5. Of two readings that overlap, the older is dropped.
  */
 /** @import { Changes } from "../types.js" */
 import { el, fill } from "../dom.js";
-import { onChanges } from "../live.js";
+import { everything, onChanges } from "../live.js";
 import { count, plural } from "../text.js";
 import { empty, problem } from "./states.js";
 import { Table } from "./table.js";
@@ -44,6 +45,7 @@ export class Pages {
     this.reading = 0;
     this.isMore = false;
     this.isRead = false;
+    this.isBehind = false; // something changed while the first page was read
     this.element = this.table.element;
     signal.addEventListener("abort", () => this.table.observer.disconnect());
     onChanges(signal, (changes) => this.changed(changes));
@@ -62,6 +64,7 @@ export class Pages {
       this.element.scrollTop = 0;
       this.draw();
       if (page.rows.length < PAGE / 2) void this.more();
+      if (this.isBehind) { this.isBehind = false; void this.changed(everything()).catch(() => {}); }
     } catch (error) {
       if (!this.signal.aborted && reading === this.reading) { this.rows = []; this.table.set([], { foot: problem(error, () => void this.reload()) }); }
     } finally {
@@ -96,7 +99,8 @@ export class Pages {
   /** @param {Changes} changes */
   async changed(changes) {
     const touched = changes.all ? [] : this.source.touched(changes);
-    if (touched === null || !this.isRead) return;
+    if (touched === null) return;
+    if (!this.isRead) { this.isBehind = true; return; }
     const reading = this.reading;
     const keyOf = this.table.options.key;
     const page = await this.source.page({ limit: PAGE }, this.signal);

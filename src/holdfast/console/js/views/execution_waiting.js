@@ -7,7 +7,7 @@ import { panel } from "../kit/panel.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
 import { when } from "../time.js";
-import { WAITS, WAITS_SHORT } from "../words.js";
+import { WAITS, kindOf } from "../words.js";
 import { canSettle, reject, settle, tell } from "./actions.js";
 import { lost, untaken } from "./execution_obstacle.js";
 
@@ -55,18 +55,6 @@ function driven(it, running) {
     running.length > STEPS_SHOWN ? el("div", { text: `and ${running.length - STEPS_SHOWN} more` }) : null,
     el("div", { class: running.length ? "muted" : "" }, "on the worker ", said(it.worker ?? "", { class: "mono", max: 80 }), " since ", when(it.since), " (", when(it.since, "for"), ")", it.workerSeenAt && !it.obstacle ? el("span", {}, ", which was last heard of ", when(it.workerSeenAt, "ago")) : null),
     lost(it) ?? (it.dueAt ? el("div", { class: "muted" }, "If that worker dies, another takes over when its lease lapses, ", when(it.dueAt, "ago"), ".") : null)));
-}
-
-/** Which kind of wait it is, and of what: `lock printer-3`, `call pay`, `message 4`. @param {Wait} wait */
-export function kindOf(wait) {
-  const [kind = "", ...name] = (wait.what || "promise").split(" ");
-  return { kind: wait.resumesAt ? "retry" : kind, name: `${kind === "message" ? "number " : ""}${name.join(" ")}` };
-}
-
-/** The same in a few words, for a list. @param {Wait} wait */
-export function waitWords(wait) {
-  const { kind, name } = kindOf(wait);
-  return `${WAITS_SHORT[kind] ?? kind} ${name}${wait.error ? `: ${wait.error}` : ""}`;
 }
 
 /** When it ends by itself. @param {string} kind @param {Wait} wait */

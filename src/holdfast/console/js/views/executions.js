@@ -10,10 +10,9 @@ import { link, place } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
 import { duration, now, when } from "../time.js";
-import { ENDED, OF_EXECUTIONS } from "../words.js";
+import { ENDED, OF_EXECUTIONS, waitWords } from "../words.js";
 import { bulkBar } from "./bulk.js";
 import { untakenWords } from "./execution_obstacle.js";
-import { waitWords } from "./execution_waiting.js";
 import { filters, wanted } from "./filters.js";
 
 const COUNT_EVERY_MS = 4_000; // while changes never pause

@@ -11,9 +11,8 @@ import { renew } from "../renew.js";
 import { link } from "../router.js";
 import { bytes, count, said } from "../text.js";
 import { duration, rough, when } from "../time.js";
-import { OF_EXECUTIONS, OF_TASKS, STATUSES } from "../words.js";
+import { OF_EXECUTIONS, OF_TASKS, STATUSES, waitWords } from "../words.js";
 import { untakenWords } from "./execution_obstacle.js";
-import { waitWords } from "./execution_waiting.js";
 
 const EVERY_MS = 1_000;
 const SLOW_MS = 10_000; // what becomes of time alone: leases, workers that fall silent, work that nobody takes
