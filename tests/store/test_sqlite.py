@@ -78,6 +78,33 @@ def test_a_commit_is_synced_in_full(path: Path) -> None:
     file.close()
 
 
+def test_a_large_commit_makes_no_temporary_file(path: Path) -> None:
+    """What undoes one statement of many rows stays in memory."""
+    seen: list[sqlite3.Connection] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        seen.append(sqlite.connect(name))
+        return seen[-1]
+
+    file = opened(path, connect=connect)
+    in_memory = 2
+    assert seen[0].execute("PRAGMA temp_store").fetchone() == (in_memory,)
+    file.close()
+
+
+@pytest.mark.parametrize("most", [1, 7, 32, 45, 157])
+def test_rows_are_written_in_order_by_few_statements_of_few_lengths(most: int) -> None:
+    lengths: set[int] = set()
+    for count in range(1, 400):
+        rows = [(number,) for number in range(count)]
+        found = [[*chunk] for chunk in sql.chunks(rows, most)]
+        assert [row for chunk in found for row in chunk] == rows
+        assert max(map(len, found)) <= most
+        assert len(found) <= count // (most - most % sql.rows_step or most) + 2
+        lengths.update(map(len, found))
+    assert len(lengths) <= sql.counted_rows_max + most // sql.rows_step
+
+
 def test_what_was_committed_is_there_after_reopening(path: Path) -> None:
     file = opened(path)
     before = commit(file, create("a", target="poll://any@g"), acquire("a"), create("b"), settle("b", "x"))

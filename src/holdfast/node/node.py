@@ -184,7 +184,8 @@ class Node:
             future.set_result([refuse(refusal)] * len(requests))
         else:
             self._queue.put(submission)
-            self._wake()
+            if not self._awake:
+                self._wake()
         return future
 
     def request_apart(self, requests: Sequence[Request]) -> list[Reply]:

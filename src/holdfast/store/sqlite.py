@@ -64,8 +64,8 @@ from holdfast.store.threaded import ThreadedStore
 Connect = Callable[[str], Any]
 OpenLog = Callable[[str], SqliteLog]
 
-# Past about this many parameters a row takes SQLite no less time any more: measured in bench/engine.py.
-parameters_per_statement_max: Final = 256
+# Past about this many parameters a row takes SQLite no less time any more: see docs/performance.md.
+parameters_per_statement_max: Final = 640
 cache_bytes: Final = 64 * 1024 * 1024
 # Ids that users make fall all over the index: the longer the log, the more often a page is written again
 # before it must be copied into the file. But until it has that length once, every commit makes it grow, and
@@ -151,6 +151,7 @@ class SqliteFile:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
         connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
+        connection.execute("PRAGMA temp_store=MEMORY")  # or a statement of 16 pages keeps its undo in a file
         connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
         if version < migrations("sqlite")[-1][0]:  # else no lock is needed: somebody may be writing for long
             migrate(connection, "sqlite", beside=self._beside)
@@ -358,13 +359,12 @@ class SqliteTransaction:
         ws.saved()
 
     def _write(self, statement: sql.Writing, records: Sequence[rows.Row]) -> None:
-        """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
+        """Many rows a statement: `sql.chunks` says how many."""
         if not records:
             return
         if len(records) == 1:
-            (row,) = records
-            text = sql.for_row(statement, tuple([field is None for field in row]))
-            self.connection.execute(text, [field for field in row if field is not None])
+            text = sql.for_row(statement, tuple([field is None for field in records[0]]))
+            self.connection.execute(text, [field for field in records[0] if field is not None])
             return
         varying = sql.varying_columns(statement, records)
         if varying is None:
