@@ -1,8 +1,10 @@
 """Requests as a caller in the same process builds them."""
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from holdfast.node import Node
 from holdfast.protocol.dialect import dialect_of
 from holdfast.protocol.records import TaskRef, Value
 from holdfast.protocol.requests import (
@@ -60,3 +62,18 @@ def heartbeat(pid: str, *refs: tuple[str, int]) -> Request:
 def promise_of(reply: Any) -> Any:
     assert reply.status == 200, reply
     return reply.data.promise
+
+
+async def ask_before_due(node: Node, requests: Callable[[str, int], list[Request]]) -> str:
+    """Ask for promises that fall due in a moment, by the clock of the store. Answers how their ids begin.
+
+    A machine may be slower than that moment, and then they are over when they are made. So they are made
+    again, under other ids and with more time, until all of them are pending.
+    """
+    for ahead_ms in (400, 4_000, 40_000):
+        mark = f"in-{ahead_ms}-"
+        [clock] = await node.request([create(f"{mark}clock")])
+        replies = await node.request(requests(mark, promise_of(clock).created_at + ahead_ms))
+        if {promise_of(reply).state for reply in replies} == {"pending"}:
+            return mark
+    raise AssertionError("a request took longer than 40 s")

@@ -315,7 +315,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
         )
         if told and workflow.on_existing != "return":
             raise BadStartOption(
-                "start_and_tell tells the execution that has the id: it takes no on_existing="
+                "start_and_tell always uses the execution that has the id, so it takes no on_existing="
             )
         if workflow.connection is None:
             with telling(entered):
@@ -323,7 +323,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
             return self._begin(asked, entered, message)
         if told:
             raise BadStartOption(
-                "start_and_tell takes no connection= of yours: start it there, and tell it after the commit"
+                "start_and_tell takes no connection=: start it in your transaction, tell it after the commit"
             )
         created = self._bridge.start_inside(workflow.connection, with_entered(asked, entered))
         if entered is not None:

@@ -123,7 +123,7 @@ except Exception as error:
     print(json.dumps(str(error)))
 """
     [told] = run(program, url, -3600)
-    assert "There is no result after 0.2 s" in told
+    assert "No result after 0.2 s" in told
 
 
 def test_an_instant_that_the_caller_names_stays_as_it_is(url: str) -> None:

@@ -140,3 +140,46 @@ def test_an_execution_that_attaches_to_itself_fails_and_says_why(tmp_path: Path)
         handle = workflow(app, "itself").with_options(id="narcissus").start()
         with pytest.raises(BadArguments, match="this execution itself"):
             handle.result(timeout=WAIT_S)
+
+
+@pytest.mark.parametrize("error", ["no", ValueError, None])
+def test_a_rejection_with_something_else_than_an_exception_is_refused_and_settles_nothing(error: Any) -> None:
+    app = hf.App("memory:")
+    declare(app)
+    with app:
+        handle = app.start("approval", id="a")
+        with pytest.raises(BadArguments, match="reject takes an exception"):
+            app.reject("a", error, name="approval")
+        app.resolve("a", True, name="approval")
+        assert handle.result(WAIT_S) is True
+
+
+@pytest.mark.parametrize("wanted", ["int", 5, ["int"]])
+@pytest.mark.parametrize("how", ["receive", "mailbox"])
+def test_what_no_message_can_be_read_as_is_an_error_where_it_is_asked_for(how: str, wanted: Any) -> None:
+    """Otherwise every message would be set aside."""
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def wrong() -> Any:
+        try:
+            return await (hf.receive(wanted) if how == "receive" else hf.mailbox(wanted).next())
+        except BadArguments as error:
+            assert f"No message can be read as {wanted!r}" in str(error)
+        return await hf.receive(int | str)
+
+    with app:
+        handle = app.start("wrong", id="w")
+        app.tell("w", "kept")
+        assert handle.result(WAIT_S) == "kept"
+
+
+def test_whoever_passes_a_handle_for_an_id_is_told_to_pass_its_id() -> None:
+    app = hf.App("memory:")
+    declare(app)
+    with app:
+        handle: Any = app.start("approval", id="a")
+        with pytest.raises(BadId, match=r"pass its \.id"):
+            app.tell(handle, 1)
+        with pytest.raises(BadId, match=r"The id 17 is not a string\. "):
+            app.tell(17, 1)  # type: ignore[arg-type]

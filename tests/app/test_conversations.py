@@ -388,3 +388,41 @@ async def test_a_message_goes_behind_a_start_that_nobody_has_awaited() -> None:
         handle = greeted.with_options(id="g").start()
         await app.tell("g", "hello")
         assert await handle == "hello"
+
+
+async def test_what_many_senders_tell_at_the_same_time_is_one_commit() -> None:
+    """Each of them is answered in the turn in which all the others are, and has the next message ready."""
+    app = hf.App("memory:", worker=False)  # nobody else asks the node for anything
+
+    @app.workflow
+    async def deaf() -> None:
+        await hf.promise(name="end")
+
+    async def sender(number: int) -> None:
+        for _ in range(5):
+            await app.tell(f"d{number}", number)
+
+    async with app, asyncio.timeout(60):
+        for number in range(8):
+            await app.start("deaf", id=f"d{number}").started()
+        stats = app.session.node.stats
+        before = stats.commits, stats.committed_requests
+        await asyncio.gather(*[sender(number) for number in range(8)])
+        assert (stats.commits - before[0], stats.committed_requests - before[1]) == (5, 40)
+
+
+async def test_messages_behind_a_start_keep_their_order_and_later_ones_too() -> None:
+    app = hf.App("memory:")
+
+    @app.workflow
+    async def listener() -> list[int]:
+        return [await hf.receive(int) for _ in range(6)]
+
+    async with app, asyncio.timeout(60):
+        handle = listener.with_options(id="o").start()
+        for number in range(3):
+            app.tell("o", number)  # behind the start, which the node does not have yet
+        await handle.started()
+        for number in range(3, 6):
+            app.tell("o", number)
+        assert await handle == [0, 1, 2, 3, 4, 5]

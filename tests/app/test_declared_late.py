@@ -112,6 +112,44 @@ def test_a_schedule_that_is_declared_late_fires(app: hf.App) -> None:
     assert fired.wait(LONG_S)
 
 
+def test_an_event_starts_a_workflow_that_was_declared_for_it_a_moment_ago(app: hf.App) -> None:
+    @app.workflow
+    async def sends() -> None:
+        await hf.send_event("user.left", id="evt-3", user="bob")
+
+    app.start(sends, id="sends-first").result(LONG_S)
+
+    @app.on("user.signed_up")
+    async def greet(event: dict[str, Any]) -> str:
+        return f"hello {event['user']}"
+
+    app.event("user.signed_up", id="evt-1", user="ada")
+    [greeting] = app.find(greet)
+    assert app.handle(greeting.id).result(LONG_S) == "hello ada"
+
+    @app.on("user.left")
+    async def mourn(event: dict[str, Any]) -> str:
+        return f"farewell {event['user']}"
+
+    app.event("user.left", id="evt-2", user="ada")
+    [farewell] = app.find(mourn)
+    assert app.handle(farewell.id).result(LONG_S) == "farewell ada"
+
+
+def test_a_workflow_that_was_declared_late_for_an_event_is_started_by_another_program(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, hf.App(server.url) as app, hf.App(server.url, worker=False) as other:
+
+        @app.on("user.signed_up")
+        async def greet(event: dict[str, Any]) -> str:
+            return f"hello {event['user']}"
+
+        def is_started() -> bool:
+            other.event("user.signed_up", user="ada")
+            return bool(list(app.find(greet)))
+
+        eventually(is_started)
+
+
 def test_what_an_operator_changed_is_left_alone_by_later_declarations(app: hf.App) -> None:
     queue = app.queue("narrow", concurrency=1)
     eventually(lambda: queue.info().concurrency == 1)
@@ -161,5 +199,5 @@ def test_a_late_schedule_that_does_not_fit_is_told_once_and_holds_nothing_up(
     assert double.send(21).get(LONG_S).ok_value == 42
     told = [each.getMessage() for each in caplog.records if "nightly" in each.getMessage()]
     assert len(told) == 1
-    assert "is left out" in told[0]
+    assert "was skipped" in told[0]
     assert "HF5003" in told[0]

@@ -272,8 +272,22 @@ def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
 
 
 def test_a_read_may_not_wait() -> None:
-    with World(app), pytest.raises((EntityMisused, RuntimeError)):
+    with World(app), pytest.raises(EntityMisused, match="is a read, and waits for something"):
         entity().hurried()
+
+
+def test_a_read_may_not_set_a_field() -> None:
+    with World(app):
+        odd: Any = app.entity(Odd, "o")
+        assert odd.count() == 1
+        with pytest.raises(EntityMisused, match=r"Odd\.careless is a read, and sets 'calls': make it a call"):
+            odd.careless()
+        assert odd.count() == 2
+
+
+def test_a_reference_without_a_key_is_told_so() -> None:
+    with pytest.raises(TypeError, match=r"Account\(\) missing 1 required positional argument: 'key'"):
+        Account()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def test_arguments_are_checked_where_the_call_is_made() -> None:
@@ -463,3 +477,75 @@ def test_an_error_that_is_too_large_is_cut_and_does_not_end_the_entity() -> None
         with pytest.raises(hf.errors.NotRecorded, match="ValueError: xxx"):
             clumsy.fail()
         assert clumsy.count() == 1
+
+
+@app.entity
+class Odd(hf.Entity):
+    """Its calls end in ways that are the entity's own elsewhere."""
+
+    calls: int = 0
+
+    async def cancel_itself(self) -> None:
+        self.calls += 100
+        raise hf.Cancelled("by the method")
+
+    async def end_its_task(self) -> None:
+        self.calls += 100
+        raise asyncio.CancelledError
+
+    async def go_on(self) -> None:
+        self.calls += 100
+        hf.continue_as_new()
+
+    async def count(self) -> int:
+        self.calls += 1
+        return self.calls
+
+    async def wait(self) -> None:
+        await hf.sleep("1h")
+
+    @hf.read
+    async def careless(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+@app.workflow
+async def call_odd(key: str, method: str) -> str:
+    try:
+        await getattr(Odd(key), method)()
+    except hf.errors.ExecutionCancelled as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.mark.parametrize(
+    ("method", "raised"), [("cancel_itself", "Cancelled"), ("end_its_task", "CancelledError")]
+)
+def test_a_cancellation_that_nobody_asked_for_is_the_error_of_its_call(method: str, raised: str) -> None:
+    with World(app):
+        odd: Any = app.entity(Odd, "o")
+        with pytest.raises(hf.errors.ExecutionCancelled, match=f"A call of Odd/o raised {raised}"):
+            getattr(odd, method)()
+        assert odd.count() == 1
+        assert f"raised {raised}" in app.start(call_odd, "o", method).result()
+        assert odd.count() == 2
+
+
+def test_an_entity_that_is_cancelled_ends() -> None:
+    with World(app) as world:
+        waiting = app.start(call_odd, "gone", "wait", id="waits")
+        world.elapse("1m")
+        app.handle("Odd/gone").cancel()
+        with pytest.raises(ExecutionOver, match="Odd/gone"):
+            waiting.result()
+        with pytest.raises(ExecutionOver):
+            cast(Any, app.entity(Odd, "gone")).count()
+
+
+def test_a_method_cannot_continue_as_new_and_its_caller_is_told() -> None:
+    with World(app):
+        odd: Any = app.entity(Odd, "o")
+        with pytest.raises(hf.errors.EntityContinues, match=r"Odd/o called continue_as_new.*HF5143"):
+            odd.go_on()
+        assert odd.count() == 1

@@ -133,7 +133,7 @@ async def test_nothing_begins_before_its_instant(tmp_path: Path) -> None:
         ({"limit_key": "k"}, "give queue="),
         ({"queue": "q", "limit_key": ""}, "limit_key"),
         ({"queue": "q", "overlap": "reject"}, "give limit_key="),
-        ({"queue": "q", "limit_key": "k", "overlap": "perhaps"}, "overlap is one of"),
+        ({"queue": "q", "limit_key": "k", "overlap": "perhaps"}, "overlap must be one of"),
         ({"queue": "q", "group": "g"}, "give one of them"),
         ({"delay": "1s", "at": datetime.now(UTC)}, "give one of them"),
         ({"at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001

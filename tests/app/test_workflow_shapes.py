@@ -88,7 +88,7 @@ def test_a_class_without_run_is_refused(url: str) -> None:
 
     class Empty: ...
 
-    with pytest.raises(hf.HoldfastError, match="has a method `run`"):
+    with pytest.raises(hf.HoldfastError, match="needs a method `run`"):
         app.workflow(Empty)
 
 

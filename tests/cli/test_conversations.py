@@ -131,3 +131,13 @@ def test_watching_what_is_not_there_is_a_failure(run: Run, app: hf.App, counter:
     app.handle(counter).result(60)
     missing = run("watch", counter, "totel")
     assert (missing.code, f"{counter} is over, and has no stream 'totel'" in missing.err) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["{bad", "[1,", " {name: tea}"])
+def test_what_begins_like_json_and_is_none_is_refused_and_sends_nothing(
+    run: Run, app: hf.App, counter: str, text: str
+) -> None:
+    outcome = run("tell", counter, "--data", text)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "begins like JSON and is none" in outcome.err
+    assert run("tell", counter, "--data", "1").out.startswith(f"{counter}:in.1 ")

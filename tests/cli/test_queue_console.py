@@ -167,7 +167,7 @@ def test_check_finds_everything_at_once_each_with_its_place(tmp_path: Path) -> N
 
 def test_check_tells_people_what_to_do(tmp_path: Path) -> None:
     outcome = check(tmp_path, SHOP)
-    assert f"{tmp_path / 'shop.py'}:6: concurrency is a whole number" in outcome.out
+    assert f"{tmp_path / 'shop.py'}:6: concurrency must be a whole number" in outcome.out
     assert outcome.out.count("    help: ") == 15
     assert outcome.out.strip().endswith("15 to correct")
 
@@ -320,6 +320,58 @@ def test_a_task_that_is_sent_from_the_console_keeps_the_retry_policy_of_its_app(
     wrong = run("tasks", "send", *declared, "--arg", "a@b.c", "--arg", "many")
     assert (wrong.code, "copies" in wrong.err) == (2, True)
     assert run("tasks", "send", "--app", "declared_here:app", "--func", "nothing").code != 0
+
+
+def test_a_background_task_is_scheduled_from_the_console(
+    data: Data, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scheduled_here.py").write_text(
+        "import holdfast as hf\n"
+        "app = hf.App('memory:')\n"
+        "app.queue('letters', priority=3)\n"
+        "@app.task(queue='letters', retry=hf.Retry.fixed([1, 5]))\n"
+        "def post(to: str, copies: int = 1) -> None: ...\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    create = ("schedules", "create", "post-daily", "--cron", "0 9 * * *", "--task", "post")
+    words = ("--app", "scheduled_here:app", "--arg", "a@b.c", "--good-for", "1h", "--tag", "by=hand")
+    made = data(*create, *words)["schedule"]
+    spec = json.loads(made["promiseTags"]["holdfast:job"])
+    assert (spec["retry"]["delays"], spec["goodFor"]) == ([1000, 5000], 3_600_000)
+    assert (made["promiseTags"]["holdfast:task"], made["promiseTags"]["by"]) == ("post", "hand")
+    assert made["promiseTags"]["resonate:target"] == "poll://any@queue.letters"
+    assert data(*create, *words)["schedule"] == made
+    assert run(*create, *words, "--kwarg", "copies=2").code == 1
+    run_id = run("schedules", "trigger", "post-daily").out.strip()
+    assert data("tasks", "info", run_id)["task"]["job"]["status"] == "PENDING"
+    wrong = run(*create[:2], "post-wrong", *create[3:], *words, "--kwarg", "copies=many")
+    assert (wrong.code != 0, "copies" in wrong.err) == (True, True)
+
+
+def test_a_background_task_is_scheduled_without_its_app_by_options(run: Run, data: Data) -> None:
+    create = ("schedules", "create", "bare-daily", "--cron", "@every 90s", "--task", "g")
+    words = (
+        "--queue",
+        "runs",
+        "--attempts",
+        "3",
+        "--priority",
+        "2",
+        "--limit-key",
+        "a",
+        "--time-limit",
+        "5s",
+    )
+    entries = data(*create, *words)["schedule"]["promiseTags"]
+    spec = json.loads(entries["holdfast:job"])
+    assert (spec["retry"]["retries"], spec["key"], entries["holdfast:priority"]) == (2, "a", "2")
+    assert entries["resonate:target"] == "poll://any@queue.runs"
+    for wrong in (("--func", "f"), ("--data", "1"), ("--target", "poll://any@default")):
+        refused = run(*create, *wrong)
+        assert (refused.code, wrong[0] in refused.err) == (2, True)
+    refused = run("schedules", "create", "lone", "--cron", "@every 90s", "--attempts", "3")
+    assert (refused.code, "--task" in refused.err) == (2, True)
+    assert run(*create[:4], "no cron", "--task", "g").code == 2
 
 
 def test_without_its_app_the_console_is_told_how_often_a_task_is_tried(run: Run, data: Data) -> None:

@@ -155,7 +155,7 @@ async def test_a_node_without_room_is_asked_again(client: HttpClient, sky: Weath
 
 async def test_more_requests_than_a_server_takes_at_once_are_answered() -> None:
     settings = Settings(port=0, store="memory:", requests_max=3)
-    async with running(settings) as server, HttpClient([server.url], limit_s=5.0) as client:
+    async with running(settings) as server, HttpClient([server.url], limit_s=60.0) as client:
         replies = await asyncio.gather(*(client.request([ask(create(f"p{n}"))]) for n in range(50)))
         assert {found.status for [found] in replies} == {200}
 

@@ -25,7 +25,7 @@ from holdfast.node.message_router import WorkerMailbox
 from holdfast.protocol.errors import ClaimLost, TaskMissing
 from holdfast.protocol.messages import Execute, Message, Unblock
 from holdfast.protocol.records import Task
-from holdfast.protocol.requests import ScheduleCreate, ScheduleDelete, TaskClaim
+from holdfast.protocol.requests import Request, ScheduleCreate, ScheduleDelete, TaskClaim
 from holdfast.server import Settings, running
 from holdfast.store import postgres_statements as sql
 from holdfast.store.migrations import migrations
@@ -35,7 +35,7 @@ from tests.cluster.linearizability import Operation, check
 from tests.cluster.raw_client import RawClient
 from tests.counts import count_of, rest_slow
 from tests.postgres import PostgresServer, execute
-from tests.requests import acquire, ask, create, listen, promise_of, settle
+from tests.requests import acquire, ask, ask_before_due, create, listen, promise_of, settle
 from tests.seeds import chosen_seed
 from tests.server.http import Connection
 from tests.server.process import start_process
@@ -198,12 +198,13 @@ async def test_a_listener_that_connects_late_is_told_by_the_node_that_knows(node
 
 async def test_a_timer_is_fired_once_whoever_fires_it(nodes: list[Node]) -> None:
     mailboxes = [node.connect("me", "1") for node in nodes]
-    [reply] = await nodes[0].request([create("now")])
-    now = promise_of(reply).created_at
-    await nodes[0].request(
-        [create(f"t{index}", now + 400, timer="true") for index in range(50)]
-        + [listen(f"t{index}", "poll://any@me") for index in range(50)]
-    )
+
+    def fifty(mark: str, due: int) -> list[Request]:
+        names = [f"{mark}{index}" for index in range(50)]
+        made = [create(name, due, timer="true") for name in names]
+        return made + [listen(name, "poll://any@me") for name in names]
+
+    mark = await ask_before_due(nodes[0], fifty)
     heard: list[str] = []
     async with asyncio.timeout(60):
         while len(heard) < 50:
@@ -211,7 +212,7 @@ async def test_a_timer_is_fired_once_whoever_fires_it(nodes: list[Node]) -> None
             heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
     await asyncio.sleep(0.3)
     heard += [message.promise.id for mailbox in mailboxes for message in mailbox.take()]  # type: ignore[union-attr]
-    assert sorted(heard) == sorted(f"t{index}" for index in range(50))
+    assert sorted(heard) == sorted(f"{mark}{index}" for index in range(50))
 
 
 async def test_what_a_dead_node_left_is_swept_by_another_at_its_instant(url: str) -> None:
@@ -220,9 +221,12 @@ async def test_what_a_dead_node_left_is_swept_by_another_at_its_instant(url: str
         mailbox = survivor.connect("me", "1")
         doomed = Node(PostgresStore(url))
         await doomed.start()
-        [reply] = await doomed.request([create("now")])
-        due = promise_of(reply).created_at + 700
-        await doomed.request([create("t", due, timer="true"), listen("t", "poll://any@me")])
+
+        def a_timer(mark: str, due: int) -> list[Request]:
+            name = f"{mark}timer"
+            return [create(name, due, timer="true"), listen(name, "poll://any@me")]
+
+        await ask_before_due(doomed, a_timer)
         await asyncio.sleep(0.1)
         await doomed.stop()
         [message] = await asyncio.wait_for(mailbox.receive(), told_s)

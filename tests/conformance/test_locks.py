@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.test_streams import fenced, is_refused
-from tests.conformance.wire import FAR, HOUR, MINUTE, T0, Answer, Json, Wire, sub
+from tests.conformance.wire import FAR, HOUR, MINUTE, T0, Answer, Json, Wire, sub, suspension
 
 OVER = {"headers": {"holdfast-code": "HF1402"}}
 
@@ -392,6 +392,129 @@ def test_a_ring_over_all_permits_is_found(wire: Wire) -> None:
     wait(wire, "a", "a:2", "two", holding=["a:1"])
     wait(wire, "c", "c:2", "two", holding=["c:1"])
     assert is_refused(acquire(wire, "b", "b:2", "pool", limit=2, holding=["b:1"]), 409, "HF1503")
+
+
+# -- rings through executions that wait for each other ----------------------------------------------------
+
+
+def suspend(wire: Wire, execution: str, *awaited: str) -> Answer:
+    """With a report of what it waits for, as our workers tell it."""
+    data = suspension(execution, *awaited)
+    return wire.send("task.suspend", {**data, "waits": [{"id": awaited[0], "what": "call"}]})
+
+
+def deadlock_of(wire: Wire, ticket: str) -> str:
+    """The sentence that the ticket failed with."""
+    promise = wire.get(ticket).promise
+    assert promise["state"] == "rejected", promise
+    assert promise["value"]["headers"]["holdfast-code"] == "HF1503"
+    sentence: str = promise["value"]["headers"]["holdfast:ring"]
+    return sentence
+
+
+def state_of(wire: Wire, task: str) -> str:
+    state: str = wire.send("task.get", {"id": task}).data["task"]["state"]
+    return state
+
+
+def test_a_child_that_waits_for_a_lock_of_its_parent_is_told_when_it_suspends(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    hold(wire, "parent", "parent:1")
+    assert suspend(wire, "parent", "child").status == 200
+    wait(wire, "child", "child:1")
+    assert suspend(wire, "child", "child:1").status == 300
+    expected = "'child' waits for 'printer', which 'parent' holds; 'parent' waits for 'child'"
+    assert deadlock_of(wire, "child:1") == expected
+    assert state_of(wire, "child") == "acquired"
+    assert tickets(wire, "waiters") == []
+    assert wire.fulfill("child").status == 200
+    assert state_of(wire, "parent") == "pending"
+
+
+def test_a_parent_that_closes_the_ring_wakes_the_child_whose_ticket_fails(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    hold(wire, "parent", "parent:1")
+    wait(wire, "child", "child:1")
+    assert suspend(wire, "child", "child:1").status == 200
+    assert suspend(wire, "parent", "child").status == 200
+    expected = "'parent' waits for 'child'; 'child' waits for 'printer', which 'parent' holds"
+    assert deadlock_of(wire, "child:1") == expected
+    assert (state_of(wire, "child"), state_of(wire, "parent")) == ("pending", "suspended")
+
+
+def test_a_ring_may_go_through_several_calls_and_locks(wire: Wire) -> None:
+    executions(wire, "a", "b", "c", "d")
+    hold(wire, "a", "a:1", "one")
+    hold(wire, "c", "c:1", "two")
+    assert suspend(wire, "a", "b").status == 200
+    wait(wire, "b", "b:1", "two")
+    assert suspend(wire, "b", "b:1").status == 200
+    wait(wire, "d", "d:1", "one")
+    assert suspend(wire, "d", "d:1").status == 200
+    assert suspend(wire, "c", "d").status == 200
+    assert deadlock_of(wire, "d:1").startswith("'c' waits for 'd'; 'd' waits for 'one', which 'a' holds")
+    assert wire.get("b:1").promise["state"] == "pending"
+
+
+def test_a_ring_through_a_call_is_found_when_the_lock_is_asked_for(wire: Wire) -> None:
+    executions(wire, "a", "b", "c")
+    hold(wire, "a", "a:1", "one")
+    hold(wire, "b", "b:1", "two")
+    wait(wire, "c", "c:1", "two")
+    assert suspend(wire, "c", "c:1").status == 200
+    assert suspend(wire, "a", "c").status == 200
+    assert is_refused(acquire(wire, "b", "b:2", "one", holding=["b:1"]), 409, "HF1503")
+
+
+def test_whoever_waits_for_something_else_too_closes_no_ring(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    wire.create("approval")
+    hold(wire, "parent", "parent:1")
+    assert suspend(wire, "parent", "child", "approval").status == 200
+    wait(wire, "child", "child:1")
+    assert suspend(wire, "child", "child:1").status == 200
+    assert wire.get("child:1").promise["state"] == "pending"
+    wire.settle("approval")
+    assert state_of(wire, "parent") == "pending"
+
+
+def test_an_execution_that_somebody_runs_or_may_run_closes_no_ring(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    hold(wire, "parent", "parent:1")
+    wait(wire, "child", "child:1")
+    assert suspend(wire, "child", "child:1").status == 200  # its parent is at work
+    wire.create("other", target="poll://any@workers")
+    executions(wire, "third")
+    hold(wire, "third", "third:1", "two")
+    wait(wire, "parent", "parent:2", "two")
+    assert suspend(wire, "third", "other").status == 200
+    assert suspend(wire, "parent", "parent:2").status == 200  # that one is pending
+    assert wire.get("parent:2").promise["state"] == "pending"
+
+
+def test_a_permit_that_nobody_stuck_has_opens_the_ring(wire: Wire) -> None:
+    executions(wire, "parent", "child", "third")
+    hold(wire, "parent", "parent:1", limit=2)
+    hold(wire, "third", "third:1", limit=2)
+    assert suspend(wire, "parent", "child").status == 200
+    wait(wire, "child", "child:1", limit=2)
+    assert suspend(wire, "child", "child:1").status == 200
+    release(wire, "third", "third:1")
+    assert tickets(wire, "holders") == ["parent:1", "child:1"]
+
+
+def test_executions_that_wait_for_each_other_without_a_lock_are_left_alone(wire: Wire) -> None:
+    executions(wire, "a", "b")
+    assert suspend(wire, "a", "b").status == 200
+    assert suspend(wire, "b", "a").status == 200
+    assert (state_of(wire, "a"), state_of(wire, "b")) == ("suspended", "suspended")
+
+
+def test_what_a_report_of_waits_says_besides_is_not_shown(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    assert suspend(wire, "parent", "child").status == 200
+    view = wire.send("execution.get", {"id": "parent"}).data["execution"]
+    assert [sorted({*wait} - {"since", "dueAt"}) for wait in view["waits"]] == [["id", "what"]]
 
 
 # -- looking and forcing -----------------------------------------------------------------------------------

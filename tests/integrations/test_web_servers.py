@@ -118,7 +118,7 @@ def test_an_app_that_is_open_before_the_fork_is_refused_with_a_sentence(tmp_path
     with serving(command, tmp_path, f"sqlite:///{tmp_path}/holdfast.db", OPEN_EARLY="1") as url:
         status, text = get(f"{url}?4")
         assert status == 500
-        assert "was open when os.fork() made this process. Open the app after the fork" in text
+        assert "was open when os.fork() created this process. Open the app after the fork" in text
         assert "HF5206" in text
 
 

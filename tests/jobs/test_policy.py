@@ -79,7 +79,7 @@ def test_what_a_task_cannot_have_is_refused_where_the_task_is_declared(retry: hf
 
 def test_what_is_no_retry_is_refused_where_the_task_is_declared() -> None:
     declare: Any = hf.App("memory:").task
-    with pytest.raises(hf.errors.BadOption, match="retry is a Retry, not int"):
+    with pytest.raises(hf.errors.BadOption, match="retry must be a Retry, not int"):
         declare(retry=5)(print)
 
 

@@ -148,12 +148,12 @@ def test_what_is_about_one_run_is_refused_in_a_schedule(app: hf.App) -> None:
     async def report() -> None: ...
 
     for wrong in (report.with_options(id="r"), report.with_options(delay="1s")):
-        with pytest.raises(BadOption, match="about one run"):
+        with pytest.raises(BadOption, match="for a single run"):
             app.schedules.create("s", wrong, cron=YEARLY)
-    with pytest.raises(BadOption, match="on_existing= is about one run"):
+    with pytest.raises(BadOption, match="on_existing= is for a single run"):
         app.schedules.create("s", report.with_options(on_existing="replace"), cron=YEARLY)
     for late in (double.with_options(id="d"), double.with_options(at=datetime.now(UTC))):
-        with pytest.raises(BadOption, match="about one run"):
+        with pytest.raises(BadOption, match="for a single run"):
             app.schedules.create("s", late, 1, cron=YEARLY)
 
 
@@ -224,5 +224,5 @@ def test_a_declaration_that_changed_leaves_a_pause_and_the_last_run_alone(url: s
 
 
 def test_an_unknown_way_with_orphans_is_refused(url: str) -> None:
-    with pytest.raises(hf.HoldfastError, match="orphan_schedules is one of keep, remove"):
+    with pytest.raises(hf.HoldfastError, match="orphan_schedules must be one of keep, remove"):
         declaring(url, orphans="forget")

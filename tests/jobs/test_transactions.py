@@ -191,7 +191,7 @@ def test_sqlite_many_inside_one_transaction(tmp_path: Path) -> None:
         sent = app.send_many([inside.prepare(number) for number in range(50)])
         connection.commit()
         assert [each.get(timeout=WAKE_S).ok_value for each in sent] == [2 * n for n in range(50)]
-        with pytest.raises(hf.errors.BadOption, match="one connection"):
+        with pytest.raises(hf.errors.BadOption, match="the same connection"):
             app.send_many([inside.prepare(1), double.prepare(2)])
 
 

@@ -576,7 +576,23 @@ class Generator:
             data["waits"] = [
                 {"id": awaited, "what": "sleep", "file": "shop.py", "line": self.rng.randrange(9)}
             ]
+        if self.chance(0.4):
+            actions = self.bound_actions(data["id"]) or actions
+            data["waits"] = [{"id": actions[0]["data"]["awaited"], "what": "call"}]
         return "task.suspend", {**data, "actions": actions}
+
+    def bound_actions(self, task_id: str) -> list[Json]:
+        """To wait for one of its tickets, or for another execution: what rings are made of."""
+        tickets = [
+            ticket.id
+            for lock in self.oracle.locks.values()
+            for ticket in lock.waiters
+            if ticket.execution == task_id
+        ]
+        others = [lock.waiters[-1].execution for lock in self.oracle.locks.values() if lock.waiters]
+        found = tickets[-1:] or [each for each in others if each != task_id][:1]
+        kind = "promise.register_callback"
+        return [self.action(kind, {"awaiter": task_id, "awaited": awaited}) for awaited in found]
 
     def task_fence(self) -> tuple[str, Json]:
         data = self.of_generation(self.held())

@@ -77,6 +77,7 @@ class LockMachine(Machine):
     """The requests lock.*, and the same as actions of a fence."""
 
     WAITERS_MAX = 1_000
+    BOUND_MAX = 64
 
     def __init__(self, *, retry_ms: int) -> None:
         super().__init__(retry_ms=retry_ms)
@@ -154,7 +155,7 @@ class LockMachine(Machine):
             served = not lock.waiters and limit - held >= asked.count
             if not served and len(lock.waiters) >= self.WAITERS_MAX:
                 raise Refused(409, "too many wait", "HF1502")
-            if not served and self.waits_for_ever(asked, lock):
+            if not served and self.waits_for_ever(asked, lock, call.now):
                 raise Refused(409, "executions wait for each other", "HF1503")
             lock.limit = limit
             self.locks[name] = lock
@@ -273,20 +274,77 @@ class LockMachine(Machine):
 
     # ------------------------------------------------------------------------------------------- deadlock
 
-    def waits_for_ever(self, asked: Ticket, lock: Lock) -> bool:
-        waiting = [(ticket, each) for each in self.locks.values() for ticket in each.waiters]
-        waiting.append((asked, lock))
+    def waits_for_ever(self, asked: Ticket, lock: Lock, now: int) -> bool:
+        tickets, _ = self.left_over({asked.id: (asked, lock)}, {}, now)
+        return asked.id in tickets
+
+    def left_over(
+        self, tickets: dict[str, tuple[Ticket, Lock]], executions: dict[str, list[str]], now: int
+    ) -> tuple[dict[str, tuple[Ticket, Lock]], dict[str, list[str]]]:
+        """Whoever waits once everybody who can has gone on: tickets and suspended executions."""
+        for _, lock in sorted(self.locks.items()):
+            tickets |= {ticket.id: (ticket, lock) for ticket in lock.waiters}
+        for task in self.tasks.values():
+            if task.state == "suspended" and task.bound and self.live(task.id, now):
+                executions.setdefault(task.id, task.bound)
         while True:
-            kept = {(t.execution, held) for t, _ in waiting for held in t.holding}
-            left = [
-                (ticket, each)
-                for ticket, each in waiting
-                if each.limit - sum(h.count for h in each.holders if (h.execution, h.id) in kept)
+            waiting = {*executions, *(key for key in tickets if self.is_awaitable(key, now))}
+            left = {
+                key: (ticket, lock)
+                for key, (ticket, lock) in tickets.items()
+                if lock.limit - sum(h.count for h in lock.holders if self.is_kept(h, tickets, executions))
                 < ticket.count
-            ]
-            if len(left) == len(waiting):
-                return any(ticket is asked for ticket, _ in left)
-            waiting = left
+            }
+            staying = {key: bound for key, bound in executions.items() if waiting.issuperset(bound)}
+            if len(left) == len(tickets) and len(staying) == len(executions):
+                return left, staying
+            tickets, executions = left, staying
+
+    def is_awaitable(self, ticket_id: str, now: int) -> bool:
+        """One that is asked for has no promise yet, and one past its deadline has ended."""
+        return ticket_id in self.promises and self.live(ticket_id, now)
+
+    def is_kept(self, holder: Ticket, tickets: dict[str, tuple[Ticket, Lock]], executions: Json) -> bool:
+        return holder.execution in executions or bool(self.keepers(holder, tickets))
+
+    def keepers(self, holder: Ticket, tickets: dict[str, tuple[Ticket, Lock]]) -> list[str]:
+        every = [t for t, _ in tickets.values() if t.execution == holder.execution]
+        return [t.id for t in every if holder.id in t.holding]
+
+    def bound_by(self, awaiteds: list[str]) -> list[str]:
+        """What the execution waits for, if all of it are tickets and executions."""
+        found = [*dict.fromkeys(awaiteds)]
+        every = [key in self.tasks or "holdfast:ticket" in self.promises[key].tags for key in found]
+        return found if all(every) and len(found) <= self.BOUND_MAX else []
+
+    def break_ring(self, task: Task, now: int) -> None:
+        """A ticket fails that is part of the ring which this execution would close."""
+        if not task.bound:
+            return
+        tickets, executions = self.left_over({}, {task.id: task.bound}, now)
+        if task.id not in executions:
+            return
+        path, key = list[str](), task.id
+        while key not in path:
+            path.append(key)
+            if key in executions:
+                key = executions[key][0]
+            else:
+                kept = next(h for h in tickets[key][1].holders if self.is_kept(h, tickets, executions))
+                key = (*self.keepers(kept, tickets), kept.execution)[0]
+        ring = path[path.index(key) :]
+        parts: list[str] = []
+        for each in ring:
+            if each in tickets:
+                ticket, lock = tickets[each]
+                kept = next(h for h in lock.holders if self.is_kept(h, tickets, executions))
+                parts.append(f"{ticket.execution!r} waits for {lock.name!r}, which {kept.execution!r} holds")
+            elif executions[each][0] in executions:
+                parts.append(f"{each!r} waits for {executions[each][0]!r}")
+        failing = [each for each in ring if each in tickets]
+        if failing:
+            headers = {"holdfast-code": "HF1503", "holdfast:ring": "; ".join(parts)[:2_000]}
+            self.settle(self.promises[failing[0]], "rejected", {"headers": headers}, now, now)
 
 
 def read_name(data: Json) -> str:

@@ -76,6 +76,7 @@ class Task:
     lapsed: str | None = None  # who held it, if its lease lapsed and nobody has taken it since
     rested_at: int = 0  # when it was suspended or halted
     waits: list[Json] = field(default_factory=list[Json])
+    bound: list[str] = field(default_factory=list[str])  # if it waits only for tickets and executions: those
     lost: list[Json] = field(
         default_factory=list[Json]
     )  # claims that lapsed or were given back with an error

@@ -534,8 +534,16 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         task = self.held_task(data, call, of_generation=True)
         if any(awaited not in self.promises for awaited in awaiteds):
             raise Refused(422, "an awaited promise does not exist", "HF1301")
+        task.bound = []
         woken, task.resumes = task.resumes, 0
-        if (check_woken and woken) or any(not self.live(awaited, call.now) for awaited in awaiteds):
+        settled = any(not self.live(awaited, call.now) for awaited in awaiteds)
+        if waits and not settled and not (check_woken and woken):
+            task.bound = self.bound_by(awaiteds)
+            task.resumes = woken
+            self.break_ring(task, call.now)
+            woken, task.resumes = task.resumes, 0
+            settled = any(not self.live(awaited, call.now) for awaited in awaiteds)
+        if (check_woken and woken) or settled:
             return 300, {"preload": self.preload(task_id, call)}
         for awaited in awaiteds:
             callbacks = self.promises[awaited].callbacks

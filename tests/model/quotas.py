@@ -80,6 +80,7 @@ EVENTS_PER_MILLION = {
     "lock waited for": 500,
     "lock granted later": 60,
     "lock refused for a ring": 50,
+    "ring broken by a suspension": 50,
     "lock let go with its execution": 500,
 }
 
@@ -304,6 +305,12 @@ class Witness(Oracle):
         states = {"resolved": "lock taken at once", "pending": "lock waited for"}
         self.seen[states.get(answer["promise"]["state"], "lock asked for too late")] += 1
         return answer
+
+    def break_ring(self, task: Task, now: int) -> None:
+        before = sum(len(lock.waiters) for lock in self.locks.values())
+        super().break_ring(task, now)
+        after = sum(len(lock.waiters) for lock in self.locks.values())
+        self.seen["ring broken by a suspension"] += after < before
 
     def drop(self, lock: Lock, leaves: Leaves, now: int) -> None:
         before, ended = lock.token, any(self.tasks[t.execution].state == "fulfilled" for t in lock.tickets)

@@ -78,7 +78,6 @@ LOOK = (
         "(t.created_at, t.id) <= (?, ?)",
         "tests/conformance/test_executions.py -k sqlite",
         in_text=True,
-        slow=True,  # pages without end: the suite runs into its limit
     ),
     Mutant(
         "the management API takes whatever it is given",

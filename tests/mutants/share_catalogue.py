@@ -90,6 +90,32 @@ SHARES = (
         _LOCKS,
     ),
     Mutant(
+        "what a stuck execution holds may come free",
+        "a holder is stuck if its execution is",
+        "engine",
+        "return holder.execution in stuck or any(...)",
+        "return any(it in stuck for it in self._keepers.get(holder.id, ()))",
+        _LOCKS,
+    ),
+    Mutant(
+        "an execution is stuck if one of its waits is",
+        "an execution is stuck if all that it waits for is",
+        "engine",
+        "if all((tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited)):\n    ...",
+        "if any(tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited):\n"
+        "    return [it.id for it in awaited if tags.TICKET in it.tags or ws.task(it.id) is not None]",
+        _LOCKS,
+    ),
+    Mutant(
+        "a ring that a suspension closes is left alone",
+        "a ticket of a ring fails when the ring is closed",
+        "engine",
+        "if bound and break_ring(task.id, bound, ws, now):\n    ...",
+        "if not bound and break_ring(task.id, bound, ws, now):\n"
+        "    task, awaited = find_task(task.id, ws), _awaited(data, ws, now)",
+        _LOCKS,
+    ),
+    Mutant(
         "an awaiter that came back is removed",
         "what leaves and comes back within a commit is there",
         "engine",

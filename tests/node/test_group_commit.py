@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from sqlite3 import OperationalError
 from typing import Any
 
 import pytest
@@ -239,6 +240,40 @@ async def test_when_the_store_fails_the_callers_are_told_and_the_node_lives_on()
     [fine] = await node.request([create("b")])
     assert fine.status == 200
     await finished(node, store)
+
+
+class FullDisk(MemoryStore):
+    said: str | None = None
+
+    async def transact(self, work: Callable[[], Work[Result]]) -> Result:
+        if self.said is not None:
+            raise OperationalError(self.said)
+        return self.run(work)
+
+
+async def test_a_disk_that_is_full_is_named_and_its_lines_of_code_are_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = FullDisk()
+    node = Node(store)
+    await node.start()
+    store.said = "database or disk is full"
+    for promise_id in ("a", "b", "c"):
+        [failed] = await node.request([create(promise_id)])
+        assert "The store failed: database or disk is full." in str(failed.data)
+    store.said = None
+    [created] = await node.request([create("a")])
+    assert created.status == 200
+    store.said = "disk I/O error"
+    await node.request([create("b")])
+    store.said = None
+    told = [each for each in caplog.records if "a commit failed" in each.getMessage()]
+    assert len(told) >= 4
+    assert [each for each in told if each.exc_info] == [
+        told[0],
+        next(each for each in told if "disk I/O error" in each.getMessage()),
+    ]
+    await node.stop()
 
 
 async def test_a_defect_in_one_request_is_undone_and_spares_the_others(

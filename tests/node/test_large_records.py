@@ -16,6 +16,7 @@ from holdfast.protocol.requests import (
     PromiseSettle,
     QueueSearch,
     QueueSet,
+    Request,
     ScheduleCreate,
     ScheduleSearch,
     SettleAction,
@@ -27,7 +28,7 @@ from holdfast.store.postgres import PostgresStore
 from holdfast.store.sqlite import SqliteStore
 from tests.backends import BACKENDS
 from tests.postgres import database_url
-from tests.requests import FAR, acquire, ask, create, get
+from tests.requests import FAR, acquire, ask, ask_before_due, create, get
 
 COUNT = 60
 NAMES = [f"p{number:02}" for number in range(COUNT)]
@@ -85,15 +86,23 @@ async def test_what_is_due_is_settled_a_few_at_a_time_where_it_is_large(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "sweep_bytes_max", 200_000)
-    due = node.now() + 300
-    names = [f"d{number:02}" for number in range(40)]
-    await node.request([create(name, due, data="x" * 20_000, target="poll://any@g") for name in names])
     swept = node.stats.sweeps
-    while True:
-        [found] = await node.request([ask(PromiseSearch("rejected_timedout", prefix="d"))])
-        if len(found.data.promises) == 40 and node.stats.sweeps - swept >= 4:  # type: ignore[union-attr]
-            break
-        await asyncio.sleep(0.05)
+
+    def forty(mark: str, due: int) -> list[Request]:
+        nonlocal swept
+        swept = node.stats.sweeps
+        return [
+            create(f"{mark}{number:02}", due, data="x" * 20_000, target="poll://any@g")
+            for number in range(40)
+        ]
+
+    mark = await ask_before_due(node, forty)
+    async with asyncio.timeout(60):
+        while True:
+            [found] = await node.request([ask(PromiseSearch("rejected_timedout", prefix=mark))])
+            if len(found.data.promises) == 40 and node.stats.sweeps - swept >= 4:  # type: ignore[union-attr]
+                break
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

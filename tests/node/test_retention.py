@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast.node import Node, janitor, retention
+from holdfast.node.clock import wall_clock
 from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.protocol.messages import Execute
 from holdfast.protocol.replies import AcquireReply, TaskReply
@@ -31,7 +33,7 @@ from holdfast.store.interface import Store
 from holdfast.store.memory import MemoryStore
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.sqlite import SqliteStore
-from tests.postgres import database_url
+from tests.postgres import database_url, execute
 from tests.requests import FAR, acquire, ask, create, get, promise_of, settle
 
 ANY_AGE = -1  # even what was settled in this millisecond
@@ -319,15 +321,19 @@ async def test_whoever_waits_for_a_lapsed_promise_is_told_before_it_goes(kind: s
     """Nobody was there at its deadline. Collecting on the store itself must not come before the sweep."""
     url = f"sqlite:///{tmp_path}/holdfast.db" if kind == "sqlite" else database_url()
     async with Node(stores.open_store(url)) as node:
-        [reply] = await node.request([create("a", target="poll://any@g")])
-        lapses_at = promise_of(reply).created_at + 500
-        await node.request([create("b", lapses_at), acquire("a")])
+        await node.request([create("a", target="poll://any@g"), create("b"), acquire("a")])
         await node.request([ask(TaskSuspend("a", 1, [register("b", "a")]))])
+    lapses_at = wall_clock()
+    lapse = f"UPDATE promises SET timeout_at = {lapses_at} WHERE id = 'b'"
+    if kind == "postgres":
+        execute(url, lapse)
+    else:
+        with closing(sqlite3.connect(tmp_path / "holdfast.db")) as raw:
+            raw.execute(lapse)
+            raw.commit()
     store = stores.open_store(url)
     await store.open()
-    while (now := time.time_ns() // 1_000_000) <= lapses_at + 1:  # noqa: ASYNC110
-        await asyncio.sleep(0.02)
-    done = await store.transact(partial(collect_page, RetentionProgress(), ANY_AGE, now))
+    done = await store.transact(partial(collect_page, RetentionProgress(), ANY_AGE, lapses_at + 2))
     await store.close()
     assert done.forgotten == 0
     async with Node(stores.open_store(url)) as node:
@@ -401,14 +407,17 @@ async def test_a_node_without_retention_deletes_what_says_how_long_it_is_kept(
     monkeypatch.setattr(janitor, "first_pass_s_max", 0.01)
     monkeypatch.setattr(janitor, "pass_rest_s_min", 0.01)
     entries = {"resonate:target": "poll://any@queue.q", "holdfast:job": "{}"}
+    settled_at: dict[str, int] = {}
     async with Node(store) as node:
         for name, kept in (("brief", {"holdfast:keep": "1000"}), ("plain", {})):
             await node.request([ask(PromiseCreate(name, FAR, tags=entries | kept))])
-            await node.request([settle(name)])
-        assert await statuses(node, "brief") == [200]
+            [settled] = await node.request([settle(name)])
+            settled_at[name] = promise_of(settled).settled_at
         async with asyncio.timeout(60):
             while await statuses(node, "brief") == [200]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+        [clock] = await node.request([create("clock")])
+        assert promise_of(clock).created_at > settled_at["brief"] + 1_000
         assert await statuses(node, "plain") == [200]
 
 

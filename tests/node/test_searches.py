@@ -11,7 +11,7 @@ from holdfast.engine.scans import PromiseScan
 from holdfast.node import Node, budget
 from holdfast.protocol import limits
 from holdfast.protocol.requests import PromiseSearch, ScheduleSearch, TaskSearch
-from holdfast.store import postgres_transaction, scan_sql, sqlite
+from holdfast.store import postgres_transaction, scan_sql, sqlite_search
 from holdfast.store.memory import MemoryStore
 from tests.backends import BACKENDS, open_backend
 from tests.node.test_group_commit import GatedStore, opened, settle_down
@@ -90,8 +90,8 @@ def all_pages(handle: Callable[[dict[str, Any]], Any], asked: dict[str, Any]) ->
 def test_a_search_that_takes_too_long_on_sqlite_looks_at_fewer_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sqlite, "search_ms_max", 0)
-    monkeypatch.setattr(sqlite, "instructions_per_look", 2_000)  # and by then it has taken too long
+    monkeypatch.setattr(sqlite_search, "search_ms_max", 0)
+    monkeypatch.setattr(sqlite_search, "instructions_per_look", 2_000)  # and by then it has taken too long
     backend = open_backend("sqlite")
     try:
         ids = [f"p{n:03}" for n in range(300)]
@@ -106,8 +106,8 @@ def test_a_search_that_takes_too_long_on_sqlite_looks_at_fewer_records(
 
 
 def test_a_search_that_cannot_look_at_less_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "search_ms_max", 0)
-    monkeypatch.setattr(sqlite, "instructions_per_look", 1)
+    monkeypatch.setattr(sqlite_search, "search_ms_max", 0)
+    monkeypatch.setattr(sqlite_search, "instructions_per_look", 1)
     backend = open_backend("sqlite")
     try:
         search = envelope("promise.search", {"tags": {"colour": "red"}})

@@ -60,7 +60,7 @@ def test_a_parameter_of_that_name_is_the_workflows_own() -> None:
         ({"resonate:target": "poll://any@other"}, "'resonate:target' cannot be used"),
         ({"holdfast:priority": "7"}, "'holdfast:priority' cannot be used"),
         ({"": "empty"}, "cannot be used"),
-        ({"number": 7}, "not a text"),
+        ({"number": 7}, "its name and its value must be strings"),
         ({"zero": "\0"}, "NUL"),
         ({"long": "x" * 5_000}, "5000 bytes"),
         ({str(n): "" for n in range(49)}, "49 tags"),

@@ -167,7 +167,7 @@ def test_a_server_has_its_file_alone_answers_and_stops_when_told(
         second = run(system, CONSOLE, *flags, cwd=tmp_path)
         assert (second.code, "HF3203" in second.err) == (2, True)
         os.kill(server.pid, number)
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
 
 
 @systems
@@ -176,7 +176,7 @@ def test_a_worker_finishes_and_stops_when_told(system: str, tmp_path: Path) -> N
     with started(system, tmp_path, "worker", "shop:app") as (worker, said):
         assert "working for group default" in said
         os.kill(worker.pid, STOPS[system][1])
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
 
 
 def test_a_commit_reaches_the_disk_itself_on_macos_too(tmp_path: Path) -> None:

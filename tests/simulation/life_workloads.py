@@ -157,6 +157,22 @@ async def borrow_and_fail(name: str, permits: int) -> None:
     raise ValueError("lost it")
 
 
+@app.workflow
+async def want(name: str) -> str:
+    try:
+        async with hf.lock(name):
+            return "held"
+    except hf.errors.LockDeadlock:
+        return "told"
+
+
+@app.workflow
+async def hold_and_call(name: str) -> str:
+    """Its child waits for a lock that it holds: whoever suspends last closes the ring."""
+    async with hf.lock(name):
+        return await hf.call(want, name)
+
+
 async def share_a_lock(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     count, turns = chance.randint(2, 5), chance.randint(1, 3)
     permits, use_s = chance.choice((1, 1, 2)), chance.choice((0.0, 0.5, 3.0))
@@ -169,7 +185,9 @@ async def share_a_lock(simulation: Simulation, expectation: Expectation, name: s
         with suppress(ValueError):
             await app.start(borrow_and_fail, name, permits, id=f"{name}-careless")
             raise AssertionError(f"{name}-careless did not fail")
+    ring = app.start(hold_and_call, f"{name}-ring", id=f"{name}-calls")
     tokens = await asyncio.gather(*handles)
+    assert await ring == "told", f"{name}: a child had a lock beside its parent"
     for own in tokens:
         assert own == sorted(set(own)), f"{name}: one holder had the tokens {own}"
     every = [token for own in tokens for token in own]

@@ -43,7 +43,7 @@ def outcome_with(**options: Any) -> str:
 
 @pytest.mark.parametrize("retry", [5, "3", Retry])
 def test_a_retry_that_is_no_policy_for_steps_is_refused_where_it_is_given(retry: Any) -> None:
-    assert outcome_with(retry=retry).startswith("BadRetry: retry is a Retry, not ")
+    assert outcome_with(retry=retry).startswith("BadRetry: retry must be a Retry, not ")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_error_out_of_a_policy_ends_the_step() -> None:
 @pytest.mark.parametrize("mode", ["proces", "", 7, ["thread"]])
 def test_an_unknown_mode_is_refused_where_it_is_given(mode: Any) -> None:
     refused = outcome_with(mode=mode)
-    assert refused.startswith("BadStepOption: mode is one of auto, thread, async, process, inline, not ")
+    assert refused.startswith("BadStepOption: mode must be one of auto, thread, async, process, inline, not ")
     assert refused.endswith("[HF5014]")
 
 
@@ -105,7 +105,7 @@ def test_an_option_that_is_none_is_as_if_it_were_not_given() -> None:
 
 @pytest.mark.parametrize("name", [7, "", b"pay"])
 def test_a_name_that_is_no_text_is_refused_where_it_is_given(name: Any) -> None:
-    assert outcome_with(name=name).startswith("BadStepOption: name is a text, not ")
+    assert outcome_with(name=name).startswith("BadStepOption: name must be a string, not ")
 
 
 def decorated(function: Callable[..., str]) -> Callable[..., str]:

@@ -116,7 +116,7 @@ def test_fakes_count_in_every_crash_too() -> None:
     ("given", "fake", "why"),
     [
         (order, FAKES[charge], "order is a workflow"),
-        ("charge", FAKES[charge], "'charge' is no function"),
+        ("charge", FAKES[charge], "'charge' is not a function"),
         (charge, None, "None cannot be called"),
         (apart, FAKES[count], "apart runs in a process of its own"),
     ],

@@ -205,7 +205,7 @@ def test_a_seed_is_chosen_on_the_command_line(tmp_path: Path) -> None:
 def test_a_seed_that_is_none_is_refused(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "--holdfast-seed=x")
     assert done.returncode == 4
-    assert "--holdfast-seed is a number or `random`, not 'x'" in done.stderr
+    assert "--holdfast-seed must be a number or `random`, not 'x'" in done.stderr
 
 
 def test_the_schema_is_dropped_after_the_test(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import sys
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -115,6 +115,41 @@ def test_on_an_event_loop_whoever_awaits_the_node_before_his_own_commit_is_told(
 
     async def wait_for(handle: hf.types.Handle[int]) -> int:
         return await handle
+
+    asyncio.run(main())
+
+
+def test_on_an_event_loop_a_call_inside_his_own_transaction_is_refused_and_not_done_later(
+    tmp_path: Path,
+) -> None:
+    app, double = make_app(f"sqlite:///{tmp_path}/shop.db")
+
+    @app.workflow
+    async def hear() -> list[str]:
+        return [await hf.receive(str), await hf.receive(str)]
+
+    async def main() -> None:
+        async with app, asyncio.timeout(60):
+            hearing = await app.start(hear).started()
+            with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+                await app.tell(hearing.id, "before")
+                handle = double.with_options(connection=connection).start(4)
+                asked: list[Callable[[], Awaitable[Any]]] = [
+                    lambda: app.tell(hearing.id, "inside"),
+                    lambda: app.resolve("nobody", 1),
+                    lambda: app.start(double, 1).started(),
+                    lambda: app.start(double, 1),
+                    handle.cancel,
+                ]
+                for ask in asked:
+                    with pytest.raises(hf.errors.OwnTransactionOpen):
+                        await ask()
+                later = app.tell(hearing.id, "after the commit")
+                connection.commit()
+                await later
+                assert await handle == 8
+            assert await hearing == ["before", "after the commit"]
+            assert await app.find().count_async() == {"completed": 2}
 
     asyncio.run(main())
 

@@ -317,7 +317,7 @@ def test_a_factory_that_makes_something_else_is_refused(shop: Shop) -> None:
 def test_a_connection_of_the_workflow_is_refused_where_it_is_asked_for(shop: Shop) -> None:
     with (
         closing(shop.connect()) as connection,
-        pytest.raises(hf.errors.BadDatabase, match="no execution may"),
+        pytest.raises(hf.errors.BadDatabase, match="each attempt must open its own"),
     ):
         run(shop, credit, "ada", 5, on=connection)
 

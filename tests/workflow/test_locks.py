@@ -1,6 +1,7 @@
 """Locks that executions share, in the code of workflows: held, waited for, given up, over crashes."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -206,6 +207,72 @@ async def test_a_ring_is_named_to_the_one_that_closes_it(world: World) -> None:
     assert "'y' waits for 'a', which 'x' holds; 'x' waits for 'b', which 'y' holds" in told
     assert "HF1503" in told
     assert await world.result("x") == "both"
+
+
+async def wanting(name: str, rest: float) -> str:
+    await hf.sleep(rest)
+    try:
+        async with hf.lock(name):
+            return "held"
+    except hf.errors.LockDeadlock as error:
+        return str(error)
+
+
+@virtual
+@pytest.mark.parametrize("slow", ["parent", "child"])
+async def test_a_child_that_wants_a_lock_of_its_parent_is_told(world: World, slow: str) -> None:
+    wants = world.workflow(wanting)
+
+    async def calling(rest: float, child_rest: float) -> str:
+        async with hf.lock("printer"):
+            child = await hf.start(wants, "printer", child_rest)
+            await hf.sleep(rest)
+            return f"{child} {await hf.attach(child, returns=str)}"
+
+    world.worker()
+    rest, child_rest = (20.0, 10.0) if slow == "parent" else (10.0, 20.0)
+    told = await world.run(world.workflow(calling), rest, child_rest, id="parent")
+    child = told.split()[0]
+    assert f"{child!r} waits for 'printer', which 'parent' holds" in told
+    assert f"'parent' waits for {child!r}" in told
+    assert told.endswith("[HF1503]")
+    lock = await lock_named(world, "printer")
+    assert (lock.holders, lock.waiters) == ([], [])
+
+
+@virtual
+async def test_a_called_child_that_waits_for_a_grandparent_is_told(world: World) -> None:
+    wants = world.workflow(wanting)
+
+    async def between() -> str:
+        return await hf.call(wants, "printer", 1.0)
+
+    middle = world.workflow(between)
+
+    async def holding() -> str:
+        async with hf.lock("printer"):
+            return await hf.call(middle)
+
+    world.worker()
+    told = await world.run(world.workflow(holding), id="top")
+    assert "which 'top' holds; 'top' waits for" in told
+    assert "[HF1503]" in told
+
+
+@virtual
+async def test_a_parent_that_does_not_wait_forever_closes_no_ring(world: World) -> None:
+    wants = world.workflow(wanting)
+
+    async def patient() -> str:
+        async with hf.lock("printer"):
+            child = await hf.start(wants, "printer", 1.0)
+            with suppress(hf.TimedOut):
+                async with hf.timeout(30):
+                    await hf.attach(child)
+        return await hf.attach(child, returns=str)
+
+    world.worker()
+    assert await world.run(world.workflow(patient)) == "held"
 
 
 @virtual

@@ -255,7 +255,7 @@ def test_an_execution_that_timed_out_is_not_taken_for_one_that_goes_on() -> None
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (17, "17 is not a text"),
+        (17, "17 is not a string"),
         ("", "must not be empty"),
         ("a\0b", "NUL"),
         ("\ud800", "surrogate"),

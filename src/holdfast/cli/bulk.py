@@ -65,7 +65,7 @@ async def _begin(session: CliSession, arguments: argparse.Namespace) -> None:
         return
     if names_everything(search) and not arguments.all:
         raise UsageError(
-            f"`bulk {arguments.action}` without a filter would {arguments.action} everything there is: "
+            f"`bulk {arguments.action}` without a filter would {arguments.action} everything: "
             "give a filter, or --all; --dry-run counts"
         )
     bulk_id = arguments.id or new_id("bulk", now, fresh_end())

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.cli.failures import UsageError
 from holdfast.cli.options import pair
-from holdfast.cli.payloads import parse_json_or_text
+from holdfast.cli.payloads import parse_given
 from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import Value
 
@@ -53,13 +53,13 @@ def call_param(arguments: argparse.Namespace, headers: dict[str, str] | None = N
 
 
 def call_arguments(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    named = {name: parse_json_or_text(text) for name, text in arguments.kwargs}
+    named = {name: parse_given(text) for name, text in arguments.kwargs}
     return tuple(_positional(arguments)), named
 
 
 def _positional(arguments: argparse.Namespace) -> list[Any]:
     if arguments.json_args is None:
-        return [parse_json_or_text(text) for text in arguments.args]
+        return [parse_given(text) for text in arguments.args]
     if arguments.args:
         raise UsageError("--arg and --json-args cannot both be given")
     return read_array("--json-args", arguments.json_args)

@@ -5,7 +5,7 @@ import argparse
 from holdfast.cli.calls import add_named_arguments, read_array
 from holdfast.cli.options import add_connection, deadline, duration
 from holdfast.cli.output import print_json, print_line
-from holdfast.cli.payloads import parse_json_or_text
+from holdfast.cli.payloads import parse_given
 from holdfast.cli.session import CliSession, with_session
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.plain_json import plain_call
@@ -34,7 +34,7 @@ async def _fork(session: CliSession, arguments: argparse.Namespace) -> None:
         promise = (await session.ask(PromiseGet(arguments.id), PromiseReply)).promise
         call = Payloads().decode_call(promise.param)
         args = [] if arguments.args is None else read_array("--args", arguments.args)
-        kwargs = {name: parse_json_or_text(text) for name, text in arguments.kwargs}
+        kwargs = {name: parse_given(text) for name, text in arguments.kwargs}
         param = plain_call(call.function, args, kwargs, call.version)
     timeout_at = None
     if arguments.timeout is not None:

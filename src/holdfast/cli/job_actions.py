@@ -154,11 +154,11 @@ async def rerun(session: CliSession, arguments: argparse.Namespace) -> None:
 
 async def send(session: CliSession, arguments: argparse.Namespace) -> None:
     """The same requests as the library's: with `--app` the task is what the app declares."""
-    task, queue_priority, payloads, providers = _declared(arguments)
+    task, queue_priority, payloads, providers = declared_task(arguments, arguments.func)
     if arguments.delay is not None and arguments.at is not None:
-        raise UsageError("--delay and --at both say when it begins: give one of them")
+        raise UsageError("--delay and --at both say when it starts: give one of them")
     if arguments.on_conflict != "existing" and arguments.key is None:
-        raise UsageError("--on-conflict says what to do about a key, and there is none: give --key")
+        raise UsageError("--on-conflict needs a key: give --key")
     task_id = arguments.id or new_id(arguments.func, now_ms(), fresh_end())
     now = await session.now(task_id)
     options = SendOptions(
@@ -193,20 +193,20 @@ async def send(session: CliSession, arguments: argparse.Namespace) -> None:
     _print(reply, arguments)
 
 
-def _declared(arguments: argparse.Namespace) -> Declared:
+def declared_task(arguments: argparse.Namespace, name: str) -> Declared:
     """The task as an app declares it; or as the options say, because no node knows what is declared where."""
     if arguments.app is None:
         retry = None
         if arguments.attempts is not None:
             retry = rule_of(Retry(attempts=arguments.attempts, delay=arguments.retry_base / 1000))
-        task: AnyTask = TaskDefinition(_unknown, arguments.func, TaskOptions(retry=retry))
+        task: AnyTask = TaskDefinition(_unknown, name, TaskOptions(retry=retry))
         return task, lambda _: None, Payloads(), None
     if arguments.attempts is not None:
         raise UsageError("--attempts and --app cannot both be given: the app says how often it is tried")
     from holdfast.cli.worker import find_app
 
     app = find_app(arguments.app)
-    return app.tasks.find(arguments.func), app.tasks.priority_of, app.payloads, app.providers
+    return app.tasks.find(name), app.tasks.priority_of, app.payloads, app.providers
 
 
 def _unknown(*args: Any, **kwargs: Any) -> Any:

@@ -39,7 +39,9 @@ class ManagementClient:
                 return found
             refusal = Refused(response.status, f"{found['error']}. {found.get('hint', '')}", found["code"])
         except (msgspec.DecodeError, KeyError, TypeError):
-            raise BadReply(f"{self._endpoint} answered with {response.status} and nothing of ours") from None
+            raise BadReply(
+                f"{self._endpoint} answered with {response.status} and a body that is not from Holdfast"
+            ) from None
         raise refusal
 
     async def close(self) -> None:

@@ -94,7 +94,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
 def add_payload(parser: argparse.ArgumentParser, what: str) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--data", metavar="JSON", help=f"the {what}: JSON; anything else is taken as a JSON string"
+        "--data", metavar="JSON", help=f"the {what}: JSON; any other text is taken as a JSON string"
     )
     group.add_argument("--raw-data", metavar="TEXT", help=f"the {what} as it is sent on the wire (base64)")
     parser.add_argument(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.cli.failures import UsageError
 from holdfast.protocol.records import Value
 
 
@@ -23,6 +24,18 @@ def parse_json_or_text(text: str) -> Any:
         return text
 
 
+def parse_given(text: str) -> Any:
+    """The same of what a user wrote. An object or an array that is no JSON is a mistake, as a rule of quotes
+    in the shell: nobody wants it as a string."""
+    found = parse_json_or_text(text)
+    if found is text and text.lstrip().startswith(("{", "[")):
+        raise UsageError(
+            f"{text!r} begins like JSON and is none. Put it in single quotes for the shell, or, if it is "
+            "meant as a text, in double quotes within them"
+        )
+    return found
+
+
 def encode_json(value: Any) -> str:
     return base64.b64encode(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()).decode()
 
@@ -31,7 +44,7 @@ def payload(data: str | None, raw: str | None, headers: dict[str, str] | None) -
     """`data` is encoded as the SDKs do; `raw` goes on the wire as it is."""
     if raw is not None:
         return Value(headers or None, raw)
-    return Value(headers or None, None if data is None else encode_json(parse_json_or_text(data)))
+    return Value(headers or None, None if data is None else encode_json(parse_given(data)))
 
 
 def decode_payload(value: Value) -> Any:

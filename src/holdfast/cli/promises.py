@@ -115,7 +115,7 @@ async def _settle(session: CliSession, arguments: argparse.Namespace) -> None:
     if promise.state != asked.state or not is_same_value(asked.value, promise.value, Payloads()):
         value = decode_payload(promise.value)
         shown = "" if value is None else f" with {decode_text(promise.value)[:100]}"
-        raise AlreadySettled(f"{promise.id!r} is {promise.state} already{shown}", promise.state, value)
+        raise AlreadySettled(f"{promise.id!r} is already {promise.state}{shown}", promise.state, value)
     _print(reply, arguments)
 
 

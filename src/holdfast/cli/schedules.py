@@ -25,6 +25,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.payloads import payload
 from holdfast.cli.session import CliSession, add_command
+from holdfast.cli.task_schedules import add_task_options, check_no_task_options, task_schedule
 from holdfast.cli.worker import find_app
 from holdfast.jobs.errors import ScheduleExists
 from holdfast.jobs.schedules import is_same
@@ -45,6 +46,7 @@ from holdfast.protocol.requests import (
     ScheduleUpdate,
 )
 
+_timeout_ms: Final = 3_600_000
 _cron_help: Final = "when: five fields, or six with seconds in front, or @every 90s"
 
 
@@ -56,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     create = add_command(
-        commands, "create", "create a promise at each occurrence of a cron expression", _create
+        commands, "create", "create a promise or a task at each occurrence of a cron expression", _create
     )
     create.add_argument("id", help="the id of the schedule")
     create.add_argument("--cron", required=True, help=_cron_help)
@@ -70,11 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         type=duration,
-        default=3_600_000,
-        help="time until the deadline of each (1h)",
+        help="time until the deadline of each (1h; of background tasks: none)",
     )
     add_payload(create, "param of each promise")
     add_call(create.add_argument_group("a function to call instead of --data"), required=False)
+    add_task_options(create.add_argument_group("a background task instead of both, with --arg and the like"))
     add_tags(create, "a tag of each promise")
     create.add_argument("--target", metavar="ADDRESS", help="address of the workers that run them")
     create.add_argument("--queue", metavar="NAME", help="instead of --target: the queue in which they wait")
@@ -131,21 +133,28 @@ def _show(reply: ScheduleReply, arguments: argparse.Namespace) -> None:
 
 
 async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
-    create = ScheduleCreate(
+    is_task = arguments.task is not None
+    create = task_schedule(arguments) if is_task else _promise_schedule(arguments)
+    reply = await session.ask(create, ScheduleReply)
+    is_other_call = not is_task and reply.schedule.promise_param != create.promise_param
+    if is_other_call or not is_same(create, reply.schedule):
+        raise ScheduleExists(f"The schedule {arguments.id!r} already exists, with another definition")
+    _show(reply, arguments)
+
+
+def _promise_schedule(arguments: argparse.Namespace) -> ScheduleCreate:
+    check_no_task_options(arguments)
+    return ScheduleCreate(
         arguments.id,
         arguments.cron,
         arguments.promise_id,
-        arguments.timeout,
+        _timeout_ms if arguments.timeout is None else arguments.timeout,
         _param(arguments),
         _tags(arguments),
         arguments.timezone,
         arguments.overlap,
         arguments.catch_up,
     )
-    reply = await session.ask(create, ScheduleReply)
-    if not is_same(create, reply.schedule) or reply.schedule.promise_param != create.promise_param:
-        raise ScheduleExists(f"The schedule {arguments.id!r} exists already, and is another")
-    _show(reply, arguments)
 
 
 def _tags(arguments: argparse.Namespace) -> dict[str, str]:

@@ -41,7 +41,7 @@ def parse_endpoint(url: str) -> Endpoint:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
         raise InvalidUrl(f"{hide_password(url)!r} is not the address of a server")
     if not parts.path.isascii() or any(character.isspace() for character in url):
-        raise InvalidUrl(f"{hide_password(url)!r} holds characters that a URL cannot have")
+        raise InvalidUrl(f"{hide_password(url)!r} contains characters that a URL cannot have")
     tls = parts.scheme == "https"
     return Endpoint(host, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
 
@@ -90,4 +90,4 @@ def growing_rest(attempt: int, chance: Random) -> float:
 def check_token(token: str | None) -> None:
     """A token is part of a header: it may hold nothing that ends one."""
     if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
-        raise InvalidToken("The token cannot be sent")
+        raise InvalidToken("The token contains characters that cannot be sent")

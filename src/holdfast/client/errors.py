@@ -41,7 +41,7 @@ class ClientClosed(ClientError):
 
 
 class BadReply(ClientError):
-    """Something answered that does not speak the protocol: another server, or a proxy in between."""
+    """The answer does not follow the protocol: it came from another server, or from a proxy in between."""
 
     code = "HF4005"
     hint = "Check that the address is that of a Holdfast server, and check any proxy in between."
@@ -64,9 +64,7 @@ class InvalidToken(ClientError):
 
 class BadCertificate(ClientError):
     code = "HF4010"
-    hint = (
-        "Name a PEM file with the certificate, and one with its key (not encrypted) unless it is in the same."
-    )
+    hint = "Name a PEM file with the certificate, and one with its key, not encrypted. Both may be one file."
 
 
 class Refused(ClientError):

@@ -77,7 +77,7 @@ class HttpMessageStream:
         except OSError as error:
             self._drop()
             log.info(
-                "no connection for messages; trying again: %s",
+                "the stream of messages could not be opened; trying again: %s",
                 error,
                 extra={"endpoint": str(self._route.current)},
             )

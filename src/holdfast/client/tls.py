@@ -32,7 +32,7 @@ def client_context(certificate: Certificate) -> ssl.SSLContext | None:
     """For connections on which it is presented; None for those like any other."""
     if certificate.cert is None:
         if certificate.key is not None:
-            raise BadCertificate("A client's key was given without its certificate")
+            raise BadCertificate("A client key was given without its certificate")
         return None
     context = ssl.create_default_context()
     try:

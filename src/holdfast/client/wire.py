@@ -121,11 +121,11 @@ def decode_replies(requests: Sequence[Request], body: bytes) -> list[Reply]:
         if not body.lstrip().startswith(b"["):
             refusal = _reply_decoder.decode(body)
             if refusal.head.status < 400:
-                raise BadReply("One reply came where an array was expected")
+                raise BadReply("Expected an array of replies, got one reply")
             return [_refusal(refusal)] * len(requests)
         found = _replies_decoder.decode(body)
         if len(found) != len(requests):
-            raise BadReply(f"{len(found)} replies came to {len(requests)} requests")
+            raise BadReply(f"Expected {len(requests)} replies, got {len(found)}")
         return [_decode(request, reply) for request, reply in zip(requests, found, strict=True)]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadReply(f"The answer is not what a node sends: {error}") from error
@@ -136,7 +136,7 @@ def _decode(request: Request, reply: _Reply) -> Reply:
     if status >= 400:
         return _refusal(reply)
     if reply.head.corr_id != request.corr_id or reply.kind != request.kind:
-        raise BadReply(f"A reply to {reply.kind[:80]!r} came where one to {request.kind!r} was due")
+        raise BadReply(f"Expected a reply to {request.kind!r}, got one to {reply.kind[:80]!r}")
     if status == 300:
         return Reply(status, _preload_decoder.decode(reply.data))
     data = _decoders[request.kind].decode(reply.data)
@@ -171,7 +171,7 @@ def decode_plain_refusal(status: int, body: bytes) -> Reply:
         plain = _plain_decoder.decode(body)
         return Reply(status, plain.error, plain.code or _code_in(plain.error))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Reply(status, f"HTTP {status} from what stands before the node")
+        return Reply(status, f"HTTP {status} from a proxy in front of the node")
 
 
 def decode_message(body: bytes, address: str) -> Message | None:

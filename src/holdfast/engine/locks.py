@@ -5,14 +5,15 @@
 2. At most `limit` permits are held. Who asks while nobody waits and there are enough holds it at once.
 3. One name has one limit, as long as anybody holds or wants the lock.
 4. A ticket is asked for once: its id is that of a promise of the execution.
-5. Who would close a ring of executions that wait for each other is refused, and told of the ring.
+5. Who would close a ring of executions that wait for each other is refused, and told of the ring. If it is
+   closed by an execution that is suspended, a ticket of the ring fails instead.
 """
 
 from msgspec.structs import replace
 
 from holdfast.engine.kept_versions import find_created, put_record
 from holdfast.engine.lock_queue import drop_ticket, granted, put_lock, token_value
-from holdfast.engine.lock_rings import find_ring
+from holdfast.engine.lock_rings import find_ring, find_ring_of_execution
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import EXECUTION_OVER, settle
 from holdfast.engine.view import is_live, see_promise
@@ -27,8 +28,9 @@ from holdfast.protocol.errors import (
     NotALock,
     NotItsTicket,
 )
-from holdfast.protocol.locks import Forced, Lock, Ticket, lock_id, read_lock
-from holdfast.protocol.records import NOTHING, Millis, Promise, Task
+from holdfast.protocol.jobs import CODE_HEADER
+from holdfast.protocol.locks import RING_HEADER, Forced, Lock, Ticket, lock_id, read_lock
+from holdfast.protocol.records import NOTHING, Millis, Promise, Task, Value
 from holdfast.protocol.replies import LockReply, LocksReply, Reply
 from holdfast.protocol.requests import LockAcquire, LockGet, LockRelease, LockSearch, Request
 
@@ -58,7 +60,7 @@ def acquire(data: LockAcquire, fence: Task, ws: WorkingSet, now: Millis) -> Prom
         value = token_value(lock)
         ticket = Promise(data.id, "resolved", data.param, value, entries, deadline, now, now)
     else:
-        _check_wait(asked, lock, ws)
+        _check_wait(asked, lock, ws, now)
         lock = replace(lock, waiters=[*lock.waiters, asked])
         ticket = Promise(data.id, "pending", data.param, NOTHING, entries, deadline, now)
     ticket = put_record(ticket, ws)
@@ -74,6 +76,19 @@ def release(data: LockRelease, fence: Task, ws: WorkingSet, now: Millis) -> Lock
         raise NotItsTicket(f"{data.id!r} is a ticket of another execution than {fence.id!r}")
     _end_ticket(promise, data.id, ws, now)
     return find_lock(data.name, ws)[1]
+
+
+def break_ring(execution_id: str, bound: list[str], ws: WorkingSet, now: Millis) -> bool:
+    """Would this execution close a ring by waiting for these? Then a ticket that is part of it fails."""
+    ring = find_ring_of_execution(execution_id, bound, ws, now)
+    if ring is None:
+        return False
+    ws.need_obligations([ring.ticket])
+    ticket = ws.promise(ring.ticket)
+    assert ticket is not None
+    value = Value({CODE_HEADER: LockDeadlock.code, RING_HEADER: ring.why})
+    settle(ticket, "rejected", value, now, None, ws, now)
+    return True
 
 
 def release_request(request: Request, data: LockRelease, ws: WorkingSet, now: Millis) -> Reply:
@@ -125,10 +140,10 @@ def _record_of(promise: Promise) -> Lock:
     return read_lock(promise)
 
 
-def _check_wait(asked: Ticket, lock: Lock, ws: WorkingSet) -> None:
+def _check_wait(asked: Ticket, lock: Lock, ws: WorkingSet, now: Millis) -> None:
     if len(lock.waiters) >= limits.lock_waiters_max:
         raise LockFull(f"{limits.lock_waiters_max} wait for the lock {lock.name!r}, which is the limit")
-    ring = find_ring(asked, lock, ws)
+    ring = find_ring(asked, lock, ws, now)
     if ring is not None:
         raise LockDeadlock(f"Executions wait for each other: {ring}")
 

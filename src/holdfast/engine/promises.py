@@ -166,11 +166,10 @@ def new_promise(
 ) -> tuple[Promise, Task | None]:
     """A promise that did not exist, and its task, nearly always at version 0. Past its deadline it is born
     settled."""
-    timer = bool(entries) and tags.is_timer(entries)
     if now < timeout_at:
         promise = Promise(promise_id, "pending", param, NOTHING, entries, timeout_at, created_at, ikc=ikc)
     else:
-        state: PromiseState = "resolved" if timer else "rejected_timedout"
+        state: PromiseState = "resolved" if tags.is_timer(entries) else "rejected_timedout"
         created_at = min(created_at, timeout_at)
         promise = Promise(promise_id, state, param, NOTHING, entries, timeout_at, created_at, timeout_at, ikc)
     ws.put_promise(promise)
@@ -183,7 +182,7 @@ def new_promise(
         version,
         target,
         dialect,
-        timer,
+        tags.is_timer(entries),
         tags.priority_of(entries),
         timeout_at,
         created_at,

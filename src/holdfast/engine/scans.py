@@ -32,19 +32,23 @@ from holdfast.protocol.requests import (
     ExecutionSearch,
     ExecutionStart,
     LockSearch,
+    PromiseCreate,
     PromiseSearch,
+    PromiseSettle,
     QueueGet,
     QueuePause,
     QueueSearch,
     QueueSet,
     RequestData,
     ScheduleSearch,
+    StreamAppend,
     StreamNext,
     StreamRead,
     TaskAcquire,
     TaskClaim,
     TaskCreate,
     TaskFence,
+    TaskFulfill,
     TaskHeartbeat,
     TaskSearch,
     TaskSuspend,
@@ -303,6 +307,7 @@ _LOOKS: Final = frozenset({
 })  # fmt: skip
 _CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
 _MENDS: Final = frozenset({ExecutionStart, ExecutionCancel, ExecutionRetry, ExecutionFork})
+_PLAIN: Final = frozenset({PromiseCreate, PromiseSettle, TaskFulfill, StreamAppend})  # most of all requests
 _few_leases: Final = 200
 _records_of_one: Final = 40
 
@@ -322,6 +327,8 @@ def class_of(data: RequestData) -> LimitedClass | None:
     """Does it look through records of which it names none, or claim, and so load some which it does not name,
     or name very many? A commit carries out only so much of either."""
     kind = type(data)
+    if kind in _PLAIN:
+        return None
     if kind is TaskFence and isinstance(data, TaskFence):
         return class_of(data.action.data) if type(data.action.data) in _MENDS else None
     if kind in _LOOKS or (kind in _MENDS and scan_of(data, 0) is not None):

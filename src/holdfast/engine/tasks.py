@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from holdfast.engine import crashes, jobs
 from holdfast.engine.job_state import is_expired
 from holdfast.engine.kept_versions import is_superseded, take_version
+from holdfast.engine.lock_rings import bound_by
+from holdfast.engine.locks import break_ring
 from holdfast.engine.promises import (
     check_creation_key,
     new_promise,
@@ -281,21 +283,37 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
     task = held_task(data.id, data.version, ws, now, data.generation or 0)
     if task.job is not None:
         raise NotAJob(f"The background task {data.id!r} runs to its end and cannot be suspended")
-    awaited: dict[str, Promise] = {}
+    awaited = _awaited(data, ws, now)
+    bound: list[str] = []
+    if data.waits and not _is_over(data, task, awaited):
+        bound = bound_by(awaited, ws)
+        if bound and break_ring(task.id, bound, ws, now):
+            task, awaited = find_task(task.id, ws), _awaited(data, ws, now)
+    if _is_over(data, task, awaited):
+        if task.resumes:
+            ws.put_task(replace(task, resumes=0))
+        return Reply(300, PreloadReply(*preload(promise_of(task, ws), ws, now)))
+    for promise in awaited:
+        ws.add_callback(promise.id, task.id)
+    ws.put_task(suspended(task, waits_text(data.waits, bound), now))
+    return Reply(200, EMPTY)
+
+
+def _awaited(data: TaskSuspend, ws: WorkingSet, now: Millis) -> list[Promise]:
+    """The promises that it would wait for, each once."""
+    found: dict[str, Promise] = {}
     for action in data.actions:
         promise = ws.promise(action.data.awaited)
         if promise is None:
             raise CannotAwait(f"There is no promise {action.data.awaited!r} to wait for")
-        awaited[promise.id] = see_promise(promise, ws, now)
+        found[promise.id] = see_promise(promise, ws, now)
+    return [*found.values()]
+
+
+def _is_over(data: TaskSuspend, task: Task, awaited: list[Promise]) -> bool:
+    """Has something happened already that it would wait for?"""
     is_woken = data.check_woken is True and task.resumes > 0
-    if is_woken or any(promise.state != "pending" for promise in awaited.values()):
-        if task.resumes:
-            ws.put_task(replace(task, resumes=0))
-        return Reply(300, PreloadReply(*preload(promise_of(task, ws), ws, now)))
-    for promise_id in awaited:
-        ws.add_callback(promise_id, task.id)
-    ws.put_task(suspended(task, waits_text(data.waits), now))
-    return Reply(200, EMPTY)
+    return is_woken or any(promise.state != "pending" for promise in awaited)
 
 
 def heartbeat(request: Request, data: TaskHeartbeat, ws: WorkingSet, now: Millis) -> Reply:

@@ -32,7 +32,7 @@ _written: Final = 3  # to write a record takes about as long as to load so many
 
 class WorkingSet:
     __slots__ = (
-        "_log", "_read_bytes", "_remove", "_set", "_unweighed", "added_callbacks", "added_listeners",
+        "_log", "_put", "_read_bytes", "_remove", "_set", "_unweighed", "added_callbacks", "added_listeners",
         "answer_bytes", "begin", "branch_bytes", "branch_ends", "branches", "callbacks", "changed_promises",
         "changed_queues", "changed_schedules", "changed_streams", "changed_tasks", "cleared", "counts",
         "discharged", "families", "forgotten", "found", "handled", "lines", "listeners", "messages",
@@ -84,7 +84,7 @@ class WorkingSet:
         self._read_bytes = 0  # of the payloads, tags and headers that were loaded
         self._unweighed: list[Promise] = []  # loaded, and nobody has asked how large they are
         self._log = UndoLog()
-        self._set, self._remove = self._log.set, self._log.remove
+        self._set, self._put, self._remove = self._log.set, self._log.put, self._log.remove
         self.begin, self.undo = self._log.forget, self._log.undo  # of one request at a time
         self.lines = QueueLines(self._set)
 
@@ -201,8 +201,7 @@ class WorkingSet:
             if branch is not None and branch in self.branches:
                 self._set(self.branches[branch], promise_id, None)
         self.handled += _written
-        self._set(self.promises, promise_id, promise)
-        self._set(self.changed_promises, promise_id, None)
+        self._put(self.promises, self.changed_promises, promise_id, promise)
 
     def put_task(self, task: Task) -> None:
         if task.job is not None and task.job.unique is not None:
@@ -211,8 +210,7 @@ class WorkingSet:
             self.lines.follow(self.tasks.get(task.id), task)
         self.handled += _written
         is_new = self.changed_tasks.get(task.id, False) or self.tasks.get(task.id) is None
-        self._set(self.tasks, task.id, task)
-        self._set(self.changed_tasks, task.id, is_new)
+        self._put(self.tasks, self.changed_tasks, task.id, task, is_new)
 
     def _follow_unique(self, task: Task, unique: str) -> None:
         if task.state != "fulfilled":
@@ -221,8 +219,7 @@ class WorkingSet:
             self._set(self.uniques, unique, None)
 
     def put_queue(self, queue: QueueRecord) -> None:
-        self._set(self.queues, queue.name, queue)
-        self._set(self.changed_queues, queue.name, None)
+        self._put(self.queues, self.changed_queues, queue.name, queue)
         self.viewed_queues.discard(queue.name)
 
     def may_offer(self, target: str) -> bool:
@@ -233,8 +230,7 @@ class WorkingSet:
 
     def put_schedule(self, schedule_id: str, entry: ScheduleEntry | None) -> None:
         self.handled += _written
-        self._set(self.schedules, schedule_id, entry)
-        self._set(self.changed_schedules, schedule_id, None)
+        self._put(self.schedules, self.changed_schedules, schedule_id, entry)
 
     def add_callback(self, awaited: str, awaiter: str) -> None:
         self._watch(awaited)
@@ -259,8 +255,7 @@ class WorkingSet:
 
     def put_streams(self, streams: Streams) -> None:
         self.handled += _written
-        self._set(self.streams, streams.id, streams)
-        self._set(self.changed_streams, streams.id, None)
+        self._put(self.streams, self.changed_streams, streams.id, streams)
 
     def add_listener(self, promise_id: str, listener: Listener) -> None:
         """An address is told once; registering it again changes nothing."""
@@ -356,7 +351,7 @@ class WorkingSet:
                 or self.tasks.get(promise_id) is not None
                 or bool(self.callbacks.get(promise_id))
                 or bool(self.listeners.get(promise_id))
-                or (bool(promise.tags) and tags.is_depended_on(promise.tags))
+                or (not tags.DEPENDED_ON.isdisjoint(promise.tags) and tags.is_depended_on(promise.tags))
             )
         )
 

@@ -47,7 +47,7 @@ async def perform(name: str, body: Callable[[], Awaitable[Any]], options: StepCh
 
 def cannot_be_recorded(error: Exception) -> GiveUp:
     """For a call that is paid for and whose result is no JSON: it is not tried again."""
-    return GiveUp(f"What the call returned cannot be written as JSON: {error}")
+    return GiveUp(f"The result of the call cannot be written as JSON: {error}")
 
 
 class Numbers:

@@ -50,7 +50,7 @@ def app_of() -> App:
     """The app of the Flask application that serves this request."""
     found = _flask.current_app.extensions.get("holdfast")
     if not isinstance(found, App):
-        raise RuntimeError("This Flask application knows no app: call init_app(flask_app, app).")
+        raise RuntimeError("This Flask application has no Holdfast app: call init_app(flask_app, app).")
     return found
 
 

@@ -288,7 +288,9 @@ class HoldfastSaver:
 def _check_place(work: Any) -> None:
     if in_workflow():
         work.close()
-        raise CheckpointsInWorkflow("A workflow keeps what its graph did by itself, and may not ask the node")
+        raise CheckpointsInWorkflow(
+            "A workflow records what its graph does, so it cannot use a checkpointer that calls the node"
+        )
 
 
 def _names(config: Any) -> tuple[str, str, str | None]:

@@ -141,7 +141,7 @@ def _check_place(work: Any) -> None:
     if in_workflow():
         work.close()
         raise CheckpointsInWorkflow(
-            "A workflow may not ask the node: use the store in a node, which is a step"
+            "A workflow cannot call the server: use the store inside a node of the graph, which is a step"
         )
 
 
@@ -175,7 +175,7 @@ def _compare(name: str, value: Any, asked: Any) -> bool:
     if name in ("$eq", "$ne"):
         return bool(value == asked) is (name == "$eq")
     if name not in ("$gt", "$gte", "$lt", "$lte"):
-        raise ValueError(f"There is no operator {name!r}: $eq, $ne, $gt, $gte, $lt, $lte")
+        raise ValueError(f"Unknown operator {name!r}: use $eq, $ne, $gt, $gte, $lt, $lte")
     if value is None:
         return False
     is_greater = bool(value > asked) if name.startswith("$gt") else bool(value < asked)

@@ -62,7 +62,9 @@ def app_of(connection: Any) -> App:
     """The app that the lifespan has opened, for the code of an endpoint: `app_of(request)`."""
     found = getattr(connection.state, "holdfast", None)
     if not isinstance(found, App):
-        raise RuntimeError("No app is open here: give the application lifespan=lifespan(app).")
+        raise RuntimeError(
+            "The Holdfast app is not open: create the application with lifespan=lifespan(app)."
+        )
     return found
 
 

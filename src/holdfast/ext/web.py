@@ -163,7 +163,7 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     work.close()
-    raise TypeError("In a framework without an event loop, allow= is a plain function, not an async one.")
+    raise TypeError("This framework has no event loop, so allow= must be a plain function, not an async one.")
 
 
 class Endpoints:
@@ -251,7 +251,7 @@ class Endpoints:
         after_text = request.headers.get("last-event-id", "0")
         try:
             if not (after_text.isascii() and after_text.isdigit() and len(after_text) < 16):
-                raise BadWebRequest("Last-Event-ID is the number of the last element that you have")
+                raise BadWebRequest("Last-Event-ID must be the number of the last element that you received")
             await self._seen(request, "stream", execution_id)
             if self._streams >= streams_max:
                 raise TooManyReaders(f"{streams_max:,} streams are open here, which is the limit")
@@ -410,7 +410,7 @@ def _json_body(request: WebRequest) -> bytes:
 
 def _checked_key(key: str) -> str:
     if not _key.fullmatch(key):
-        raise BadWebRequest("Idempotency-Key has 1 to 200 letters, digits, '-' and '_'")
+        raise BadWebRequest("Idempotency-Key must have 1 to 200 letters, digits, '-' and '_'")
     return key
 
 

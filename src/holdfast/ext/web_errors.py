@@ -39,13 +39,11 @@ class WebError(Explained):
 
 
 class WebBodyNotJson(WebError):
-    """A POST without the content type of JSON, or with a body that is none."""
+    """A POST without the content type of JSON, or with a body that is not JSON."""
 
     code = "HF7301"
     status = 415
-    hint = (
-        "Send `content-type: application/json` and a JSON body; pages of other sites cannot do that unasked."
-    )
+    hint = "Send `content-type: application/json` and a JSON body. Pages of other sites cannot do that."
 
 
 class WebBodyTooLarge(WebError):

@@ -157,6 +157,7 @@ class AppBridge:
     def _note_inside(self, connection: Any, promise_id: str) -> None:
         if self._own_transactions is None:
             self._own_transactions = OwnTransactions()
+            self.tracked_calls.check = self._own_transactions.check
         if self._loop is not None:
             self._own_transactions.note(connection, promise_id, self._loop)
 
@@ -164,7 +165,7 @@ class AppBridge:
         """Have a session, whose node's clock is known."""
         self._check_workflow()
         if has_running_loop() and self._session is None:
-            raise WouldBlock("The app is not open, and opening it would stop this event loop")
+            raise WouldBlock("The app is not open, and opening it here would block the event loop")
         self._open_in_thread()
         if promise_id is not None and not self.session.knows_clock and not has_running_loop():
             self.block(self.session.learn_clock(promise_id))
@@ -182,7 +183,7 @@ class AppBridge:
         self._check_workflow(work)
         if has_running_loop() and (self._drive is None or self.is_own_loop()):
             work.close()
-            raise WouldBlock("This call waits, and it was made on an event loop, which would stop meanwhile")
+            raise WouldBlock("This call waits, and it was made on an event loop, which it would block")
         if self._drive is not None:  # a world of tests, which has a hint of its own for those on another loop
             result: T = self._drive(work, timeout_s)
             return result
@@ -192,7 +193,7 @@ class AppBridge:
         concurrent.futures.wait([future], timeout_s)
         if not future.done():  # not an except clause: the work itself may have ended with a TimeoutError
             future.cancel()
-            raise TimeoutError(f"There is no result after {timeout_s} s; the execution goes on.")
+            raise TimeoutError(f"No result after {timeout_s} s. The execution continues.")
         return future.result()
 
     def do(self, what: str, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
@@ -204,14 +205,12 @@ class AppBridge:
             return Done()
         return self.bridge(work)
 
-    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
-        """Work of the session that may begin before it is awaited: on the session's own loop it does."""
-        if self.is_own_loop() and not self.tracked_calls.has_any:  # what was asked for before goes before
-            try:
-                return make()
-            except Exception as error:
-                return _fail(error)
-        return _make_and_do(make)
+    def may_send_now(self) -> bool:
+        """May something be handed to the node before it is awaited? Not ahead of what was asked for before,
+        and not while the caller keeps the node from answering: that is found out when it is awaited."""
+        own = self._own_transactions
+        is_free = self.is_own_loop() and not self.tracked_calls.has_unsent and not is_in_workflow()
+        return is_free and (own is None or not own.is_open_here())
 
     def result_of(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What the work gives, in a script; in asyncio what gives it when it is awaited."""
@@ -248,7 +247,7 @@ class AppBridge:
             if work is not None:
                 work.close()
             raise NoAsyncioHere(
-                "In a workflow an app can do nothing: there it is hf.start, hf.call, hf.tell, hf.ask"
+                "The app cannot be used inside a workflow: use hf.start, hf.call, hf.tell or hf.ask"
             )
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
@@ -260,7 +259,7 @@ class AppBridge:
                     if self._accepts and self._loop is not None:
                         return self._crossing.hand_over(work, self._loop)
                     if self._state == "closing":
-                        raise ClosedTooSoon("The app is being closed, and takes nothing more")
+                        raise ClosedTooSoon("The app is closing and takes no more calls")
         except BaseException:
             work.close()
             raise
@@ -290,7 +289,7 @@ class AppBridge:
                 self._become("opening")
                 return True
             if self._state == "open" and (self._thread is None or self._entered):
-                raise AlreadyOpen(f"The app is open already, {self._place()}")
+                raise AlreadyOpen(f"The app is already open, {self._place()}")
             return False
 
     def _make_way(self) -> None:
@@ -304,7 +303,7 @@ class AppBridge:
     def enter(self) -> None:
         self._check_workflow()
         if has_running_loop():
-            raise WouldBlock("`with app` was entered on an event loop, which would stop meanwhile")
+            raise WouldBlock("`with app` was used on an event loop, which it would block")
         while True:
             self._open_in_thread()
             with self._changed:
@@ -378,7 +377,7 @@ class AppBridge:
             if self._state == "closed" or self._drive is not None:
                 return
             if is_in_loop:
-                raise WouldBlock("close() waits, and it was called on an event loop, which would stop")
+                raise WouldBlock("close() was called on an event loop, which it would block")
             thread, loop = self._thread, self._loop
             if thread is None or loop is None:
                 raise AlreadyOpen(f"The app cannot be closed from here: it is open {self._place()}")
@@ -431,7 +430,7 @@ class AppBridge:
         """For holdfast.testing: work with this session, on a loop that `run` drives; None gives it back."""
         with self._changed:
             if session is not None and self._state != "closed":
-                raise RuntimeError("The app is open already: a test world needs it closed.")
+                raise RuntimeError("The app is already open. A test world opens it itself: close it first.")
             self._session, self._loop, self._drive = session, loop, run
             self._accepts = session is not None
             self._become("closed" if session is None else "open")
@@ -445,7 +444,7 @@ class AppBridge:
 
     def __reduce__(self) -> NoReturn:
         """Also of handles, which keep it."""
-        raise CannotPickle("An app lives in one process: it is threads, locks and connections")
+        raise CannotPickle("An app cannot be pickled: it holds threads, locks and connections")
 
     def _become(self, state: State) -> None:
         self._state = state
@@ -459,12 +458,3 @@ class AppBridge:
 
     def _place(self) -> str:
         return "in a `with app` block" if self._thread is not None else "in an `async with app` block"
-
-
-async def _make_and_do(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return await make()
-
-
-async def _fail(error: Exception) -> NoReturn:
-    """To be raised where it is awaited."""
-    raise error

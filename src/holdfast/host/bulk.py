@@ -118,7 +118,7 @@ async def begin_bulk(
     spec = BulkSpec(action, wanted, total=total, **options)
     stored = (await caller.ask(bulk_creation(bulk_id, spec), PromiseReply)).promise
     if not is_same_operation(spec, stored):
-        raise IdTaken(f"The id {bulk_id!r} is that of something else, or of another bulk operation")
+        raise IdTaken(f"The id {bulk_id!r} is taken by something else, or by another bulk operation")
 
 
 async def progress_of(caller: Caller, bulk_id: str) -> BulkProgress:

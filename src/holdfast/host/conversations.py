@@ -7,7 +7,9 @@
    over in the same commit. When it is over, what was settled before still stands: the same value is fine.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from holdfast.client.caller import ask, expect, fresh_key, is_whole
 from holdfast.client.errors import Refused
 from holdfast.client.refusals import known_refusal
 from holdfast.host.execution_client import ExecutionClient, Start
+from holdfast.host.tracked_calls import SentRequest
 from holdfast.payloads.messages import encode_message
 from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import ExecutionOver, NoSuchExecution, NotAsExpected, unanswered
@@ -43,21 +46,33 @@ class Conversations(Struct, frozen=True):
     def encode(self, message: Any) -> Value:
         return encode_message(self.executions.payloads, message)
 
-    async def tell(self, execution_id: str, message: Value, key: str | None) -> None:
-        await self.begin_to_tell(execution_id, message, key)
-
-    def begin_to_tell(self, execution_id: str, message: Value, key: str | None) -> Coroutine[Any, Any, None]:
+    def begin_to_tell(
+        self, execution_id: str, message: Value, key: str | None
+    ) -> SentRequest[list[Reply]] | Coroutine[Any, Any, None]:
         """A node beside us has the message at once: what this execution asks for now goes into one commit
         with it. Another one has it when what this gives is awaited."""
-        caller = self.executions.caller
         asked = [ask(StreamAppend(execution_id, MAILBOX, message, fresh_key() if key is None else key))]
-        return self._told(execution_id, asked, caller.begin(asked))
+        answering = self.executions.caller.begin(asked)
+        if isinstance(answering, asyncio.Future):
+            return SentRequest(answering, partial(self._read_told, execution_id, asked))
+        return self._told(execution_id, asked, answering)
+
+    def _read_told(
+        self, execution_id: str, asked: list[Request], answered: list[Reply]
+    ) -> Coroutine[Any, Any, None] | None:
+        if not is_whole(asked, answered):
+            return self._go_on_telling(execution_id, asked, answered)
+        _appended(answered[0], execution_id)
+        return None
 
     async def _told(self, execution_id: str, asked: list[Request], answering: Awaitable[list[Reply]]) -> None:
-        answered = await answering
-        if not is_whole(asked, answered):
-            answered = await self.executions.caller.go_on(asked, answered)
-        _appended(answered[0], execution_id)
+        rest = self._read_told(execution_id, asked, await answering)
+        if rest is not None:
+            await rest
+
+    async def _go_on_telling(self, execution_id: str, asked: list[Request], answered: list[Reply]) -> None:
+        [reply] = await self.executions.caller.go_on(asked, answered)
+        _appended(reply, execution_id)
 
     async def ask(self, execution_id: str, message: Value, timeout_s: float, returns: Any) -> Any:
         executions, key = self.executions, fresh_key()

@@ -1,10 +1,12 @@
 """What an app says to its executions: telling, asking, settling their promises."""
 
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.host.bridge import AppBridge
+from holdfast.host.tracked_calls import SentCall, SentRequest
 from holdfast.payloads.durations import Duration, duration_s
+from holdfast.payloads.errors import BadArguments
 from holdfast.payloads.messages import encode_message
 from holdfast.payloads.payloads import Payloads
 from holdfast.payloads.user_tags import check_id, check_key
@@ -34,9 +36,21 @@ class Conversing:
         sent_once = None if key is None else check_key(key)
         value, entered = self._leaving("tell", id, message)
 
-        what, begin = f"the message to {check_id(id)}", self._bridge.begin
-        work = begin(lambda: self._bridge.session.conversations.begin_to_tell(id, value, sent_once))
-        return self._bridge.do(what, work if entered is None else await_asked(entered, work))
+        what = f"the message to {check_id(id)}"
+        if entered is not None:
+            return self._bridge.do(what, await_asked(entered, self._tell(id, value, sent_once)))
+        if not self._bridge.may_send_now():
+            return self._bridge.do(what, self._tell(id, value, sent_once))
+        sent = self._bridge.session.conversations.begin_to_tell(id, value, sent_once)
+        if isinstance(sent, SentRequest):
+            return self._bridge.tracked_calls.hold(SentCall(what, sent))
+        return self._bridge.do(what, sent)
+
+    async def _tell(self, execution_id: str, message: Value, key: str | None) -> None:
+        """On the session's loop."""
+        sent = self._bridge.session.conversations.begin_to_tell(execution_id, message, key)
+        self._bridge.tracked_calls.note_sent()
+        await sent
 
     def ask(
         self,
@@ -85,6 +99,8 @@ class Conversing:
 
     def reject(self, id: str, error: Exception, *, name: str | None = None) -> Awaitable[None]:  # noqa: A002
         """Settle it with an error, which is raised where the workflow awaits it. Otherwise as `resolve`."""
+        if not isinstance(cast(object, error), Exception):
+            raise BadArguments(f"reject takes an exception, such as ValueError('too late'), not {error!r}")
         return self._settle("rejecting", id, error, name, is_error=True)
 
     def _settle(

@@ -12,17 +12,17 @@ class AppError(WorkerError):
 
 
 class ClosedTooSoon(AppError):
-    """The app was closed before the node had answered, or before the result was there."""
+    """The app was closed before the node answered or the result was known."""
 
     code = "HF5202"
     hint = "It may have been carried out: read the state back, or ask for it again under the same id."
 
 
 class AlreadySettled(AppError):
-    """The promise has another outcome already. `state` and `value` are those that stand."""
+    """The promise already has another outcome. `state` and `value` are that outcome."""
 
     code = "HF5204"
-    hint = "The first outcome is final, and yours changed nothing; `state` and `value` say what it is."
+    hint = "The first outcome is final, and yours changed nothing: see `state` and `value`."
 
     def __init__(self, what: str, state: str = "", value: Any = None) -> None:
         super().__init__(what)
@@ -41,7 +41,7 @@ class NotAnOpenPromise(AppError):
 
 
 class OpenedBeforeFork(AppError, RuntimeError):
-    """In a child of os.fork(): what the parent had open cannot be used here, nor opened again."""
+    """A process made by os.fork() cannot use, or open again, what its parent had open."""
 
     code = "HF5206"
     hint = (
@@ -61,7 +61,7 @@ class WouldBlock(AppError, RuntimeError):
 
 
 class CannotPickle(AppError, TypeError):
-    """An app, or a handle of one, was to be pickled: for another process, or for a cache."""
+    """An app or a handle cannot be pickled, for example to pass it to another process."""
 
     code = "HF5209"
     hint = (
@@ -78,22 +78,22 @@ class AlreadyOpen(AppError, RuntimeError):
 
 
 class HistoryTooLong(AppError):
-    """An execution has recorded more than is read into memory at once."""
+    """An execution has more records than are read into memory at once."""
 
     code = "HF5212"
     hint = "Read its records page by page: `holdfast promises search --prefix`."
 
 
 class NoNodeHere(AppError):
-    """The app talks to a server: what only a node can do is done there."""
+    """The app talks to a server, and the call needs a node in this process."""
 
     code = "HF5213"
     hint = "Ask the server itself: it has the management API at /v1."
 
 
 class OwnTransactionOpen(AppError, RuntimeError):
-    """A call that waits for the node was made by whoever keeps its SQLite file locked: in a transaction in
-    which he has sent or started something, before the commit."""
+    """A call that waits for the node was made inside your own open SQLite transaction, after something was
+    sent or started in it. The transaction locks the file, so the node cannot answer."""
 
     code = "HF5215"
     hint = "Commit first, or roll back. What you sent or started exists from the commit on."

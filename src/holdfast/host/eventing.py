@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from holdfast.client.caller import fresh_key
 from holdfast.host.bridge import AppBridge
+from holdfast.jobs.registry import TaskRegistry
 from holdfast.payloads.event_values import check_event_name, encode_event
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.replies import EventReply
@@ -17,6 +18,7 @@ class Eventing:
 
     payloads: Payloads
     registry: Registry
+    tasks: TaskRegistry
     _bridge: AppBridge
 
     def event(self, name: str, /, *, id: str | None = None, **attributes: Any) -> Awaitable[None]:  # noqa: A002
@@ -31,7 +33,9 @@ class Eventing:
         sent = EventSend(check_event_name(name), id or fresh_key(), value, match)
 
         async def send() -> None:
-            await self._bridge.session.executions.caller.ask(sent, EventReply)
+            session = self._bridge.session
+            await session.store_subscriptions()  # those declared a moment ago must see it
+            await session.executions.caller.ask(sent, EventReply)
 
         return self._bridge.do(f"the event {name}", send())
 
@@ -41,8 +45,8 @@ class Eventing:
         The function is a workflow, or becomes one; it gets the attributes of the event, as a dict or as the
         type of its first parameter. The id of the execution is the workflow's name and the event's id.
 
-        Crash: declared when a worker starts and kept by the node, so events start executions also while no
-        worker runs.
+        Crash: stored when a worker starts, or at once if one runs, and kept by the node. So events start
+        executions also while no worker runs.
         """
         check_event_name(name)
 
@@ -53,6 +57,7 @@ class Eventing:
                 else cast(Any, self).workflow(function)
             )
             self.registry.subscribe(name, workflow)
+            self.tasks.tell_watchers()
             return workflow
 
         return register

@@ -215,7 +215,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         promise = await self._ask(PromiseGet(promise_id))
         if tags.TARGET in promise.tags:
             what = "a background task" if tags.JOB in promise.tags else "an execution"
-            raise NotAnOpenPromise(f"{promise_id!r} is {what}, and is not settled from outside")
+            raise NotAnOpenPromise(f"{promise_id!r} is {what}, which cannot be settled from outside")
         self.check_settled(await self._ask(PromiseSettle(promise_id, state, value)), state, value)
 
     def settlement(self, outcome: Any, *, is_error: bool) -> tuple[Outcome, Value]:
@@ -240,7 +240,7 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         ended = {"rejected_canceled": "cancelled", "rejected_timedout": "timed out"}
         shown = "" if self.payloads.is_coded or promise.state in ended else f" with {_short.repr(value)}"
         how = ended.get(promise.state, promise.state)
-        return AlreadySettled(f"{promise.id!r} is {how} already{shown}", promise.state, value)
+        return AlreadySettled(f"{promise.id!r} is already {how}{shown}", promise.state, value)
 
     async def _ask(self, data: RequestData) -> Promise:
         return (await self.caller.ask(data, PromiseReply)).promise

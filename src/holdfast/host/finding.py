@@ -35,7 +35,7 @@ def search_of(
 ) -> ExecutionSearch:
     """Raises BadOption, which says what is wrong."""
     if order != "newest":
-        raise BadOption(f"order={order!r}: executions are found newest first, and in no other order")
+        raise BadOption(f"order={order!r} is not supported: executions are always listed newest first")
     wanted = _wanted(status)
     entries = check_user_tags(tags)
     if schedule is not None:
@@ -45,7 +45,7 @@ def search_of(
     texts: dict[str, Any] = {"queue": queue, "error": code, "prefix": prefix, "schedule": schedule}
     for option, given in texts.items():
         if given is not None and not isinstance(given, str):
-            raise BadOption(f"{option}={given!r} is not a text")
+            raise BadOption(f"{option}={given!r} is not a string")
     try:
         return ExecutionSearch(
             kind=kind,
@@ -69,7 +69,7 @@ def _name_of(work: Any) -> str | None:
     if isinstance(work, Callee | WorkflowDefinition):
         return work.callee_name  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     name = getattr(work, "__qualname__", None) or repr(work)
-    raise BadOption(f"find is given a workflow, a task or the name of one, not {name}")
+    raise BadOption(f"find() takes a workflow, a task or the name of one, not {name}")
 
 
 def _wanted(status: Statuses | None) -> list[ExecutionStatus] | None:
@@ -78,7 +78,7 @@ def _wanted(status: Statuses | None) -> list[ExecutionStatus] | None:
     wanted = cast("list[ExecutionStatus]", [status] if isinstance(status, str) else [*status])
     for each in wanted:
         if each not in _statuses:
-            raise BadOption(f"status={each!r} is none of {', '.join(_statuses)}")
+            raise BadOption(f"status={each!r} is not one of {', '.join(_statuses)}")
     return wanted
 
 
@@ -87,6 +87,6 @@ def _instant(given: Instant | None, now: int) -> int | None:
         return None
     if isinstance(given, datetime):
         if given.tzinfo is None:
-            raise BadOption(f"{given!r} says nothing of its time zone: use datetime.now(UTC)")
+            raise BadOption(f"{given!r} has no time zone: use datetime.now(UTC)")
         return max(0, round(given.timestamp() * 1000))
     return min(limits.instant_ms_max, max(0, now - round(duration_s(given) * 1000)))

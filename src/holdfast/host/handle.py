@@ -60,6 +60,8 @@ class Handle(Generic[T]):
         return self
 
     def __await__(self) -> Generator[Any, None, T]:
+        if self._created is not None:
+            self._created.check()
         return self._app.bridge(self._outcome()).__await__()
 
     def cancel(self, *, now: bool = False) -> Awaitable[None]:

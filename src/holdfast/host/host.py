@@ -114,6 +114,7 @@ class Host:
     def drain(self, *, on: bool) -> None:
         """Claim nothing more and give back what has not begun, until told otherwise. What runs goes on."""
         self.is_draining = on
+        self._leave(is_leaving=on)
         if on:
             for held in [*self._held.values()]:
                 if held.state == "claimed":
@@ -187,7 +188,7 @@ class Host:
                 await self._waiting.until_answered()
                 await self._outbox.drain()
         except TimeoutError:
-            log.warning("the node could not be reached; the tasks held here are free when their lease ends")
+            log.warning("the node could not be reached; the tasks held here are free when their leases end")
         await self._close()
 
     async def abandon(self) -> None:
@@ -202,10 +203,15 @@ class Host:
 
     def _claim_no_more(self) -> None:
         self._stopping = True
+        self._leave(is_leaving=True)
         self._waiting.withdraw()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+    def _leave(self, *, is_leaving: bool) -> None:
+        for runner in {*self._served.values()}:
+            runner.leave(is_leaving=is_leaving)
 
     async def _until_idle(self, runner: Runner[Any], until_s: float) -> None:
         """Until nothing of it runs and everything was told."""

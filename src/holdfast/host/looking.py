@@ -310,7 +310,7 @@ class Executions:
     ) -> BulkHandle:
         if names_everything(self._search) and not is_all:
             raise BadOption(
-                f"find() without a filter, then {action}(): that would {action} everything there is. "
+                f"find().{action}() without a filter would {action} everything. "
                 f"Give find() a filter, or write {action}(all=True)"
             )
         now = self._app.read_clock().now

@@ -95,7 +95,7 @@ class LoopWatch:
         function, place = find_blocker(sys._current_frames().get(self._watched))  # pyright: ignore[reportPrivateUsage]
         log.warning(
             "the event loop has been blocked for %.1f s in %s (%s): nothing else on it can run. "
-            "Write it as a plain def, which runs in a thread, or await what it waits for.",
+            "Make it a plain def, which runs in a thread, or await inside it.",
             stood_s,
             function,
             place,

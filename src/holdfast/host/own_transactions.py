@@ -51,19 +51,29 @@ class OwnTransactions:
             self._written.set(written)
             loop.call_soon_threadsafe(loop.call_later, kept_s, written.let_go)
 
-    def check(self, work: Coroutine[Any, Any, Any]) -> None:
+    def check(self, work: Coroutine[Any, Any, Any] | None = None) -> None:
         """Before somebody waits for the node. Raises OwnTransactionOpen, and then `work` is closed."""
+        if not self.is_open_here():
+            return
+        if work is not None:
+            work.close()
+        written = self._written.get()
+        assert written is not None
+        raise OwnTransactionOpen(
+            f"{written.promise_id!r} was written in a transaction of yours that is still open, and the "
+            "node cannot answer before it ends"
+        )
+
+    def is_open_here(self) -> bool:
+        """Does whoever asks this keep the file locked?"""
         written = self._written.get()
         if written is None or written.owner != _here():
-            return
+            return False
         connection = written.connection
         if connection is not None and is_uncommitted(connection, written.promise_id):
-            work.close()
-            raise OwnTransactionOpen(
-                f"{written.promise_id!r} was written in a transaction of yours that is still open, and the "
-                "node cannot answer before it ends"
-            )
+            return True
         self._written.set(None)
+        return False
 
 
 def _here() -> object:

@@ -63,9 +63,11 @@ def check_not_inherited(url: str) -> None:
     if _key(url) not in _inherited:
         return
     if file_of(url) is not None:
-        raise OpenedBeforeFork(f"{hide_password(url)} was open when os.fork() made this process")
+        raise OpenedBeforeFork(f"{hide_password(url)} was open when os.fork() created this process")
     if url.startswith("memory:"):
-        raise OpenedBeforeFork("The app keeps everything in the memory of the process that was forked")
+        raise OpenedBeforeFork(
+            "The app keeps everything in the memory of the parent process, which os.fork() does not share"
+        )
 
 
 def _key(url: str) -> str:

@@ -61,6 +61,10 @@ class Runner(Protocol[R]):
         """The reply to the final request, which was sent so often; another request if that was refused."""
         ...
 
+    def leave(self, *, is_leaving: bool) -> None:
+        """The host claims nothing any more, or again: what would run on and on is to be given back."""
+        ...
+
     async def close(self, wait_s: float) -> None:
         """End everything that still runs, at the latest after so long. Nothing is accepted after that."""
         ...

@@ -267,6 +267,11 @@ class Session:
         """Those whose tasks are run here."""
         return [] if self._service is None else self._service.queues
 
+    async def store_subscriptions(self) -> None:
+        """Those of `@app.on` that were declared while the app is open."""
+        if self._service is not None:
+            await self._service.store_subscriptions()
+
     async def stop_workers(self) -> None:
         """Claim nothing more, and let what runs finish. What that sends and starts is still taken."""
         if self._is_stopped:
@@ -337,7 +342,9 @@ class Session:
         retention_s = self._settings.retention_s
         if url.startswith(("http://", "https://")):
             if retention_s is not None:
-                raise NoStoreHere("This app talks to a server, so it cannot decide what that forgets")
+                raise NoStoreHere(
+                    "retention= cannot be used here: this app talks to a server, which has its own retention"
+                )
             from holdfast.client.http import HttpClient
 
             tls = client_context(self._settings.certificate)

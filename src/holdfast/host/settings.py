@@ -21,7 +21,7 @@ from holdfast.client.tls import Certificate
 from holdfast.host.slots import TaskSettings
 from holdfast.jobs.findings import read_options
 from holdfast.payloads.durations import Duration, seconds
-from holdfast.payloads.errors import BadSetting, ForgottenWorld, OutOfReach
+from holdfast.payloads.errors import BadSetting, ForgottenWorld, OutOfReach, StartedByImport
 from holdfast.payloads.payloads import Codec
 from holdfast.protocol import limits
 from holdfast.protocol.address import is_pushed_to, parse_address, target_of
@@ -67,14 +67,14 @@ class SessionSettings(Struct, frozen=True):
 
 def _concurrency(given: Any) -> int:
     if type(given) is not int or given < 1:
-        raise BadSetting(f"concurrency is a number of at least 1, not {given!r}")
+        raise BadSetting(f"concurrency must be a number of at least 1, not {given!r}")
     return given
 
 
 def _lease_s(lease: Duration | None) -> float:
     lease_s, lease_s_max = seconds("lease", lease), limits.ttl_ms_max / 1000
     if lease_s is None or not lease_s_min <= lease_s <= lease_s_max:
-        raise BadSetting(f"lease lasts {lease_s_min:g} to {lease_s_max:g} seconds, not {lease!r}")
+        raise BadSetting(f"lease must be {lease_s_min:g} to {lease_s_max:g} seconds, not {lease!r}")
     return lease_s
 
 
@@ -85,13 +85,15 @@ def _group(given: Any) -> str:
     except ValueError:
         fits = False
     if not fits:
-        raise BadSetting(f"group is a text without '/' and '@', or the URL of a push endpoint, not {given!r}")
+        raise BadSetting(
+            f"group must be a string without '/' and '@', or the URL of a push endpoint, not {given!r}"
+        )
     return str(given)
 
 
 def _removes_orphans(given: Any) -> bool:
     if given not in ORPHANS:
-        raise BadSetting(f"orphan_schedules is one of {', '.join(ORPHANS)}, not {given!r}")
+        raise BadSetting(f"orphan_schedules must be one of {', '.join(ORPHANS)}, not {given!r}")
     return bool(given == "remove")
 
 
@@ -159,17 +161,21 @@ class TestUnderWay:
 
 
 def settings_here(settings: SessionSettings) -> SessionSettings:
-    """The settings of an app that opens in this process. Raises OutOfReach or ForgottenWorld."""
+    """Those of an app that opens in this process. Raises OutOfReach, StartedByImport, ForgottenWorld."""
     if TestUnderWay.name is not None and settings.is_url_default and settings.url == default_url:
         # Each run would find what the last one left, and hf.sleep would take as long as it says.
         raise ForgottenWorld(f"{TestUnderWay.name} opened an app on ./holdfast.db, its default")
     if not child.is_child():
         return settings
+    if (importing := child.importing()) is not None:  # each child would start what starts the next child
+        raise StartedByImport(f"{importing} uses its app while a child process imports it")
     way = child.app_location()
     if way is None or way.declared_url != settings.declared_url:
         way = app_location(settings)
         if is_missing(settings.url):  # a file in a new folder for each process, say: never found again
-            raise OutOfReach(f"Nobody works with {hide_password(settings.url)}")
+            raise OutOfReach(f"This child process found no store at {hide_password(settings.url)}")
     if way.url is None:
-        raise OutOfReach("The app keeps everything in the memory of another process")
+        raise OutOfReach(
+            "The app keeps everything in the memory of its own process, which this child process cannot reach"
+        )
     return replace(settings, url=way.url, token=way.token, worker=False, retention_s=None, is_in_child=True)

@@ -124,7 +124,7 @@ class TaskService:
             try:
                 is_stored = await self._store_now(is_late=True)
             except HoldfastError as error:  # what is refused today may be allowed tomorrow
-                log.error("queues and schedules were refused: %s", error)
+                log.error("the node refused the declared queues and schedules: %s", error)
                 is_stored = False
             if is_stored:
                 self._serve()
@@ -151,18 +151,23 @@ class TaskService:
         except ClientError as error:
             if not _is_passing(error):
                 raise
-            log.warning("queues and schedules could not be stored yet: %s", error)
+            log.warning("the declared queues and schedules could not be stored yet; trying again: %s", error)
             return False
         return True
+
+    async def store_subscriptions(self) -> None:
+        events = {("event", f"{each.name} {each.id}"): each for each in self._subscriptions()}
+        new = [events[key] for key in events if key not in self._stored]
+        if new:
+            await self._caller.ask_all(new, Empty)
+            self._stored.update(events)
 
     async def _store(self, *, is_late: bool) -> None:
         """Store all of it that is not stored yet."""
         limits = [each for each in [*self._tasks.limits.values()] if ("queue", each.name) not in self._stored]
         await self._caller.ask_all([each.request() for each in limits], QueueReply)
         self._stored.update(("queue", each.name) for each in limits)
-        events = {("event", f"{each.name} {each.id}"): each for each in self._subscriptions()}
-        await self._caller.ask_all([events[key] for key in events if key not in self._stored], Empty)
-        self._stored.update(events)
+        await self.store_subscriptions()
         declared = [*self._tasks.recurrences.values()]
         new = [each for each in declared if ("schedule", each.id) not in self._stored]
         wanted = [request for each in new if (request := self._request(each, is_late=is_late)) is not None]
@@ -186,7 +191,7 @@ class TaskService:
                     [reply] = await self._caller.replies([ScheduleDelete(schedule.id)])
                     if reply.status != 404:
                         expect(reply, Empty)
-                    log.info("the schedule %s was deleted: it is not declared any more", schedule.id)
+                    log.info("the schedule %s was deleted: the code no longer declares it", schedule.id)
 
     def _request(self, declared: Recurrence, *, is_late: bool) -> ScheduleCreate | None:
         priority = self._tasks.priority_of(declared.queue or "")
@@ -195,7 +200,7 @@ class TaskService:
         except WorkerError as error:
             if not is_late:
                 raise
-            log.error("the schedule %s is left out: %s", declared.id, error)
+            log.error("the schedule %s was skipped: %s", declared.id, error)
             return None
 
 

@@ -116,7 +116,7 @@ class StepTransactions:
             if "/" not in name and not name.endswith(_file_endings):
                 raise
             raise BadDatabase(
-                f"on={name!r} is the name of something that the app provides, not a path or a URL"
+                f"on={name!r} must be a name that the app provides (app.provide), not a path or a URL"
             ) from None
 
     async def _attempt(self, step: TransactionalStep, source: Any, *, is_async: bool) -> Any:
@@ -277,7 +277,7 @@ class StepTransactions:
                 await transaction.rollback()
         except Exception as unreachable:
             raise CommitInDoubt(
-                f"The database failed while {step.name} was committed, and cannot be asked whether it was"
+                f"The database failed during the commit of {step.name}, and cannot say whether it happened"
             ) from unreachable
         if found is None:
             raise error
@@ -289,11 +289,11 @@ async def _call(step: TransactionalStep, transaction: UserTransaction) -> Any:
     value = step.call(transaction.given)
     if isawaitable(value):
         if not must_be_awaited(transaction.given):
-            raise CannotJoin("The database answers at once, and the function gave something to await")
+            raise CannotJoin("The database is synchronous, but the function returned an awaitable")
         value = await value
     signal = step_signal()
     if signal.is_set:
-        raise StepCalledOff(f"The step {step.name} was called off before it was committed")
+        raise StepCalledOff(f"The step {step.name} was called off before its commit")
     return value
 
 
@@ -325,5 +325,7 @@ def _check(database: Any) -> None:
         return
     kind = kind_of(database)
     if kind is not None:
-        raise BadDatabase(f"on= was given a connection or session of {kind}, which no execution may hold")
+        raise BadDatabase(
+            f"on= was given an open connection or session of {kind}: each attempt must open its own"
+        )
     raise BadDatabase(f"on= cannot be a {type(database).__name__}")

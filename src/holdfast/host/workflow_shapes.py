@@ -18,9 +18,9 @@ from holdfast.workflow.fallback import without_first
 
 def read_loop(function: Callable[..., Any], given: object) -> Any:
     if given not in (None, "asyncio"):
-        raise BadOption(f'loop is "asyncio" or None, not {given!r}')
+        raise BadOption(f'loop must be "asyncio" or None, not {given!r}')
     if given is not None and inspect.isgeneratorfunction(inspect.unwrap(function)):
-        raise BadOption('loop="asyncio" is for an `async def`, and this is a generator function')
+        raise BadOption('loop="asyncio" needs an `async def`, and this is a generator function')
     return given
 
 
@@ -36,7 +36,7 @@ def function_of(given: Callable[..., Any]) -> Callable[..., Any]:
         return given
     run = given.__dict__.get("run") or getattr(given, "run", None)
     if not inspect.isfunction(run):
-        raise BadOption(f"A class that is a workflow has a method `run`, and {given.__qualname__} has none")
+        raise BadOption(f"A workflow class needs a method `run`, and {given.__qualname__} has none")
     made = cast("Callable[[], Any]", given)
 
     @wraps(run)

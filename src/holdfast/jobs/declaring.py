@@ -234,7 +234,9 @@ def _exception_codes(
     for cls, code in _code_items(codes, function):
         try:
             if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-                raise BadOption(f"exception_codes maps classes of exceptions to codes, and {cls!r} is none")
+                raise BadOption(
+                    f"exception_codes maps exception classes to codes, and {cls!r} is not an exception class"
+                )
             known[cls] = check_code(code, own=True)
         except TasksError as error:
             note(error, function)
@@ -258,13 +260,13 @@ def _retry(retry: Any) -> RetryRule | None:
     if retry is None:
         return None
     if not isinstance(retry, Retry):
-        raise BadOption(f"retry is a Retry, not {type(retry).__name__}")
+        raise BadOption(f"retry must be a Retry, not {type(retry).__name__}")
     return rule_of(retry)
 
 
 def _mode(mode: Any) -> Mode:
     if mode not in MODES:
-        raise BadOption(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+        raise BadOption(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     known: Mode = mode
     return known
 

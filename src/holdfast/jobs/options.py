@@ -69,7 +69,7 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
             )
         changes |= {"delay_ms": debounce_ms, "on_conflict": "debounce"}
     if "delay" in read and "at" in read:
-        raise BadOption("delay and at both say when it begins: give one of them")
+        raise BadOption("delay and at both say when it starts: give one of them")
     if "delay_ms" in changes or "at_ms" in changes:
         changes = {"delay_ms": None, "at_ms": None} | changes
     if "retry" in read:
@@ -85,7 +85,7 @@ def refine(options: SendOptions, given: dict[str, Any]) -> SendOptions:
 def check_priority(priority: Any) -> int:
     most = limits.priority_max
     if isinstance(priority, bool) or not isinstance(priority, int) or not -most <= priority <= most:
-        raise BadOption(f"A priority is a whole number from -{most} to {most}, not {priority!r}")
+        raise BadOption(f"priority must be a whole number from -{most} to {most}, not {priority!r}")
     return priority
 
 
@@ -118,7 +118,7 @@ def keep_ms(keep: Duration | None) -> int | None:
         return None
     span_ms = millis("keep", keep)
     if span_ms < limits.keep_ms_min:
-        raise BadOption(f"keep={keep!r} is too short; the least is 1s")
+        raise BadOption(f"keep={keep!r} is too short; the shortest is 1s")
     return span_ms
 
 
@@ -131,7 +131,7 @@ def instant(name: str, given: Any) -> int:
 
 def _text(name: str, most: int, text: Any) -> str:
     if not isinstance(text, str):
-        raise BadOption(f"{name}={text!r} is not a text")
+        raise BadOption(f"{name}={text!r} is not a string")
     try:
         check_text(name, text, most)
     except ValueError as error:
@@ -141,7 +141,7 @@ def _text(name: str, most: int, text: Any) -> str:
 
 def _conflict(value: Any) -> OnUnique:
     if value not in ON_CONFLICT:
-        raise BadOption(f"on_conflict is one of {', '.join(ON_CONFLICT)}, not {value!r}")
+        raise BadOption(f"on_conflict must be one of {', '.join(ON_CONFLICT)}, not {value!r}")
     return cast(OnUnique, value)
 
 

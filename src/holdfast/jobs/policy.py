@@ -42,8 +42,8 @@ def rule_of(retry: Retry) -> RetryRule | None:
 def _refuse_what_is_for_steps(retry: Retry) -> None:
     if retry.retry_on is not Exception or retry.give_up_on:
         raise BadPolicy(
-            "retry_on and give_up_on name classes, which only steps know: give a class a code by "
-            "exception_codes, and list that in retry_for"
+            "retry_on and give_up_on are for steps: for a task, give the class a code with exception_codes, "
+            "and list the code in retry_for"
         )
     if retry.time_limit is not None:
         raise BadPolicy("time_limit is for the retries of a step: for a task use attempts, or good_until")
@@ -52,7 +52,7 @@ def _refuse_what_is_for_steps(retry: Retry) -> None:
 def _retries(attempts: int | None) -> int:
     if attempts is None or attempts > attempts_max:
         raise BadPolicy(
-            f"attempts counts the first try too; for a task it is 1 to {attempts_max}, not {attempts}"
+            f"attempts, which counts the first try, must be 1 to {attempts_max} for a task, not {attempts}"
         )
     return attempts - 1
 

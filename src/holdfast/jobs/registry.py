@@ -84,7 +84,7 @@ def _count(name: str, count: Any) -> int | None:
         return None
     most = limits.concurrency_max
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-        raise BadOption(f"{name} is a whole number from 1 to {most}, not {count!r}")
+        raise BadOption(f"{name} must be a whole number from 1 to {most}, not {count!r}")
     return count
 
 
@@ -136,7 +136,7 @@ class TaskRegistry:
             raise DuplicateTask(f"The task {task.name!r} is defined twice: {there} and {here}")
         self._tasks[task.name] = task
         task.middlewares = self.hooks.middlewares
-        self._tell()
+        self.tell_watchers()
 
     def find(self, name: str) -> AnyTask:
         if name not in self._tasks:
@@ -158,8 +158,8 @@ class TaskRegistry:
             return
         self._not_served.add(queue)
         log.warning(
-            "the queue %r is not declared in this app, so its worker does not serve it: "
-            "app.queue(%r) declares it. What waits there is left to workers that do",
+            "the queue %r is not declared in this app, so this worker does not serve it. "
+            "Declare it with app.queue(%r), or leave its tasks to other workers",
             queue,
             queue,
         )
@@ -169,15 +169,15 @@ class TaskRegistry:
         if known is not None and known != limits and not is_interactive():
             raise BadOption(f"The queue {limits.name!r} is declared twice, with different options")
         self.limits[limits.name] = limits
-        self._tell()
+        self.tell_watchers()
 
     def add_recurrence(self, recurrence: Recurrence) -> None:
         if recurrence.id in self.recurrences and not is_interactive():
             raise BadOption(f"The schedule {recurrence.id!r} is declared twice: give one of them another id=")
         self.recurrences[recurrence.id] = recurrence
-        self._tell()
+        self.tell_watchers()
 
-    def _tell(self) -> None:
+    def tell_watchers(self) -> None:
         for watch in [*self.watchers]:
             watch()
 

@@ -210,6 +210,9 @@ class JobRunner:
     def doubt(self, run: JobRun) -> None:
         """Nothing wakes a background task: it waits for nothing."""
 
+    def leave(self, *, is_leaving: bool) -> None:
+        """A background task runs to its end."""
+
     def lose(self, run: JobRun, why: str, *, is_stopping: bool) -> None:
         log.warning("a task was stopped: %s", why, extra=self._fields(run))
         run.is_lost = True

@@ -165,7 +165,7 @@ class Schedules:
         request = request_of(self._task_app, wanted)
         stored = (await self._task_app.task_client.caller.ask(request, ScheduleReply)).schedule
         if not is_same(request, stored):
-            raise ScheduleExists(f"The schedule {wanted.id!r} exists already, with another definition")
+            raise ScheduleExists(f"The schedule {wanted.id!r} already exists, with another definition")
         return ScheduleHandle(self._task_app, wanted.id)
 
     async def _list(self, prefix: str | None, limit: int, cursor: str | None) -> SchedulePage:

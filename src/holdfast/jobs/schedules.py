@@ -167,7 +167,7 @@ def _work_of(given: Any) -> tuple[Any, SendOptions]:
         if given.on_existing != "return":
             wrong.append("on_existing")
     if wrong:
-        raise BadOption(f"{wrong[0]}= is about one run, and a schedule makes many: leave it out")
+        raise BadOption(f"{wrong[0]}= is for a single run, and a schedule makes many runs: leave it out")
     return work, options
 
 
@@ -201,7 +201,7 @@ def _every(every: Duration) -> str:
 def _timezone(given: tuple[str, Duration | None]) -> str:
     timezone, every = given
     if every is not None:
-        raise BadOption("A time zone makes no sense with every=, which counts seconds")
+        raise BadOption("timezone= cannot be used with every=, which counts seconds")
     try:
         check_timezone(timezone)
     except ValueError as error:
@@ -211,7 +211,7 @@ def _timezone(given: tuple[str, Duration | None]) -> str:
 
 def _overlap(overlap: Any) -> Overlap:
     if overlap not in OVERLAPS:
-        raise BadOption(f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
+        raise BadOption(f"overlap must be one of {', '.join(OVERLAPS)}, not {overlap!r}")
     known: Overlap = overlap
     return known
 
@@ -219,7 +219,7 @@ def _overlap(overlap: Any) -> Overlap:
 def _catch_up(catch_up: Any) -> Any:
     is_number = isinstance(catch_up, int) and not isinstance(catch_up, bool)
     if not (is_number and 0 <= catch_up <= limits.catch_up_max):
-        raise BadOption(f"catch_up is a whole number from 0 to {limits.catch_up_max}, not {catch_up!r}")
+        raise BadOption(f"catch_up must be a whole number from 0 to {limits.catch_up_max}, not {catch_up!r}")
     return catch_up
 
 

@@ -267,7 +267,7 @@ async def _send(task_app: TaskApp, orders: Sequence[SendRequest]) -> list[Sent]:
 def _together(prepared: Sequence[Prepared]) -> tuple[list[SendRequest], Any]:
     connections = {id(each.connection) for each in prepared}
     if len(connections) > 1:
-        raise BadOption("Calls that are sent together are sent on one connection, or all without one")
+        raise BadOption("Calls that are sent together must all use the same connection, or none")
     orders = [each.order for each in prepared if isinstance(each.order, SendRequest)]
     return orders, prepared[0].connection if prepared else None
 
@@ -307,5 +307,5 @@ def _arguments(call: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(call, Mapping):
         return (), dict(call)
     if isinstance(call, str | bytes):
-        raise BadOption(f"A call is a tuple or a dict of arguments, not a text: ({call!r},)")
+        raise BadOption(f"A call is a tuple or a dict of arguments, not a string: ({call!r},)")
     return tuple(call), {}

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from holdfast.node.health import failure_of
 from holdfast.protocol.errors import StoreUnavailable
 from holdfast.protocol.records import Millis
 from holdfast.store.documents import Document, DropDocuments, FindDocuments, PutDocuments, documents_max
@@ -87,7 +88,7 @@ class Documents:
         try:
             return await self.store.transact(work)
         except Exception as error:
-            raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
+            raise StoreUnavailable(failure_of(error)) from error
 
     async def _write(self) -> None:
         try:

@@ -161,7 +161,7 @@ def run_group(
     yield from commit.look_at_the_clock()
     replies: list[Reply] = []
     if not group:
-        replies += yield from commit.answer_array(requests)
+        yield from commit.answer_array(requests, replies)
         yield from commit.save()
         return commit.outcome(replies)
     put_off: set[int] = set()
@@ -171,7 +171,8 @@ def run_group(
             budget = Budget(len(requests))
         is_full = commit.is_crowded and commit.is_full
         if not is_full and (budget is None or budget.admits(part, commit.spent)):
-            replies += yield from commit.answer_array(part.requests)
+            if len(part.requests) != 1 or not commit.answer_at_once(part.requests[0], replies):
+                yield from commit.answer_array(part.requests, replies)
         else:
             put_off.add(number)
     if context.claims:
@@ -280,16 +281,16 @@ class Commit:
                 self._counts.forget()
             yield Save(self.ws, None if self.context.debug else self.now)
 
-    def answer_array(self, requests: Sequence[Request]) -> Work[list[Reply]]:
-        replies: list[Reply] = []
-        spent, budget = self.spent, None
+    def answer_array(self, requests: Sequence[Request], replies: list[Reply]) -> Work[None]:
+        """Their replies go behind those that are there."""
+        spent, budget, before = self.spent, None, len(replies)
         for request in requests:
             reply: Reply | None = None
-            if self.is_crowded and self.is_full and replies:
+            if self.is_crowded and self.is_full and len(replies) > before:
                 reply = _too_large if may_be_repeated(request) else _too_heavy
-            elif type(request.data) in plain_kinds:
-                reply = self.try_at_once(request)
-            else:
+            elif len(requests) > 1 and self.answer_at_once(request, replies):  # one alone was tried before
+                continue
+            elif type(request.data) not in plain_kinds:
                 budget = budget or ArrayBudget(len(requests), spent)
                 is_limited = class_of(request.data) is not None or type(request.data) in page_kinds
                 is_over = is_limited and budget.is_used(self.spent)
@@ -298,16 +299,17 @@ class Commit:
             if reply is None:
                 reply = yield from self.answer(request, self.instant_of(request))
             replies.append(reply)
-        return replies
 
-    def try_at_once(self, request: Request) -> Reply | None:
+    def answer_at_once(self, request: Request, replies: list[Reply]) -> bool:
         """The short way for what needs records alone: nearly always the first load has brought them all."""
-        if class_of(request.data) is not None:
-            return None
+        if type(request.data) not in plain_kinds or class_of(request.data) is not None:
+            return False
         try:
-            return apply(request, self.ws, self.instant_of(request) if self.context.debug else self.now)
+            now = self.instant_of(request) if self.context.debug else self.now
+            replies.append(apply(request, self.ws, now))
         except Exception:  # it was undone; the long way loads what is missing, or says what is wrong
-            return None
+            return False
+        return True
 
     def answer(self, request: Request, now: Millis) -> Work[Reply]:
         run = self.debug if isinstance(request.data, debug_kinds) else self.carry_out

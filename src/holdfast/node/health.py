@@ -24,6 +24,13 @@ def shown_times(latest: Iterable[tuple[float, int]]) -> dict[str, Any]:
     }
 
 
+def failure_of(error: BaseException) -> str:
+    """What is said of a store that failed. SQLite has a fixed sentence for each reason (the disk is full, the
+    file is locked); that of another database may quote what is stored, so only its class is named."""
+    said = str(error) if type(error).__module__ == "sqlite3" else ""
+    return f"The store failed: {said or type(error).__name__}"
+
+
 def store_kind(store: Store) -> str:
     name = type(store).__name__.lower()
     return next((kind for kind in ("sqlite", "postgres", "memory") if kind in name), name)

@@ -28,6 +28,7 @@ from holdfast.node.cluster import Cluster
 from holdfast.node.crashes import tell_crashes, tell_stuck
 from holdfast.node.foreign_writes import ForeignWriteWatcher, Watched
 from holdfast.node.group import CommitContext, CommitOutcome, Stopwatch, run_group, run_sweep
+from holdfast.node.health import failure_of
 from holdfast.node.janitor import Janitor
 from holdfast.node.message_router import MessageRouter, WorkerMailbox, mailbox_capacity
 from holdfast.node.observed import Observed
@@ -361,10 +362,12 @@ class Node:
             self.stats.committed_requests += len(outcome.replies)
             self.stats.store_healthy = True
         else:
+            unknown = refuse(StoreUnavailable(failure_of(error)))
+            # The lines of code behind it are the same for all that follow until one succeeds.
+            first = error if self.stats.store_healthy else None
+            log.error("a commit failed. %s", unknown.data, extra={"requests": len(requests)}, exc_info=first)
             self.stats.failed_commits += 1
             self.stats.store_healthy = False
-            log.error("a commit failed", extra={"requests": len(requests)}, exc_info=error)
-            unknown = refuse(StoreUnavailable(f"The store failed: {type(error).__name__}"))
             # It may have been carried out all the same, and nobody was told what is due since.
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)

@@ -114,29 +114,29 @@ class _Group:
     def __init__(self) -> None:
         self.submissions: list[Submission] = []
         self.requests = 0
-        self._weight = 0
-        self._limited = 0
+        self.weight = 0
+        self.limited = 0
         self._flows: dict[Flow, int] = {}
 
     def has_room(self, submission: Submission) -> bool:
         return not self.submissions or (
             self.requests + len(submission.requests) <= group_requests_max
-            and self._weight + submission.weight <= group_weight_max
+            and self.weight + submission.weight <= group_weight_max
         )
 
     def add(self, submission: Submission) -> None:
         self.submissions.append(submission)
         self.requests += len(submission.requests)
-        self._weight += submission.weight
+        self.weight += submission.weight
         if submission.flow is not None:
-            self._limited += submission.limited
+            self.limited += submission.limited
             self._flows[submission.flow] = self._flows.get(submission.flow, 0) + submission.limited
 
     def admits(self, submission: Submission, flow: Flow) -> bool:
         """The first of a flow always, unless the flows are very many."""
-        if not self._limited:
+        if not self.limited:
             return True
-        if self._limited + submission.limited > group_limited_max:
+        if self.limited + submission.limited > group_limited_max:
             return False
         of_flow = self._flows.get(flow, 0)
         return not of_flow or of_flow + submission.limited <= flow_requests_max[flow[1]]
@@ -145,6 +145,7 @@ class _Group:
 class RequestQueue:
     def __init__(self) -> None:
         self._waiting: deque[Submission] = deque()
+        self._weight = self._limited = 0  # of what waits
         self.request_count = 0
         self.bytes = 0  # of payloads: what waits, and what is being committed
 
@@ -153,6 +154,8 @@ class RequestQueue:
 
     def put(self, submission: Submission) -> None:
         self._waiting.append(submission)
+        self._weight += submission.weight
+        self._limited += submission.limited
         self.request_count += len(submission.requests)
         self.bytes += submission.bytes
 
@@ -174,6 +177,8 @@ class RequestQueue:
     def put_back(self, submissions: Sequence[Submission]) -> None:
         """They were taken and let go, and there was no time for them: they come first in the next group."""
         self._waiting.extendleft(reversed(submissions))
+        self._weight += sum([submission.weight for submission in submissions])
+        self._limited += sum([submission.limited for submission in submissions])
         self.request_count += sum([len(submission.requests) for submission in submissions])
         self.bytes += sum([submission.bytes for submission in submissions])
 
@@ -183,6 +188,12 @@ class RequestQueue:
 
     def take_group_beside(self, busy: Set[str]) -> list[Submission]:
         """What waits and meets none of these roots, up to the bounds; what it leaves keeps its place."""
+        is_small = self.request_count <= group_requests_max and self._weight <= group_weight_max
+        if is_small and not busy and not self._limited:  # nearly always: then all of it goes together
+            whole = [*self._waiting]
+            self._waiting.clear()
+            self._weight = self.request_count = 0
+            return whole
         group = _Group()
         left: list[Submission] = []
         blocked = set(busy)
@@ -195,5 +206,7 @@ class RequestQueue:
             else:
                 group.add(submission)
         self._waiting.extendleft(reversed(left))
+        self._weight -= group.weight
+        self._limited -= group.limited
         self.request_count -= group.requests
         return group.submissions

@@ -111,8 +111,8 @@ class Rates:
     async def _put(self, minute: int, counted: Tally) -> None:
         try:
             await self._documents.put(RATES, f"{minute:011d}-{self._node}", counted, minute * minute_ms)
-        except Exception:
-            log.warning("the counts of the last minute could not be stored", exc_info=True)
+        except Exception as error:
+            log.warning("the counts of the last minute could not be stored: %s", error)
 
     async def stop(self) -> None:
         self._write()

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `90`, `1.5`, `"1h30m"`, `timedelta(days=2)`. Seconds come out."""
+"""Durations as people write them: `90`, `1.5`, `"1h30m"`, `timedelta(days=2)`. Seconds come out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def duration_s(duration: Duration) -> float:
     """
     seconds = _read(duration)
     if seconds < 0:
-        raise BadDuration(f"{duration!r} is not a length of time: it is negative")
+        raise BadDuration(f"{duration!r} is not a duration: it is negative")
     return seconds
 
 
@@ -47,10 +47,7 @@ def instant_ms(given: datetime) -> int:
     if not isinstance(given, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"Expected a datetime, got {type(given).__name__}")
     if given.tzinfo is None or given.utcoffset() is None:
-        raise ValueError(
-            "it has no time zone, so it is no instant: write datetime.now(timezone.utc) + ..., or give it a "
-            "tzinfo"
-        )
+        raise ValueError("it has no time zone: write datetime.now(timezone.utc) + ..., or give it a tzinfo")
     return max(0, round(given.timestamp() * 1000))
 
 
@@ -69,11 +66,11 @@ def _read(duration: Duration) -> float:
     elif isinstance(duration, str):
         seconds = _parse_text(duration)
     elif isinstance(duration, bool) or not isinstance(duration, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BadDuration(f"{duration!r} is not a length of time")
+        raise BadDuration(f"{duration!r} is not a duration")
     else:
         seconds = _as_float(duration)
     if not isfinite(seconds):
-        raise BadDuration(f"{duration!r} is not a length of time: it is not finite")
+        raise BadDuration(f"{duration!r} is not a duration: it is not finite")
     return seconds
 
 
@@ -81,11 +78,11 @@ def _as_float(number: float) -> float:
     try:
         return float(number)
     except OverflowError:
-        raise BadDuration(f"A number of {len(str(number))} digits is too long a time") from None
+        raise BadDuration(f"A number of {len(str(number))} digits is too large for a duration") from None
 
 
 def _parse_text(text: str) -> float:
     try:
         return read_duration(text) / 1000
     except ValueError as error:
-        raise BadDuration(f"{text!r} is not a length of time: {error}") from None
+        raise BadDuration(f"{text!r} is not a duration: {error}") from None

@@ -52,7 +52,7 @@ class StepTimedOut(WorkerError, TimedOut):
 
 
 class StepCalledOff(WorkerError):
-    """Nobody wants the result of this step any more; the signal's reason is the `__cause__`."""
+    """The result of this step is no longer needed. The reason is the `__cause__`."""
 
     code = "HF5005"
 
@@ -65,7 +65,7 @@ class StepExited(WorkerError):
 
 
 class StepProcessDied(WorkerError):
-    """The child process that performed a step went away before it answered."""
+    """The child process that ran a step ended before it answered."""
 
     code = "HF5007"
     hint = "Look for the out-of-memory killer, a crash in native code, or a kill from outside."
@@ -86,10 +86,10 @@ class StepsClosed(WorkerError):
 
 
 class BadDuration(WorkerError, ValueError):
-    """A text, number or object that is not a length of time."""
+    """A string, number or object that is not a duration."""
 
     code = "HF5010"
-    hint = 'Write seconds as a number, or a text such as "1h30m", "2d", "250ms".'
+    hint = 'Write seconds as a number, or a string such as "1h30m", "2d", "250ms".'
 
 
 class BadProgress(WorkerError, ValueError):
@@ -100,13 +100,13 @@ class BadProgress(WorkerError, ValueError):
 
 
 class BadRetry(WorkerError, ValueError):
-    """A `Retry` that contradicts itself, is none, or has something that a step cannot have."""
+    """A `Retry` whose options cannot be used, together or here, or something that is not a `Retry`."""
 
     code = "HF5011"
 
 
 class BadEvent(WorkerError, ValueError):
-    """An event, or a wait for one, that cannot be."""
+    """An event, or a wait for one, with a name or attributes that cannot be used."""
 
     code = "HF5151"
     hint = "See docs/reference/events.md."
@@ -129,7 +129,7 @@ class BadId(WorkerError, ValueError):
     """An id that cannot be given to an execution or a promise, or a key that a message cannot have."""
 
     code = "HF5015"
-    hint = "Use a text without NUL: an id of 1 to 1024 bytes, a key of 1 to 256; or leave it out."
+    hint = "Use a string without NUL: an id of 1 to 1024 bytes, a key of 1 to 256; or leave it out."
 
 
 class RemoteError(HoldfastError):
@@ -148,27 +148,34 @@ class RemoteError(HoldfastError):
 
 
 class OutOfReach(WorkerError, RuntimeError):
-    """In a child process, what the app keeps cannot be reached: nothing was sent or started."""
+    """A child process cannot reach the store of the app. Nothing was sent or started."""
 
     code = "HF5220"
     hint = 'Use a store that other processes can open, send from the workflow, or leave out mode="process".'
 
 
+class StartedByImport(WorkerError, RuntimeError):
+    """A child process imports the module of a step or a task, and the import starts or sends something."""
+
+    code = "HF5221"
+    hint = 'Put what the program does below `if __name__ == "__main__":`, and leave declarations above it.'
+
+
 class NoStoreHere(WorkerError):
-    """A setting of the store was given to an app that has none: it talks to a server."""
+    """A setting of the store was given to an app that talks to a server, and so has no store."""
 
     code = "HF5210"
     hint = "Use `holdfast serve --retention` there."
 
 
 class BadSetting(WorkerError, ValueError):
-    """A setting of an app that would keep everything from running."""
+    """A setting of an app that cannot be used."""
 
     code = "HF5211"
 
 
 class BadHistory(WorkerError, ValueError):
-    """What was to be replayed is not the exported history of an execution."""
+    """The file or value to be replayed is not the exported history of an execution."""
 
     code = "HF5214"
     hint = "`holdfast history ID -o FILE` and `handle.history()` export one."
@@ -185,7 +192,7 @@ class AnotherLoop(WorkerError, RuntimeError):
 
 
 class ForgottenWorld(WorkerError, RuntimeError):
-    """A test opened an app on the store that it has by default."""
+    """A test opened an app on its default store, ./holdfast.db."""
 
     code = "HF5021"
     hint = (
@@ -209,7 +216,7 @@ class NotRecorded(WorkerError):
 
 
 class PayloadTooLarge(UnencodablePayload, NotRecorded):
-    """A value is larger than one record may be. Its size is that of its JSON, as its codec leaves it."""
+    """A value is larger than one record may be. The size is that of its JSON, after the codec."""
 
     code = "HF5023"
     hint = "Pass less data, or a reference to it; a codec may compress it, or keep it elsewhere."

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 from uuid import UUID
 
 from holdfast.payloads import expected
-from holdfast.payloads.errors import UndecodablePayload
-from holdfast.payloads.payloads import Payloads
+from holdfast.payloads.errors import BadArguments, UndecodablePayload
+from holdfast.payloads.payloads import Payloads, decoder_of
 from holdfast.protocol.records import Value
 
 TYPE: Final = "holdfast:type"
@@ -79,7 +79,7 @@ def decode_message(payloads: Payloads, value: Value, wanted: Any) -> Any:
         fitting = [each for each in others if not _is_text(each)]
         if len(fitting) > 1:
             raise UndecodablePayload(
-                f"An object does not say which it is of {_names(fitting)}: name the class in a field `type`"
+                f"An object could be {_names(fitting)}: name its class in a field `type`"
             )
     fitting = fitting or others or [choices[0]]
     if len(fitting) == 1:
@@ -89,6 +89,22 @@ def decode_message(payloads: Payloads, value: Value, wanted: Any) -> Any:
             return payloads.decode(value, each)
     came = expected.got(plain, quotes=not payloads.is_coded)
     raise UndecodablePayload(f"Expected {_names(choices)}, got {came}")
+
+
+def check_wanted(wanted: Any) -> None:
+    """Raises BadArguments if no message at all could be read as that: all would be set aside."""
+    is_choice = get_origin(wanted) in (Union, UnionType)
+    problem: Exception | None = None
+    for each in get_args(wanted) if is_choice else (wanted,):
+        try:
+            decoder_of(each)
+        except Exception as error:  # hooks run code of the user's models
+            problem = error
+        else:
+            return
+    raise BadArguments(
+        f"No message can be read as {wanted!r}: give a type, such as int or a dataclass ({problem})"
+    ) from problem
 
 
 def _is_text(type_: Any) -> bool:

@@ -18,9 +18,11 @@ def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
     entries = dict(given or {})
     for key, value in cast(dict[Any, Any], entries).items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise BadTags(f"The tag {key!r}: {value!r} is not a text with a text")
+            raise BadTags(f"The tag {key!r}: {value!r} is not valid: its name and its value must be strings")
         if key.startswith(RESERVED) or not key:
-            raise BadTags(f"The tag {key!r} cannot be used: {' and '.join(RESERVED)} are the protocol's own")
+            raise BadTags(
+                f"The tag {key!r} cannot be used: names that begin with {' or '.join(RESERVED)} are reserved"
+            )
     if len(entries) > count_max:
         raise BadTags(f"{len(entries)} tags are too many: the limit is {count_max}")
     try:
@@ -33,7 +35,8 @@ def check_user_tags(given: Mapping[str, str] | None) -> dict[str, str]:
 def check_id(given: Any) -> str:
     """The id, or BadId that says what is wrong: nothing is asked of the node with it."""
     if not isinstance(given, str):
-        raise BadId(f"The id {given!r} is not a text")
+        is_handle = isinstance(getattr(given, "id", None), str)
+        raise BadId(f"The id {given!r} is not a string{': pass its .id' if is_handle else ''}")
     try:
         check_text("it", given)
     except ValueError as error:
@@ -44,7 +47,7 @@ def check_id(given: Any) -> str:
 def check_key(given: Any) -> str:
     """The same for the key under which a message is sent once."""
     if not isinstance(given, str):
-        raise BadId(f"The key {given!r} is not a text")
+        raise BadId(f"The key {given!r} is not a string")
     try:
         check_text("it", given, limits.stream_key_bytes_max)
     except ValueError as error:

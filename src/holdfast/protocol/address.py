@@ -44,7 +44,7 @@ def parse_address(text: str) -> Address:
         if host and not any(character.isspace() for character in rest):
             return Push(text)
     raise ValueError(
-        f"address {text[:80]!r} is none of poll://any@group, poll://uni@group/id, http://host, https://host"
+        f"address {text[:80]!r} is not one of poll://any@group, poll://uni@group/id, http://host, https://host"
     )
 
 

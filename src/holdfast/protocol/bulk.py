@@ -103,7 +103,7 @@ def bulk_creation(bulk_id: str, spec: BulkSpec) -> PromiseCreate:
     if spec.action == "fork":
         check_text("before", spec.before)
     elif spec.before:
-        raise ValueError("before is the step at which a fork begins, and this is none")
+        raise ValueError("before is for a fork: leave it out")
     return PromiseCreate(bulk_id, limits.instant_ms_max, as_value(spec), entries)
 
 

@@ -260,7 +260,7 @@ class LockFull(Refusal):
 
 
 class LockDeadlock(Refusal):
-    """Executions hold locks and wait for each other's. The one whose wait would close the ring is told."""
+    """Executions hold locks and wait for each other. One that waits for a lock in the ring is told."""
 
     code = "HF1503"
     status = 409

@@ -85,9 +85,33 @@ _encode_waits: Final = msgspec.json.Encoder().encode
 _decode_waits: Final = msgspec.json.Decoder(list[Wait]).decode
 
 
-def waits_text(waits: list[Wait] | None) -> str | None:
+class _BoundWait(Wait, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """The first of them, as it is kept. `bound`: the tickets and executions that are all it waits for."""
+
+    bound: list[str] = []
+
+
+class _Bound(Struct, gc=False):
+    bound: list[str] = []
+
+
+_decode_bound: Final = msgspec.json.Decoder(list[_Bound]).decode
+
+
+def waits_text(waits: list[Wait] | None, bound: list[str] | None = None) -> str | None:
     """As they are kept with a task."""
-    return _encode_waits(waits).decode() if waits else None
+    if not waits:
+        return None
+    if bound:
+        first = _BoundWait(*(getattr(waits[0], name) for name in Wait.__struct_fields__), bound)
+        waits = [first, *waits[1:]]
+    return _encode_waits(waits).decode()
+
+
+def read_bound(text: str) -> list[str]:
+    """What the execution waits for, if those are tickets and executions only."""
+    kept = _decode_bound(text) if '"bound":' in text else []
+    return kept[0].bound if kept else []
 
 
 def read_waits(text: str) -> list[Wait]:

@@ -114,7 +114,7 @@ class JobSpec(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_un
         if self.good_for is not None:
             check_integer("goodFor", self.good_for, 1)
             if self.good_until is not None:
-                raise ValueError("goodUntil and goodFor are two ways to say one thing: give one of them")
+                raise ValueError("goodUntil and goodFor both limit the waiting time: give one of them")
         for name, text in (("key", self.key), ("unique", self.unique)):
             if text is not None:
                 check_text(name, text, limits.job_key_bytes_max)

@@ -102,6 +102,8 @@ lock_waiters_max: Final = 1_000  # waiters of one lock; they are in its record, 
 lock_holding_max: Final = 16  # locks that code holds while it waits for another
 permits_max: Final = 10_000  # permits of one name
 ring_tickets_max: Final = 256  # waits that the search for a deadlock reads
+ring_waits_max: Final = 64  # tickets and executions that one execution waits for, for it to be searched
+ring_chars_max: Final = 2_000  # of the sentence about a deadlock
 
 event_name_bytes_max: Final = 256  # the name or id of an event, or the name of an attribute
 event_attributes_max: Final = 32  # attributes of one event

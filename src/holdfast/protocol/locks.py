@@ -14,6 +14,7 @@ from holdfast.protocol.records import Millis, Promise, Value
 
 _PREFIX: Final = "lock@"
 TOKEN_HEADER: Final = "holdfast:token"  # noqa: S105  # in the value of a ticket that was granted
+RING_HEADER: Final = "holdfast:ring"  # in the value of one that was given up: who waits for whom
 
 Number = Annotated[int, Meta(ge=0)]
 

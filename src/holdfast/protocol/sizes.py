@@ -102,24 +102,18 @@ def _value_bytes(value: Value) -> int:
 
 
 def _entry_bytes(entries: dict[str, str]) -> int:
-    return sum(map(len, (*entries, *entries.values())))
+    return len("".join((*entries, *entries.values())))  # to copy them is faster than to count each
 
 
 def _create_bytes(data: PromiseCreate) -> int:
     param, settle = data.param, data.settle
     value = NOTHING if settle is None else settle.value
     entries, headers, others = data.tags, param.headers or _none, value.headers or _none
-    texts = (
-        param.data or "",
-        value.data or "",
-        *entries,
-        *entries.values(),
-        *headers,
-        *headers.values(),
-        *others,
-        *others.values(),
-    )
-    return sum(map(len, texts))
+    size = (len(param.data) if param.data else 0) + (len(value.data) if value.data else 0)
+    if not (entries or headers or others):
+        return size
+    texts = (*entries, *entries.values(), *headers, *headers.values(), *others, *others.values())
+    return size + len("".join(texts))
 
 
 def _fence_bytes(data: TaskFence) -> int:

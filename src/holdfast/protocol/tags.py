@@ -60,7 +60,7 @@ RECORDS: Final = (LOCK, TOPIC, WAITS, BUCKET, EVENT)  # of these promises the no
 _WATCHED: Final = frozenset(
     {DEPENDENT, TICKET, BUCKET}
 )  # of a bucket, so that its waits are known whatever is written
-_DEPENDED_ON: Final = _WATCHED | {TIMER, EXTERNAL}
+DEPENDED_ON: Final = _WATCHED | {TIMER, EXTERNAL}  # without any of these nobody depends on it by its tags
 # Nobody else writes these.
 NODE_ALONE: Final = (DEPENDENT, LOCK, TICKET, TOPIC, WAITS, BUCKET, WAIT, EVENT, NEXT_VERSION)
 RESERVED_TAGS: Final = ("resonate:", "holdfast:")  # names of the protocol's own begin so
@@ -84,7 +84,7 @@ def is_external(tags: Mapping[str, str]) -> bool:
 
 def is_depended_on(tags: Mapping[str, str]) -> bool:
     """Must the node settle such a promise at its deadline, though nobody has registered?"""
-    if _DEPENDED_ON.isdisjoint(tags):
+    if DEPENDED_ON.isdisjoint(tags):
         return False
     return is_timer(tags) or is_external(tags) or not _WATCHED.isdisjoint(tags)
 

@@ -61,7 +61,7 @@ class WorkerReport(Struct, frozen=True, rename="camel", omit_defaults=True):
         for name in ("declared", "host", "python", "holdfast", "code_version"):
             check_text(name, getattr(self, name), 256, empty=True)
         if len(self.queues) > queues_max:
-            raise ValueError(f"a worker may tell of {queues_max} queues")
+            raise ValueError(f"a worker may report at most {queues_max} queues")
         for queue in self.queues:
             check_text("a queue", queue)
         if self.declarations is not None and not self.declared:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from holdfast.node.health import failure_of
 from holdfast.node.node import Node
 from holdfast.protocol.errors import AnswerLost, Refusal, StoreUnavailable
 from holdfast.server import metrics as numbers
@@ -238,7 +239,7 @@ async def _of_the_store(result: Awaitable[T]) -> T:
         raise
     except Exception as error:
         log.warning("the store does not answer", exc_info=True)
-        raise StoreUnavailable(f"The store failed: {type(error).__name__}") from error
+        raise StoreUnavailable(failure_of(error)) from error
 
 
 def _with_headers(send: Send, extra: Headers) -> Send:

@@ -40,7 +40,7 @@ class Authenticator:
         if self.is_open:
             return ADMIN
         if not token or len(token) > token_bytes_max:
-            raise Unauthenticated("This server asks for a token")
+            raise Unauthenticated("This server needs a token")
         try:
             digest = hashlib.sha256(token.encode()).digest()
         except UnicodeEncodeError:  # half a character: no token that anybody was given

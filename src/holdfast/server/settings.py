@@ -174,7 +174,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         except ValueError as error:
             raise SettingsError(f"retention: {error}.") from None
         if span < retention_ms_min:
-            raise SettingsError(f"retention: {self.retention} is too short; the least is 1s.")
+            raise SettingsError(f"retention: {self.retention} is too short; the shortest is 1s.")
         return span
 
 

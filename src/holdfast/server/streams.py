@@ -148,5 +148,5 @@ def _group_and_member(raw_path: bytes) -> tuple[str, str]:
         check_text("the group", group)
         check_text("the id", member)
     except ValueError as error:
-        raise BadStreamPath(f"This is no stream: {error}") from None
+        raise BadStreamPath(f"This is not the path of a stream: {error}") from None
     return group, member

@@ -72,6 +72,7 @@ class _Parent:
     answers: BinaryIO | None = None
     is_told: bool = True  # that the function of the current order has begun
     carried: Mapping[str, Any] = {}  # with the current order
+    importing: str | None = None  # the module that is being imported for the current order
 
 
 _parent: Final = _Parent()
@@ -159,6 +160,11 @@ def is_child() -> bool:
     return _parent.hello is not None
 
 
+def importing() -> str | None:
+    """The module whose import is under way here, for a step or a task that is declared in it."""
+    return _parent.importing
+
+
 def app_location() -> AppLocation | None:
     return None if _parent.hello is None else _parent.hello.app_location
 
@@ -175,7 +181,11 @@ def find_here(module_name: str, qualname: str) -> Any:
 
 
 def find(hello: Hello, module_name: str, qualname: str) -> Any:
-    found: Any = _main_module(hello) if module_name == "__main__" else import_module(module_name)
+    _parent.importing = hello.main_file or module_name if module_name == "__main__" else module_name
+    try:
+        found: Any = _main_module(hello) if module_name == "__main__" else import_module(module_name)
+    finally:
+        _parent.importing = None
     for part in qualname.split("."):
         found = getattr(found, part)
     return found

@@ -120,7 +120,7 @@ class Retry(Struct, frozen=True, kw_only=True):
     ) -> Retry:
         """One try, then one after each of these waits: `Retry.fixed([1, 5, "1m"])` is four tries at most."""
         if isinstance(delays, str) or not delays:
-            note(BadRetry("The delays of a fixed Retry are a list with at least one length of time"))
+            note(BadRetry("The delays of a fixed Retry are a list with at least one duration"))
             return NEVER
         return Retry(
             attempts=len(delays) + 1,

@@ -62,6 +62,7 @@ class StepRunner:
         self.sending: set[asyncio.Task[None]] = set()  # what steps have emitted, and is on its way
         self.random = random
         self.executions = 0  # that a worker drives, and that may ask for steps
+        self.is_stopping = False  # the worker claims no more: an execution leaves at the end of a generation
         self._running: dict[StepRun, None] = {}
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._closed = False

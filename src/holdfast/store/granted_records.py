@@ -46,7 +46,7 @@ class GrantedRecords:
 
     def fill(self, ws: WorkingSet, needed: Footprint) -> None:
         kept, suspended = self._kept, self._suspended
-        for key in needed.promises:
+        for key in needed.promises if kept or suspended else ():
             if (record := kept.get(key) or suspended.get(key)) is not None:
                 ws.fill_promise(record[0])
                 ws.fill_task(record[1])

@@ -91,21 +91,26 @@ def promise_row(promise: Promise, watched: bool) -> Row:
 def sqlite_promise_row(promise: Promise, watched: bool) -> Row:
     """The same for SQLite, which has no truth values. It has a branch only where the id does not say it: the
     others are found by a walk along the ids."""
-    entries = promise.tags
-    branch = entries.get(tags.BRANCH) if entries else None
-    if branch is None or not _is_walked(promise.id, branch):
-        origin = _origin_key(promise.id, entries.get(tags.ORIGIN)) if entries else None
-        return _promise_row(promise, 1 if watched else 0, key_of(branch), origin)
-    origin = entries.get(tags.ORIGIN)
-    if origin == branch:  # as in most records: then the id says that, too
-        return _promise_row(promise, 1 if watched else 0, None, None)
-    return _promise_row(promise, 1 if watched else 0, None, _origin_key(promise.id, origin))
+    entries, is_watched = promise.tags, 1 if watched else 0
+    if not entries:
+        return _promise_row(promise, is_watched, None, None)
+    branch, origin = entries.get(tags.BRANCH), entries.get(tags.ORIGIN)
+    if branch is not None:
+        if not _is_walked(promise.id, branch):
+            branch = key_of(branch)
+        elif origin == branch:  # as in most records: then the id says that, too
+            branch = origin = None
+        else:
+            branch = None
+    if origin is not None:
+        origin = _origin_key(promise.id, origin)
+    return _promise_row(promise, is_watched, branch, origin)
 
 
 def _is_walked(promise_id: str, branch: str) -> bool:
     """Is it found by a walk along the ids of its branch? That passes over what has the id of a message's key,
     which none of ours has a branch for."""
-    if not lies_directly_below(promise_id, branch):
+    if promise_id == branch or not lies_directly_below(promise_id, branch):
         return False
     size = len(branch) + 1
     return promise_id[size : size + len(_keys)] != _keys

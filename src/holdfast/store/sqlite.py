@@ -10,8 +10,8 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +39,9 @@ from holdfast.store.interface import (
     Save,
     Step,
     StoreError,
-    TookTooLong,
     TooMuchAtOnce,
     Work,
     drive,
-    search_ms_max,
 )
 from holdfast.store.loading import (
     Fetch,
@@ -60,6 +58,7 @@ from holdfast.store.migrations import look, migrate, migrations
 from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.scan_sql import SQLITE, behind, within
 from holdfast.store.sqlite_log import SqliteLog
+from holdfast.store.sqlite_search import Stopwatch, in_time
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
@@ -74,7 +73,6 @@ cache_bytes: Final = 64 * 1024 * 1024
 checkpoint_pages: Final = 8_000
 busy_ms: Final = 5_000
 busy_pause_s: Final = 0.01  # between two tries, where SQLite itself does not wait
-instructions_per_look: Final = 10_000  # of SQLite's machine, between two looks at the time: less than 1 ms
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -92,6 +90,7 @@ class SqliteFile:
 
     `connect` makes the connection, `log` opens its log; tests pass those whose file system can fail.
     `beside`: our tables may be made in a file that has tables of an application.
+    `stopwatch` tells how long a search takes; a simulation passes one that counts virtual time.
     """
 
     def __init__(
@@ -101,9 +100,11 @@ class SqliteFile:
         connect: Connect = connect,
         log: OpenLog = SqliteLog,
         beside: bool = False,
+        stopwatch: Stopwatch = time.monotonic,
     ) -> None:
         self._path = str(path)
         self._beside = beside
+        self._stopwatch = stopwatch
         self._connect = connect
         self._open_log = log
         self._transaction: SqliteTransaction | None = None
@@ -124,7 +125,7 @@ class SqliteFile:
             connection.close()
             raise
         self._granted = GrantedRecords()
-        self._transaction = SqliteTransaction(connection, self._granted)
+        self._transaction = SqliteTransaction(connection, self._granted, self._stopwatch)
         ((now,),) = connection.execute("SELECT now FROM clock")
         if sys.platform != "win32":  # sqlite_log.py says why
             with suppress(FileNotFoundError):  # of a database in memory
@@ -224,8 +225,14 @@ def _create_private(path: str) -> None:
 class SqliteTransaction:
     """The steps, on one connection, between BEGIN and COMMIT."""
 
-    def __init__(self, connection: Any, granted: GrantedRecords | None = None) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        granted: GrantedRecords | None = None,
+        stopwatch: Stopwatch = time.monotonic,
+    ) -> None:
         self.connection = connection
+        self._stopwatch = stopwatch
         self._granted = granted  # None: of somebody else's transaction, which nobody tells us the end of
 
     def perform(self, step: Step) -> Any:
@@ -391,22 +398,8 @@ class SqliteTransaction:
         if isinstance(scan, QueueCountScan):
             return [(name, *self._count_queue(queue_group(name), scan.limit)) for name in scan.names]
         statement, parameters = query_of(scan, SQLITE)
-        with self._in_time() if passes_over(scan) else nullcontext():
+        with in_time(self.connection, self._stopwatch) if passes_over(scan) else nullcontext():
             return found_by(scan, self._query(statement, parameters))
-
-    @contextmanager
-    def _in_time(self) -> Generator[None, None, None]:
-        """End what is being looked for when it takes too long: everybody waits for it."""
-        ends = time.monotonic() + search_ms_max / 1000
-        self.connection.set_progress_handler(lambda: time.monotonic() > ends, instructions_per_look)
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise
-            raise TookTooLong(search_ms_max) from None
-        finally:
-            self.connection.set_progress_handler(None, 0)
 
     def _find_offers(self, scan: ClaimScan) -> list[str]:
         """The best of each group by its index, then the best of those: the backlog does not matter."""

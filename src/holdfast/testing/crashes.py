@@ -110,7 +110,9 @@ def crash_everywhere(
     try:
         reference = run(())
     except Untrue as error:
-        raise CrashFailure(f"{workflow.name} is not the same twice, even without a crash: {error}") from error
+        raise CrashFailure(
+            f"{workflow.name} does not do the same twice, even without a crash: {error}"
+        ) from error
     _expect(workflow, reference.outcome, raises)
     if check is not None and not isinstance(reference.outcome, BaseException):
         _accept(check, reference)

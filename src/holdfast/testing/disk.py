@@ -63,7 +63,7 @@ class Disk:
             return self.memory
         if self.file is not None:  # a second connection would have to wait for the first
             return _copy(self.file.run(_load_all))
-        file = SqliteFile(self.path)
+        file = SqliteFile(self.path, stopwatch=self.loop.time)
         file.open()
         try:
             return _copy(file.run(_load_all))
@@ -119,7 +119,7 @@ class AttachedStore:
         self._disk = disk
         self._process = process
         self._turns = asyncio.Semaphore(self.parallel_groups)
-        self._file = SqliteFile(disk.path) if disk.kind == "sqlite" else None
+        self._file = SqliteFile(disk.path, stopwatch=disk.loop.time) if disk.kind == "sqlite" else None
         self._writing = 0
         self._answering = 0
         process.on_death.append(self._died)

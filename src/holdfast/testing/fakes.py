@@ -45,7 +45,7 @@ def _function_of(given: Any) -> Callable[..., Any]:
         name: str = given.name  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         raise BadSetting(f"replace: {name} is a workflow; replace its steps and tasks")
     if not callable(given):
-        raise BadSetting(f"replace: {given!r} is no function, so no step can call it")
+        raise BadSetting(f"replace: {given!r} is not a function, so no step can call it")
     function: Callable[..., Any] = given
     return function
 

@@ -185,7 +185,8 @@ class JumpingLoop(asyncio.BaseEventLoop):
                 self._jump_to(timers[0][0])
             elif not getattr(self, "_stopping", False):
                 raise Stuck(
-                    "Everybody waits for something that cannot come. Is there a promise that nobody settles?"
+                    "Every execution waits for something that cannot happen. "
+                    "Is there a promise that nobody settles?"
                 )
         while timers and timers[0][0] <= self.jumped_s:
             line.append(heapq.heappop(timers)[2])
@@ -204,7 +205,9 @@ class JumpingLoop(asyncio.BaseEventLoop):
             self.jumped_s = instant
             self._still_since = self.turns
         elif self.turns - self._still_since > self.turns_still_max:
-            raise Stuck(f"Time stands still: {self.turns_still_max} things happened at one instant.")
+            raise Stuck(
+                f"Virtual time does not advance: {self.turns_still_max} callbacks ran at one instant."
+            )
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass

@@ -53,7 +53,7 @@ class CrashPoint(Struct, frozen=True):
         """Read `before:3` or `after:3`."""
         side, _, number = text.partition(":")
         if side not in ("before", "after") or not number.isdigit():
-            raise ValueError(f"{text!r} is no crash point: write before:3 or after:3")
+            raise ValueError(f"{text!r} is not a crash point: write before:3 or after:3")
         return CrashPoint(int(number), "before" if side == "before" else "after")
 
 

@@ -54,12 +54,12 @@ class OpenWorld:
         return self._worlds[app]
 
     def __enter__(self) -> NoReturn:
-        self._refuse("holdfast_world opens worlds, and is none itself")
+        self._refuse("holdfast_world opens a World, and is not one")
 
     def __exit__(self, *_: object) -> None: ...
 
     async def __aenter__(self) -> NoReturn:
-        self._refuse("holdfast_world opens worlds, and is none itself")
+        self._refuse("holdfast_world opens a World, and is not one")
 
     async def __aexit__(self, *_: object) -> None: ...
 
@@ -68,7 +68,7 @@ class OpenWorld:
 
         if name.startswith("_") or not (hasattr(World, name) or name in ("app", "store", "node", "loop")):
             raise AttributeError(f"holdfast_world has no attribute {name!r}", name=name, obj=self)
-        self._refuse(f"holdfast_world opens worlds, and is none itself: it has no {name!r}")
+        self._refuse(f"holdfast_world opens a World, and is not one: it has no {name!r}")
 
     def _refuse(self, what: str) -> NoReturn:
         from holdfast.payloads.errors import NotAWorld
@@ -153,7 +153,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed is None:
         return
     if seed != "random" and not (seed.isascii() and seed.isdigit()):
-        raise pytest.UsageError(f"--holdfast-seed is a number or `random`, not {seed!r}")
+        raise pytest.UsageError(f"--holdfast-seed must be a number or `random`, not {seed!r}")
     os.environ["HOLDFAST_SEED"] = seed
 
 

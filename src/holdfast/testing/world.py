@@ -221,7 +221,7 @@ class World:
             self._entered += 1
             return self
         if self.loop.is_closed():
-            raise RuntimeError("This world is over: open another one.")
+            raise RuntimeError("This World is closed: open another one.")
         try:
             check_no_other_loop()
             self.loop.run_until_complete(self._open())

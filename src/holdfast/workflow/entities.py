@@ -8,13 +8,15 @@ generation; there is no other mechanism.
 
 1. Calls are handled in the order of their commits, each once. The answer, the new state and the end of the
    message are one commit.
-2. A call that raises changes nothing of the state. The error is the caller's.
+2. A call that raises changes nothing of the state. The error is the caller's, also if it is a cancellation
+   that nobody has asked for. If the entity itself is cancelled, that ends it.
 3. A read looks at the state that the last finished call left: in a workflow it is recorded, from outside it
    is one look at the node. No worker is asked.
 4. Between calls the execution is suspended, and nothing of it is kept in memory. The next generation is made
    when there is a call for it (next_call.py), so the code must begin by waiting for a message.
 """
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,7 +33,7 @@ from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import AppendAction, PromiseCreate, PromiseGet, PromiseSettle, SettleAction
 from holdfast.protocol.streams import ANSWER_HEADER
-from holdfast.runtime import Cancelled, Durable, Operation
+from holdfast.runtime import Cancelled, Durable, NotInFiber, Operation
 from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.hooks import with_headers
 from holdfast.steps.middleware import telling
@@ -72,9 +74,11 @@ def body_of(entity: EntityClass[Any]) -> Callable[..., Any]:
                 after = before
             param = encode_state(entity, after, payloads)
             _answer(message, found, "resolved", payloads.encode(result))
-        except Cancelled:
-            raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, Cancelled | asyncio.CancelledError):
+                if found.is_cancelled:
+                    raise
+                error = ExecutionCancelled(f"A call of {found.id} raised {type(error).__name__}")
             _answer(message, found, "rejected", payloads.encode_failure(error))
             raise ContinueAsNew(_unchanged(found.promise)) from None
         raise ContinueAsNew(param)
@@ -140,14 +144,26 @@ def encode_request(
 
 
 def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Run a read where nothing can be awaited."""
+    """Run a read where nothing can be awaited. A field that it sets would be lost, so that is an error."""
+    before = {**vars(instance)}
     running = entity.methods[method](instance, *args, **kwargs)
     try:
         running.send(None)
     except StopIteration as done:
+        for field, value in vars(instance).items():
+            if field not in before or before[field] is not value:
+                raise EntityMisused(
+                    f"{entity.name}.{method} is a read, and sets {field!r}: make it a call"
+                ) from None
         return done.value
+    except NotInFiber as error:
+        raise _waits(entity, method) from error
     running.close()
-    raise EntityMisused(f"{entity.name}.{method} is a read, and waits for something: make it a call")
+    raise _waits(entity, method)
+
+
+def _waits(entity: EntityClass[Any], method: str) -> EntityMisused:
+    return EntityMisused(f"{entity.name}.{method} is a read, and a read cannot wait: make it a call")
 
 
 # --- in a workflow ---------------------------------------------------------------------------------------
@@ -259,7 +275,7 @@ def stub_of(entity: EntityClass[Any]) -> type[Any]:
     def no_state(field: str) -> property:
         def refuse(self: Any) -> Any:
             raise EntityMisused(
-                f"{entity.name}({self.key!r}) is a reference, and has no {field!r} of its own"
+                f"{entity.name}({self.key!r}) is a reference and has no field {field!r}: call a method"
             )
 
         return property(refuse)

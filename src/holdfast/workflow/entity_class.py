@@ -67,7 +67,9 @@ class EntityClass(Generic[E]):
                 f"The entity {self.name!r} version {version!r}: a name has no '/', a version is >= 1"
             )
         if cls.__init__ not in (object.__init__, Entity.__init__) and not _is_plain_dataclass(cls):
-            raise BadEntity(f"{cls.__name__} has an __init__ of its own, which nobody would call")
+            raise BadEntity(
+                f"{cls.__name__} has an __init__, which is never called: give the fields default values"
+            )
         self.types = _fields(cls)
         self.defaults: State = {field: self._default(field) for field in self.types}
         self.methods: dict[str, Callable[..., Any]] = {}
@@ -87,7 +89,7 @@ class EntityClass(Generic[E]):
     def id_of(self, key: str) -> str:
         """Of the execution that is this instance. What would divide an id is written otherwise."""
         if not isinstance(cast(Any, key), str) or not key:
-            raise EntityMisused(f"The key of an entity is a text, not {key!r}")
+            raise EntityMisused(f"The key of an entity must be a string, not {key!r}")
         return check_id(f"{self.name}/{quote(key, safe=' !@$^&*()_+-=,;<>?[]{}|~').replace('.', '%2E')}")
 
     def key_of(self, execution_id: str) -> str:
@@ -193,7 +195,7 @@ def _fields(cls: type[Any]) -> dict[str, Any]:
         del found["key"]
     for name in _reserved:
         if name in found:
-            raise BadEntity(f"The field {name!r} of {cls.__name__} has a name that every entity uses itself")
+            raise BadEntity(f"The field {name!r} of {cls.__name__} has a name that is reserved for entities")
     return found
 
 
@@ -208,6 +210,7 @@ def declare(cls: type[E], entity: EntityClass[E], stub: type[Any]) -> None:
     def init(self: Any, key: str) -> None:
         pass
 
+    new.__qualname__ = cls.__name__  # as Python names it where the key is missing
     declared: Any = cls
     declared.__new__ = new
     declared.__init__ = init

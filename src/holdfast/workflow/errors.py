@@ -173,6 +173,13 @@ class EntityMisused(WorkerError, RuntimeError):
     )
 
 
+class EntityContinues(EntityMisused):
+    """A method of an entity called `continue_as_new`."""
+
+    code = "HF5143"
+    hint = "Change the fields of self: they are kept. An entity continues as new by itself after each call."
+
+
 class EntityStateUnread(WorkerError):
     """What is stored of an entity is not what its class has today."""
 

@@ -59,7 +59,7 @@ from holdfast.workflow.reading import find_records, read_rest
 from holdfast.workflow.running_steps import RunningSteps
 from holdfast.workflow.transacting import TransactionalStep
 
-Ending = Literal["fulfilled", "suspended", "lost", "halted"]
+Ending = Literal["fulfilled", "suspended", "released", "lost", "halted"]
 
 
 class Execution(MessageWaits):
@@ -129,9 +129,14 @@ class Execution(MessageWaits):
         return self._progress.fault
 
     @property
+    def is_cancelled(self) -> bool:
+        """Has its code seen a request to cancel?"""
+        return self._progress.is_cancelled
+
+    @property
     def is_kept_warm(self) -> bool:
         """Shall its fibers stay while it is suspended? What has done nothing yet is soon made again."""
-        return self._has_code and (not self._is_entity or self._progress.has_records)
+        return self._has_code and (not self.is_entity or self._progress.has_records)
 
     @property
     def is_lost(self) -> bool:
@@ -203,8 +208,8 @@ class Execution(MessageWaits):
                 if self.scheduler.done:
                     if (again := find_continuation(self.scheduler)) is None:
                         return await self._fulfil()
-                    if await self._restart(again):
-                        return "suspended"
+                    if (left := await self._restart(again)) is not None:
+                        return left
                     progress, steps = self._progress, self._steps
                     continue
                 asked = progress.asked
@@ -254,9 +259,9 @@ class Execution(MessageWaits):
         context = hooks.carried.context(param, self.worker_context.payloads)
         context.run(without_loop, self.scheduler.start, work, *bound.args, **bound.kwargs)
 
-    async def _restart(self, again: ContinueAsNew) -> bool:
+    async def _restart(self, again: ContinueAsNew) -> Literal["suspended", "released"] | None:
         """This generation is over. The node hears of it with the first write of the next one. Is it suspended
-        until there is something to do for that one?"""
+        until there is something to do for that one, or given back because this worker stops?"""
         await self._writer.catch_up()
         assert self._bind is not None
         before, keep = generation_of(self.promise), self.bound.keep_generations
@@ -276,12 +281,15 @@ class Execution(MessageWaits):
         self.promise = replace(self.promise, value=value)
         self._writer.restart(actions, restart)
         known: list[Promise] = []
-        if self._is_entity and not (self._progress.is_cancel_due or self._is_doubtful):
+        if self.is_entity and not (self._progress.is_cancel_due or self._is_doubtful):
             found = await self._await_call(read + 1)
             self._progress.ended.tell_of_generation()
             if found is None:
-                return True
+                return "suspended"
             known = found
+        if self.worker_context.runner.is_stopping:
+            await self._writer.catch_up()
+            return "released"
         is_doubtful, ended = self._is_doubtful or self._progress.is_cancel_due, self._progress.ended
         self._prepare(self._bind(self.promise), ())
         self._is_doubtful = is_doubtful
@@ -290,7 +298,7 @@ class Execution(MessageWaits):
         for record in known:
             self._progress.learn(record)
         self._run()
-        return False
+        return None
 
     async def _begin(self) -> bool | Literal["suspended"]:
         """Begin what the fibers asked for. Is there anything new to see? If they wait only for the next

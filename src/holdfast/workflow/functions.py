@@ -24,7 +24,7 @@ from holdfast.runtime.slot import current as current_scheduler, slot
 from holdfast.steps.here import info_here
 from holdfast.steps.info import ExecutionInfo
 from holdfast.steps.middleware import Kind, telling
-from holdfast.workflow.errors import BadDatabase, BadStartOption, NotRunning
+from holdfast.workflow.errors import BadDatabase, BadStartOption, EntityContinues, NotRunning
 from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
 from holdfast.workflow.messages import execution, named_id
@@ -203,6 +203,8 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
     if scheduler.running is not scheduler.root:
         raise NotRunning("continue_as_new was called by a fiber that the workflow has spawned, not by itself")
     bound, context = found.bound, found.worker_context
+    if found.is_entity:
+        raise EntityContinues(f"A method of {found.id} called continue_as_new")
     if bound.workflow is None:
         raise NotRunning("continue_as_new was called outside of a workflow")
     function, version = bound.workflow.function, bound.workflow.version

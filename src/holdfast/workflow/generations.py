@@ -44,7 +44,7 @@ def read_keep(given: Any) -> int | None:
         return None
     if type(given) is not int or not 0 <= given <= kept_generations_max:
         raise BadStartOption(
-            f"keep_generations is a number from 0 to {kept_generations_max:,}, not {given!r}"
+            f"keep_generations must be a number from 0 to {kept_generations_max:,}, not {given!r}"
         )
     return given
 

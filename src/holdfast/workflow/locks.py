@@ -19,7 +19,7 @@ from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.errors import NotRecorded
 from holdfast.protocol import limits
 from holdfast.protocol.errors import LimitDiffers, LockDeadlock, LockFull, Refusal
-from holdfast.protocol.locks import TOKEN_HEADER
+from holdfast.protocol.locks import RING_HEADER, TOKEN_HEADER
 from holdfast.protocol.records import Promise
 from holdfast.protocol.replies import PromiseReply, Reply
 from holdfast.protocol.requests import AcquireAction, LockAcquire, LockRelease, ReleaseAction
@@ -63,9 +63,11 @@ class Acquire(DurableOperation):
             progress.refuse(promise_id, _refusal(self.label, reply))
 
     def read(self, promise_id: str, record: Promise | None, recorder: "Recorder") -> int:
-        token = None if record is None else (record.value.headers or {}).get(TOKEN_HEADER)
-        if token is not None:
+        headers = {} if record is None else record.value.headers or {}
+        if (token := headers.get(TOKEN_HEADER)) is not None:
             return int(token)
+        if (ring := headers.get(RING_HEADER)) is not None:
+            raise LockDeadlock(f"Executions wait for each other: {ring}")
         super().read(promise_id, record, recorder)
         raise NotRecorded(f"The ticket {promise_id} ({self.label}) was settled by somebody else")
 
@@ -182,7 +184,9 @@ def permits(name: str, limit: int, *, count: int = 1, timeout: Duration | None =
 
 def _make(kind: str, name: str, limit: int, count: int, timeout: Duration | None) -> SharedLock:
     if not isinstance(name, str) or not name or len(name.encode()) > limits.lock_name_bytes_max:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BadLock(f"{name!r} is no name of a lock: a text of 1 to {limits.lock_name_bytes_max} bytes")
+        raise BadLock(
+            f"{name!r} is not a name for a lock: use a string of 1 to {limits.lock_name_bytes_max} bytes"
+        )
     if not 1 <= limit <= limits.permits_max or not 1 <= count <= limit:
         raise BadLock(
             f"{count} of {limit} permits cannot be taken; a lock has 1 to {limits.permits_max} permits"

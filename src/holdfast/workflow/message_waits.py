@@ -54,7 +54,7 @@ class MessageWaits(FiberWorld):
         raise NotImplementedError
 
     @property
-    def _is_entity(self) -> bool:
+    def is_entity(self) -> bool:
         workflow = self.bound.workflow
         return workflow is not None and not workflow.is_kept_warm
 
@@ -63,10 +63,10 @@ class MessageWaits(FiberWorld):
     @property
     def _may_linger(self) -> bool:
         """Shall it keep its claim for a moment, in which the next message may come?"""
-        workflow = self.bound.workflow
-        return workflow is not None and self._lingering.pays(
-            self.worker_context.runner.executions, is_entity=self._is_entity
-        )
+        runner = self.worker_context.runner
+        if self.bound.workflow is None or runner.is_stopping:
+            return False
+        return self._lingering.pays(runner.executions, is_entity=self.is_entity)
 
     async def _linger(self) -> None:
         [awaited] = self._progress.awaited(self.scheduler.waiting())

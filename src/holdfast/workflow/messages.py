@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast, overload
 
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.errors import BadArguments, UndecodablePayload
-from holdfast.payloads.messages import decode_message, encode_message
+from holdfast.payloads.messages import check_wanted, decode_message, encode_message
 from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.requests import PromiseSettle, SettleAction
@@ -52,7 +52,7 @@ def check_name(name: str) -> str:
     if not plain or not name.isascii() or len(name) > name_chars_max:
         raise BadName(f"{name!r} is not a name")
     if name.isdigit() or name in reserved_names:
-        raise BadName(f"The name {name!r} is one that executions use themselves")
+        raise BadName(f"The name {name!r} is reserved")
     return name
 
 
@@ -180,6 +180,7 @@ def mailbox(wanted: Any = Any, /) -> Mailbox[Any]:
     >>> async for message in mailbox(Item):
     ...     message.answer(message.value.price)
     """
+    check_wanted(wanted)
     return Mailbox(wanted)
 
 
@@ -195,6 +196,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
     >>> item = await receive(Item, timeout="1d")
     """
     found = execution()
+    check_wanted(wanted)
 
     def read(element: Promise) -> Any:
         message = _message(element, wanted, found)
@@ -211,7 +213,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
 
 def _message(element: Promise, wanted: Any, found: Execution) -> Message[Any]:
     if element.state != "resolved":  # somebody else has written under its number
-        raise UndecodablePayload(f"{element.id} is no message: it is {element.state}")
+        raise UndecodablePayload(f"{element.id} is not a message: it is {element.state}")
     value = decode_message(found.worker_context.payloads, element.value, wanted)
     number = int(element.id.rpartition(".")[2])
     headers = element.value.headers or {}

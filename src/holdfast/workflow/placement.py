@@ -82,7 +82,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     ) -> "Placement":
         """The same with what is given on top; raises BadStartOption for what makes no sense."""
         if delay is not None and at is not None:
-            raise BadStartOption("delay and at both say when it begins: give one of them")
+            raise BadStartOption("delay and at both say when it starts: give one of them")
         changes: dict[str, Any] = {}
         if queue is not None:
             changes["queue"] = _checked("queue", queue, check_queue)
@@ -92,7 +92,7 @@ class Placement(Struct, frozen=True, kw_only=True):
             changes["limit_key"] = _checked("limit_key", limit_key, _check_key)
         if overlap is not None:
             if overlap not in OVERLAPS:
-                raise BadStartOption(f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
+                raise BadStartOption(f"overlap must be one of {', '.join(OVERLAPS)}, not {overlap!r}")
             changes["overlap"] = overlap
         if delay is not None:
             changes |= {"delay_s": seconds("delay", delay), "at_ms": None}
@@ -111,7 +111,7 @@ class Placement(Struct, frozen=True, kw_only=True):
 def read_crashes(crashes: Any) -> int:
     most = limits.crashes_max
     if isinstance(crashes, bool) or not isinstance(crashes, int) or not 1 <= crashes <= most:
-        raise BadStartOption(f"crashes is a whole number from 1 to {most}, not {crashes!r}")
+        raise BadStartOption(f"crashes must be a whole number from 1 to {most}, not {crashes!r}")
     return crashes
 
 
@@ -119,7 +119,7 @@ def read_grace(grace: Duration) -> float:
     """None at all, if it is to be ended at its deadline."""
     grace_s, most_s = 0.0 if grace == 0 else seconds("grace", grace) or 0.0, limits.grace_ms_max / 1000
     if grace_s > most_s:
-        raise BadStartOption(f"grace is at most {most_s:g} s, not {grace!r}")
+        raise BadStartOption(f"grace must be at most {most_s:g} s, not {grace!r}")
     return grace_s
 
 
@@ -130,7 +130,7 @@ def _check_key(key: str) -> None:
 def _priority(priority: Any) -> int:
     most = limits.priority_max
     if isinstance(priority, bool) or not isinstance(priority, int) or not -most <= priority <= most:
-        raise BadStartOption(f"priority is a whole number from -{most} to {most}, not {priority!r}")
+        raise BadStartOption(f"priority must be a whole number from -{most} to {most}, not {priority!r}")
     return priority
 
 

@@ -92,7 +92,7 @@ class Progress:
         self._seen = 0  # completions
         self._began_at = began_at(root)
         self._seen_at = self._began_at  # the latest of them, by the node's clock
-        self._is_cancelled = False  # and the fibers have seen it
+        self.is_cancelled = False  # and the fibers have seen it
         self._failures = Failures()
         self._last: tuple[str, str, Origin] | None = None  # the operation that was compared last
         self._place_recorded = 0  # before this process
@@ -179,7 +179,7 @@ class Progress:
             return promise_id  # one that has a name is asked for again
         if (operation.fixed_id is not None or not self._has_room) and not _has_room(promise_id):
             raise NotRecorded(
-                f"The id of the execution leaves no room for those below it: {self._root.id[:80]}..."
+                f"The id of the execution is too long to add the ids of its steps: {self._root.id[:80]}..."
             )
         operation.digest = self.recorder.payloads.digest(*operation.arguments)
         if operation.fixed_id is None:
@@ -211,7 +211,7 @@ class Progress:
         if not is_led and journal.canceled_after is None:
             return  # nothing is recorded that it has not asked for
         if self.fault is None and not self._to_read():
-            seen = None if self._is_cancelled else self._seen
+            seen = None if self.is_cancelled else self._seen
             now = partial(now_in_words, self._scheduler, self._open, self._last, self._work)
             self.fault = journal.unasked(
                 self._count, now, is_open=self._open.__contains__, ended=self._scheduler.done, seen=seen
@@ -226,7 +226,7 @@ class Progress:
             if self.after_drain is not None:
                 self.after_drain()
             recorded = journal.order.get(journal.place)
-            if journal.canceled_after == self._seen and not self._is_cancelled:
+            if journal.canceled_after == self._seen and not self.is_cancelled:
                 self._cancel()
             elif recorded is not None and recorded in self._open:
                 if self._open[recorded].is_read_once and not journal.knows(recorded):
@@ -272,7 +272,7 @@ class Progress:
         self.is_replaying = (
             journal.place <= self._place_recorded
             or journal.highest > self._count
-            or (journal.canceled_after is not None and not self._is_cancelled)
+            or (journal.canceled_after is not None and not self.is_cancelled)
         )
 
     def _deliver(self, promise_id: str, *, is_placed: bool = False) -> None:
@@ -434,17 +434,17 @@ class Progress:
 
     def _look_for_cancellation(self) -> None:
         """Was it asked to cancel itself? Past its deadline nobody is."""
-        record = None if self._is_cancelled else self._journal.records.get(self.cancel_id)
+        record = None if self.is_cancelled else self._journal.records.get(self.cancel_id)
         self.is_cancel_due = record is not None and record.state == "resolved"
 
     @property
     def _is_to_be_cancelled(self) -> bool:
         """Is a cancellation recorded that this process has not come to?"""
-        return self._journal.canceled_after is not None and not self._is_cancelled
+        return self._journal.canceled_after is not None and not self.is_cancelled
 
     def _cancel(self) -> None:
         """Throw `Cancelled` into the fibers."""
-        self._is_cancelled = True
+        self.is_cancelled = True
         self.is_cancel_due = False
         self._failures.cancelled(self._journal.place, self._count)
         self._begin_drain()

@@ -48,7 +48,7 @@ class EndingProgress(Progress):
         return self.recorder.ending(
             self._scheduler.result,
             self._failures,
-            is_cancelled=self._is_cancelled,
+            is_cancelled=self.is_cancelled,
             is_late=self.is_out_of_time,
         )
 
@@ -58,7 +58,7 @@ class EndingProgress(Progress):
         self._finish()
         unwritten = self.take_unwritten()
         forgotten = [*self._names]
-        if self._is_cancelled:
+        if self.is_cancelled:
             forgotten.append(self.cancel_id)  # it was seen
         if keeps_records:
             return unwritten, forgotten

@@ -172,7 +172,7 @@ class WorkflowDefinition(Generic[P, T_co]):
 
 def check_on_existing(given: Any) -> OnExisting:
     if given not in get_args(OnExisting):
-        raise BadStartOption(f"on_existing is one of {', '.join(get_args(OnExisting))}, not {given!r}")
+        raise BadStartOption(f"on_existing must be one of {', '.join(get_args(OnExisting))}, not {given!r}")
     return given  # type: ignore[no-any-return]
 
 

@@ -106,6 +106,9 @@ class WorkflowRunner:
     def answered(self, run: Execution, reply: Reply, sent: int) -> RequestData | None:
         """Whether it was still ours to halt or to give back makes no difference."""
 
+    def leave(self, *, is_leaving: bool) -> None:
+        self._worker_context.runner.is_stopping = is_leaving
+
     async def close(self, wait_s: float) -> None:
         self._is_closed = True
         for execution in self._driving.values():
@@ -181,6 +184,8 @@ class WorkflowRunner:
             error = execution.failure
             message = f"{execution.name} {execution.id} failed: {said(error)}"
             tell(logging.ERROR, "failed", message, error, code=code_of(error), **self._fields(execution))
+        if ending == "released":
+            return TaskRelease(execution.id, execution.version)
         return self._halt(execution) if ending == "halted" else None
 
     def _halt(self, execution: Execution) -> TaskHalt:

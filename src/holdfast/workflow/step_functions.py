@@ -270,15 +270,15 @@ def _changed(function: Callable[..., Any], options: StepOptions, given: dict[str
         return options
     retry, timeout, name, mode = (given.get(each) for each in _option_names)
     if not (name is None or (isinstance(name, str) and name)):
-        raise BadStepOption(f"name is a text, not {name!r}")
+        raise BadStepOption(f"name must be a string, not {name!r}")
     if mode is not None and mode not in MODES:
-        raise BadStepOption(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+        raise BadStepOption(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     if (name or options.name) is None and getattr(function, "__name__", "<lambda>") == "<lambda>":
         raise TypeError(f"The step {function!r} has no name to be recorded under. Use a def, or pass name=.")
     if not given:
         return options
     if retry is not None and not isinstance(retry, Retry):
-        raise BadRetry(f"retry is a Retry, not {retry!r}")
+        raise BadRetry(f"retry must be a Retry, not {retry!r}")
     if retry is not None:
         check_for_step(retry)
     changes = {

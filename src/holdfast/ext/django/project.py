@@ -16,11 +16,11 @@ def get_app() -> App:
     """The App that the setting HOLDFAST_APP names: `"shop.durable:app"`."""
     where = getattr(_conf.settings, "HOLDFAST_APP", None)
     if not isinstance(where, str) or where.count(":") != 1:
-        raise BadSetting(f'HOLDFAST_APP is a text like "shop.durable:app", not {where!r}')
+        raise BadSetting(f'HOLDFAST_APP must be a string like "shop.durable:app", not {where!r}')
     module, _, name = where.partition(":")
     found = getattr(import_module(module), name, None)
     if not isinstance(found, App):
-        raise BadSetting(f"HOLDFAST_APP is {where!r}, which is no App")
+        raise BadSetting(f"HOLDFAST_APP is {where!r}, which is not an App")
     return found
 
 
@@ -45,8 +45,8 @@ def database_url(using: str = "default") -> str:
     if engine in ("postgresql", "postgis") and name:
         return _postgres_url(settings, name)
     raise BadSetting(
-        f"The database {using!r} is {settings['ENGINE']} {name!r}, and not a SQLite file or PostgreSQL: "
-        "give the App a URL of its own"
+        f"The database {using!r} is {settings['ENGINE']} {name!r}, which is neither a SQLite file nor "
+        "PostgreSQL: pass the App a URL"
     )
 
 

@@ -31,9 +31,7 @@ def open_transaction(using: str = "default") -> Any:
     """
     wrapper = _db.connections[using]
     if not wrapper.in_atomic_block:
-        raise BadSetting(
-            f"No transaction.atomic() is open on the database {using!r}, so there is nothing to be part of"
-        )
+        raise BadSetting(f"No transaction.atomic() is open on the database {using!r}: call this inside one")
     wrapper.ensure_connection()
     return wrapper.connection
 

@@ -64,7 +64,7 @@ def check_meaning(entries: dict[str, str]) -> None:
     if tags.JOB in entries:
         tags.job_of(entries)
         if tags.QUEUE in entries:
-            raise ValueError("a background task has its place in a queue already: leave out holdfast:queue")
+            raise ValueError("a background task already has a queue: leave out holdfast:queue")
         check_queued(entries, "a background task")
     elif tags.QUEUE in entries:
         tags.place_of(entries)

@@ -32,7 +32,7 @@ class QueueSet(RequestData, frozen=True):
         check_queue(self.name)
         if self.weights is not None:
             if not self.fair:
-                raise ValueError("weights are for a fair queue, and this one is not")
+                raise ValueError("weights are for a fair queue, and this queue is not fair")
             check_weights(self.weights)
         counts = {"concurrency": self.concurrency, "keyConcurrency": self.key_concurrency}
         for name, most in (counts | {"running": self.running}).items():

@@ -74,7 +74,7 @@ def _differences(path: str, value: Any, schema: Json, definitions: Json, depth: 
         schema = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
     if "anyOf" in schema:
         if all(any(_differences(path, value, each, definitions, depth + 1)) for each in schema["anyOf"]):
-            yield f"{path} is none of what it may be"
+            yield f"{path} is not one of the allowed values"
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{path} must be one of {', '.join(map(str, schema['enum'][:10]))}"

@@ -32,7 +32,7 @@ def begins_at(call: Call, now: Millis) -> dict[str, str]:
     """The tag that says when it may begin, if that is not now."""
     delay_ms, at = span(call, "delay"), call.field("at", int)
     if delay_ms is not None and at is not None:
-        raise BadManagementRequest("delay and at both say when it begins: give one of them")
+        raise BadManagementRequest("delay and at both say when it starts: give one of them")
     if delay_ms is not None:
         at = now + delay_ms
     return {} if at is None else {tags.DELAY: str(min(at, limits.instant_ms_max - 1))}

@@ -53,7 +53,7 @@ async def begin(call: Call) -> Json:
     )
     if names_everything(search) and not call.field("all", bool, False):
         raise BadManagementRequest(
-            f"Without a filter this would {action} everything there is: give a filter, or all: true"
+            f"Without a filter this would {action} everything: give a filter, or all: true"
         )
     wanted = wanted_by(action, search, call.now())
     counts = await call.ask(count_of(wanted))
@@ -90,7 +90,7 @@ async def cancel(call: Call) -> Json:
 async def _show(call: Call, bulk_id: str) -> Json:
     view, promise = await call.ask_all([ExecutionGet(bulk_id), PromiseGet(bulk_id)])
     if view["execution"].get("name") != NAME:
-        raise BadManagementRequest(f"{bulk_id!r} is no bulk operation")
+        raise BadManagementRequest(f"{bulk_id!r} is not a bulk operation")
     found = read_promise(promise["promise"])
     spec, counts = read_spec(found.param), BulkProgress()
     if found.state == "resolved":

@@ -76,7 +76,7 @@ class Services(Struct, frozen=True):
 
 
 _words: Final[dict[Any, str]] = {
-    str: "a text",
+    str: "a string",
     int: "a whole number",
     float | int: "a number",
     bool: "true or false",
@@ -186,7 +186,7 @@ class Call:
         is_number = isinstance(value, bool) and kind is not bool
         if value is not default and (not isinstance(value, kind) or is_number):
             words: dict[Any, str] = {
-                str: "a text",
+                str: "a string",
                 int: "a whole number",
                 float | int: "a number",
                 bool: "true or false",
@@ -200,7 +200,7 @@ class Call:
         """A field of the body that holds texts by name, such as tags."""
         found: Json | None = self.field(name, dict)
         if found is not None and not all(isinstance(each, str) for each in found.values()):
-            raise BadManagementRequest(f"{name} must be an object of texts")
+            raise BadManagementRequest(f"{name} must be an object whose values are strings")
         return found
 
     # --- asking the node -------------------------------------------------------------------------------

@@ -58,7 +58,9 @@ async def _ask(call: Call, message: Value, key: str) -> Json:
     told = await call.ask(StreamAppend(call.id, MAILBOX, message, key, wanted))
     answer = told.get("answer")
     if answer is None:
-        raise BadManagementRequest(f"The message under the key {key!r} was told and not asked")
+        raise BadManagementRequest(
+            f"The message under the key {key!r} was sent by tell, not by ask, so it has no answer"
+        )
     if answer["state"] == "pending":
         await call.services.settled(answer["id"])
         answer = await call.ask_for("promise", PromiseGet(answer["id"]))
@@ -94,7 +96,7 @@ async def find(call: Call) -> Json:
 async def _set_aside(call: Call) -> Json:
     """Only those that could not be read as what the code asked for, and why; a page may be short or empty."""
     if call.integer("after") is not None:
-        raise BadManagementRequest("with setAside=true go on by cursor, not by after")
+        raise BadManagementRequest("with setAside=true use cursor, not after")
     await call.ask(StreamList(call.id))
     page = await call.ask(set_aside_search(call.id, call.integer("limit"), call.text("cursor")))
     shown = [

@@ -13,7 +13,7 @@ from holdfast.server.management.shapes import read_value, show_promise, what_it_
 async def find(call: Call) -> Json:
     state = call.text("state")
     if state is not None and state not in get_args(PromiseState):
-        raise BadManagementRequest(f"state={state[:40]!r} is none of {', '.join(get_args(PromiseState))}")
+        raise BadManagementRequest(f"state={state[:40]!r} is not one of {', '.join(get_args(PromiseState))}")
     search = PromiseSearch(
         state,  # type: ignore[arg-type]
         call.tags(),
@@ -51,8 +51,8 @@ async def _settle(call: Call, state: Literal["resolved", "rejected"], value: Val
     """Its tags never change, so they can be looked at first."""
     promise = await call.ask_for("promise", PromiseGet(call.id))
     if tags.TARGET in promise["tags"]:
-        raise NotToBeSettled(f"{call.id!r} is {what_it_is(promise)}, and is not settled from outside")
+        raise NotToBeSettled(f"{call.id!r} is {what_it_is(promise)}, which cannot be settled from outside")
     settled = await call.ask_for("promise", PromiseSettle(call.id, state, value))
     if settled["state"] != state or settled["value"].get("data") != value.data:
-        raise SettledOtherwise(f"{call.id!r} is {settled['state']} already, with another value")
+        raise SettledOtherwise(f"{call.id!r} is already {settled['state']}, with another value")
     return show_promise(settled)

@@ -95,7 +95,7 @@ async def declarations(call: Call) -> Json:
     """What some worker has declared in the last weeks, by kind, name and version; the latest of each."""
     kind, name = call.text("kind"), call.text("name")
     if kind not in (None, "workflow", "task", "entity"):
-        raise BadManagementRequest(f"kind={kind[:40]!r} is none of workflow, task, entity")
+        raise BadManagementRequest(f"kind={kind[:40]!r} is not one of workflow, task, entity")
     most = call.page_limit("limit", declarations_max)
     after = call.text("cursor") or ""
     rows = await _all_declared(call)
