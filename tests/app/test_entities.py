@@ -275,7 +275,7 @@ def test_ten_minutes_after_a_call_nothing_is_left_of_it() -> None:
 
 
 def test_a_read_may_not_wait() -> None:
-    with World(app), pytest.raises(EntityMisused, match="is a read, and waits for something"):
+    with World(app), pytest.raises(EntityMisused, match="is a read, and a read cannot wait"):
         entity().hurried()
 
 

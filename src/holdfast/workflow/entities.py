@@ -18,7 +18,7 @@ generation; there is no other mechanism.
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
@@ -145,7 +145,7 @@ def encode_request(
 
 def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kwargs: Any) -> Any:
     """Run a read where nothing can be awaited. A field that it sets would be lost, so that is an error."""
-    fields: dict[str, Any] = vars(instance)
+    fields = cast("dict[str, Any]", vars(instance))
     before = {**fields}
     running = entity.methods[method](instance, *args, **kwargs)
     try:
