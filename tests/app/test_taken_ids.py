@@ -183,3 +183,11 @@ async def test_a_call_whose_id_somebody_else_has_used_is_refused_and_stays_so(tm
         async with asyncio.timeout(60):
             assert await app.start(calls, id="c") == ["HF5203"] * 3
         assert await app.handle("c:1") == "refunded 100"
+
+
+def test_a_version_that_nobody_has_names_those_that_are_there(tmp_path: Path) -> None:
+    registry = shop(tmp_path).registry
+    with pytest.raises(hf.errors.UnknownWorkflow, match=r"'pay' version 9 .*\(known: versions 1, 2\)"):
+        registry.find("pay", 9)
+    with pytest.raises(hf.errors.UnknownWorkflow, match=r"'paid' is not .*\(known: pay, refund, tagged\)"):
+        registry.find("paid")

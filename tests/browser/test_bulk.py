@@ -131,7 +131,7 @@ def test_a_queue_shows_its_keys_and_its_weights_are_changed(shop: World, look: W
     page = look.open("queues/post")
     keys = page.get_by_role("table", name="By key")
     expect(keys.get_by_role("row").filter(has_text="ada")).to_contain_text(re.compile(r"ada\s*2.*0 of 2"))
-    expect(page.get_by_role("region", name="Limits")).to_contain_text("0 of 50 in 1 h 00 min")
+    expect(page.get_by_role("region", name="Limits")).to_contain_text("0 of 50 in 1 h")
     page.get_by_role("button", name="Change limits").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Weights").fill("ada:3")

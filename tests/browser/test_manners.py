@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browser import Watched, watched
+from tests.browser.browser import Watched, narrow, watched
 from tests.browser.world import World
 
 IMPORTED = """
@@ -142,8 +142,21 @@ def test_a_time_to_come_is_never_said_to_be_a_day_shorter(shop: World, look: Wat
     spans = [59_999, hour - 1, 2 * day - 1, 2 * day, 3 * day - 1, 10 * day - 1, 10 * day]
     words = ["59 s", "59 min", "47 h 59 min", "2 d 0 h", "2 d 23 h", "9 d 23 h", "10 d"]
     assert page.evaluate(IMPORTED, ["time.js", "rough", [*spans, minute]]) == [*words, "1 min"]
+    rates = [500, 1_000, 90_000, 60_000, hour, 36 * hour, day]
+    shown = ["500 ms", "1 s", "90 s", "1 min", "1 h", "36 h", "1 d"]
+    assert page.evaluate(IMPORTED, ["time.js", "span", rates]) == shown
     numbers = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000]
     assert page.evaluate(IMPORTED, ["text.js", "count", numbers]) == [f"{each:,}" for each in numbers]
+
+
+def test_on_a_narrow_screen_the_name_of_the_view_is_in_sight(shop: World, browser: Browser) -> None:
+    with watched(browser, shop.console, size=narrow) as look:
+        page = look.open("audit")
+        expect(page.locator(".side a[aria-current]")).to_have_text("Audit log")
+        expect(page.locator(".side a[aria-current]")).to_be_in_viewport(ratio=1)
+        page.goto(f"{look.console}#/overview")
+        expect(page.locator(".side a[aria-current]")).to_have_text("Overview")
+        expect(page.locator(".side a[aria-current]")).to_be_in_viewport(ratio=1)
 
 
 def test_the_root_leads_browsers_to_the_console(shop: World, look: Watched) -> None:
@@ -172,7 +185,7 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
         try:
             answer = urlopen(
                 Request(self.upstream + self.path[len(self.prefix) :], body, kept, method=self.command),
-                timeout=30,
+                timeout=60,
             )
         except HTTPError as error:
             answer = error

@@ -109,7 +109,7 @@ def test_one_that_its_workers_cannot_run_says_why(shop: World, look: Watched) ->
     shop.start_execution("never_written", id="unknown-1", check=False)
     shop.until_true(lambda: shop.get("executions/unknown-1").get("crashes", 0) >= 2)
     panel = waiting_for(look, "executions/unknown-1")
-    expect(panel).to_contain_text("Workflow 'never_written' version 0 is not registered here")
+    expect(panel).to_contain_text("Workflow 'never_written' is not registered here (known: ")
     expect(look.open("overview").get_by_role("region", name="Needs attention")).to_contain_text("cannot run")
     shop.post("executions/unknown-1/cancel", {"now": True})
 

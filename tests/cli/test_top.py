@@ -140,6 +140,48 @@ def test_an_execution_tells_how_long_its_steps_took_and_when_the_next_try_is() -
     assert re.search(r"o:2 +next try +9s +pay +2 attempts in 1m", text)
 
 
+def test_what_was_chosen_stays_chosen_while_others_come(tmp_path: Path) -> None:
+    """Enter opened another execution when a new one had come in between."""
+    store = f"sqlite:///{tmp_path}/h.db"
+
+    def start(name: str) -> None:
+        with hf.App(store) as app:
+            app.start("nothing", id=name)
+
+    for name in ("one", "two", "three"):
+        start(name)
+    top = Terminal("top", "-S", store, "--every", "0.2")
+    top.until("OVERVIEW")
+    top.press("e")
+    top.until("> three")
+    top.press("j")
+    top.until("> two")
+    start("four")
+    top.until("  four")
+    top.press("\n")
+    top.until("EXECUTION two")
+    top.press("q")
+    assert top.end() == 0
+
+
+def test_what_has_ended_tells_when_how_long_it_took_and_its_error_in_words() -> None:
+    failure = {"__type": "error", "name": "ValueError", "message": "declined", "type": "builtins:ValueError"}
+    found: Any = {"id": "o", "status": "failed", "since": 1_000, "createdAt": 1_000, "settledAt": 3_000}
+    text = "\n".join(top_screen.execution(found | {"failure": failure}, {"steps": []}, 10_000, 120))
+    assert "failed 7s ago, took 2s" in text
+    assert "failure: ValueError: declined" in text
+    done = found | {"status": "completed", "result": {"paid": True, "note": None}}
+    text = "\n".join(top_screen.execution(done, {"steps": []}, 10_000, 120))
+    assert 'result: {"paid": true, "note": null}' in text
+
+
+def test_a_narrow_terminal_shows_the_status_beside_a_long_id() -> None:
+    row: Any = {"id": "an-order-" * 8, "status": "suspended", "since": 0, "name": "pay"}
+    [line] = top_screen.executions({"executions": [row]}, 9_000, 0, None, 60)[2:]
+    assert len(line) <= 60
+    assert "suspended  for 9s" in line
+
+
 def run(*words: str) -> str:
     done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=patience_s, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from holdfast.cli.options import add_connection
 from holdfast.cli.output import print_line
 from holdfast.client.errors import ClientError
 
-KEYS: Final = "o overview  e executions  f status  j/k choose or scroll  Enter look  b back  q quit"
+KEYS: Final = "q quit  b back  o overview  e executions  f status  j/k choose or scroll  Enter look"
 page: Final = 200
 
 
@@ -53,6 +54,7 @@ class Top:
         self._chosen = 0
         self._status: str | None = None
         self._listed: list[str] = []
+        self._held = ""  # the id of the chosen one: others may come before it
         self._above = 0  # lines that are scrolled away
         self._id = ""
         self._pressed: asyncio.Queue[str] = asyncio.Queue()
@@ -86,15 +88,17 @@ class Top:
             return False
         if key in "oe":
             self._view, self._chosen, self._above = {"o": "overview", "e": "executions"}[key], 0, 0
+            self._held = ""
         elif key == "f":
             names = (None, *screen.STATUSES)
             self._status = names[(names.index(self._status) + 1) % len(names)]
-            self._view, self._chosen, self._above = "executions", 0, 0
+            self._view, self._chosen, self._above, self._held = "executions", 0, 0, ""
         elif key in "jk" and self._view != "executions":
             self._above = max(0, self._above + (1 if key == "j" else -1))
         elif key in "jk":
             step = 1 if key == "j" else -1
             self._chosen = min(max(0, self._chosen + step), max(0, len(self._listed) - 1))
+            self._held = self._listed[self._chosen] if self._listed else ""
         elif key in "\r\n" and self._view == "executions" and self._chosen < len(self._listed):
             self._view, self._id, self._above = "execution", self._listed[self._chosen], 0
         elif key == "b":
@@ -106,7 +110,7 @@ class Top:
         try:
             lines = await self._lines(width)
         except ClientError as error:
-            lines = screen.fit([f"{error}", "Trying again."], width)
+            lines = screen.fit([*textwrap.wrap(str(error), max(20, width)), "Trying again."], width)
         body = self.window(lines, height - 2)
         body += [""] * (height - 2 - len(body))
         text = "".join(f"{line}\x1b[K\r\n" for line in [*body, ""]) + screen.fit([KEYS], width)[0]
@@ -122,6 +126,13 @@ class Top:
         head = screen.HEAD if self._view == "executions" or len(lines) > height else 0
         return [*lines[:head], *lines[head + self._above :]][:height]
 
+    def hold(self, listed: list[str]) -> None:
+        """The list has changed: what somebody chose stays chosen. Of the list as it opens, the newest is."""
+        self._listed = listed
+        if self._held in listed:
+            self._chosen = listed.index(self._held)
+        self._chosen = min(self._chosen, max(0, len(listed) - 1))
+
     async def _lines(self, width: int) -> list[str]:
         get: Any = self._management.get
         if self._view == "overview":
@@ -129,7 +140,7 @@ class Top:
         now = (await get("session"))["now"]
         if self._view == "executions":
             found = await get("executions", status=self._status, limit=page)
-            self._listed = [each["id"] for each in found["executions"]]
+            self.hold([each["id"] for each in found["executions"]])
             return screen.executions(found, now, self._chosen, self._status, width)
         found = await get("executions", self._id)
         return screen.execution(found, await get("executions", self._id, "steps", limit=page), now, width)

@@ -4,6 +4,7 @@ The words are those of the console and of docs/reference/management.md. What com
 printable, and no line is wider than the terminal.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ STATUSES: Final = (
 HEAD: Final = 2  # lines above the list of executions
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _cell_chars_max: Final = 48
+_cell_chars_min: Final = 12
+_ENDED: Final = ("completed", "failed", "cancelled", "timed_out", "expired")
 _RESTS: Final = ("sleep", "timer")
 
 
@@ -31,7 +34,7 @@ def overview(found: Any, width: int) -> list[str]:
     if "rates" in found:
         for name in ("started", "completed", "failed"):
             row = found["rates"][name]
-            lines.append(f"  {name:<10} {_chart(row)} {sum(row)} in {len(row)} min")
+            lines.append(f"  {f'{sum(row)} {name} in {len(row)} min':<27} {_chart(row)}")
     lines += ["", "WAITING LONGEST"]
     lines += _table([_execution(each, now) for each in found["oldest"][:5]]) or ["  nothing waits"]
     lines += ["", "FAILURES"]
@@ -51,7 +54,7 @@ def overview(found: Any, width: int) -> list[str]:
 
 
 def executions(found: Any, now: int, chosen: int, status: str | None, width: int) -> list[str]:
-    rows = _table([_execution(each, now) for each in found["executions"]])
+    rows = _table([_execution(each, now) for each in found["executions"]], width // 3)
     lines = [f"{'>' if number == chosen else ' '} {row.lstrip()}" for number, row in enumerate(rows)]
     title = f"EXECUTIONS   {status or 'all'}, newest first{', there are more' if found.get('cursor') else ''}"
     return fit([title, "", *(lines or ["  Nothing here yet."])], width)
@@ -61,7 +64,7 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
     lines = [
         f"EXECUTION {found['id']}",
         "",
-        f"  {found['status']} for {_span(now - found['since'])}   {found.get('name') or ''}",
+        f"  {_lasted(found, now)}   {found.get('name') or ''}",
         (
             f"  attempt {found.get('attempts', 0)}   worker {found.get('worker') or 'none'}   "
             f"{found.get('queue') or found.get('group') or ''}"
@@ -82,10 +85,28 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
             lines.append(f"    held by {wait['heldBy']} for {_span(now - wait['heldSince'])}")
         if wait.get("file"):
             lines.append(f"    at {wait['file']}:{wait['line']} in {wait['function']}")
-    lines += [f"  {name}: {found[name]}" for name in ("result", "failure") if name in found]
+    if "result" in found:
+        lines.append(f"  result: {json.dumps(found['result'], ensure_ascii=False)}")
+    if "failure" in found:
+        lines.append(f"  failure: {_failure(found['failure'])}")
     lines += ["", f"STEPS{', the first of them' if steps.get('cursor') else ''}"]
     lines += _table([_step(each, now) for each in steps["steps"]]) or ["  none yet"]
     return fit(lines, width)
+
+
+def _lasted(found: Any, now: int) -> str:
+    if found["status"] not in _ENDED or "settledAt" not in found:
+        return f"{found['status']} for {_span(now - found['since'])}"
+    took = found["settledAt"] - found.get("createdAt", found["settledAt"])
+    return f"{found['status']} {_span(now - found['settledAt'])} ago, took {_span(took)}"
+
+
+def _failure(found: Any) -> str:
+    """As the console says it: the class and the message; anything else as it is."""
+    if isinstance(found, dict) and "message" in found:
+        kind = found.get("name") or found.get("type") or "error"  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
+        return f"{kind}: {found['message']}"
+    return json.dumps(found, ensure_ascii=False)
 
 
 def fit(lines: list[str], width: int) -> list[str]:
@@ -93,11 +114,12 @@ def fit(lines: list[str], width: int) -> list[str]:
     return [line if len(line) <= width else f"{line[: max(0, width - 3)]}..." for line in shown]
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def _table(rows: Sequence[Sequence[str]], most: int = _cell_chars_max) -> list[str]:
     """Columns of one width each; of what is long, so much as there is room for."""
+    most = max(_cell_chars_min, min(most, _cell_chars_max))
     shown = [[printable(cell) for cell in row] for row in rows]
     shown = [
-        [*(f"{c[: _cell_chars_max - 3]}..." if len(c) > _cell_chars_max else c for c in row[:-1]), *row[-1:]]
+        [*(f"{cell[: most - 3]}..." if len(cell) > most else cell for cell in row[:-1]), *row[-1:]]
         for row in shown
     ]
     wide = [max(len(row[at]) for row in shown) for at in range(len(shown[0]))] if shown else []

@@ -233,9 +233,14 @@ class Registry:
             return fallback
         chosen = version or max(versions, default=0)
         if chosen not in versions:
-            known = ", ".join(sorted(self._workflows)) or "none"
+            known = (
+                f"versions {', '.join(map(str, sorted(versions)))}"
+                if versions
+                else ", ".join(sorted(self._workflows))
+            )
+            asked = f" version {version}" if version else ""
             raise UnknownWorkflow(
-                f"Workflow {name!r} version {chosen} is not registered here (known: {known})"
+                f"Workflow {name!r}{asked} is not registered here (known: {known or 'none'})"
             )
         return versions[chosen]
 

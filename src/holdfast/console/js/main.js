@@ -57,7 +57,9 @@ async function show() {
   const title = (/** @type {string} */ text) => { const shown = brief(text, 120); document.title = `${shown} \u00b7 Holdfast`; announce(shown); };
   const load = VIEWS[name];
   document.querySelectorAll(".side a").forEach((each) => each.toggleAttribute("aria-current", false));
-  document.querySelector(`.side a[data-view="${CSS.escape(first)}"]`)?.setAttribute("aria-current", "page");
+  const here = document.querySelector(`.side a[data-view="${CSS.escape(first)}"]`);
+  here?.setAttribute("aria-current", "page");
+  here?.scrollIntoView({ block: "nearest", inline: "nearest" }); // where the screen is narrow they are a row to scroll
   if (!load) {
     main.className = "";
     fill(main, el("h1", { text: "There is nothing here" }), el("p", { text: "This address names no view of the console. Choose one from the list, or press ? for the keys." }));

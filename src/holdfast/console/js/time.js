@@ -90,6 +90,14 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+const UNITS = /** @type {const} */ ([["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]]);
+
+/** A span that somebody chose, such as that of a rate: "1 h", "90 s". @param {number} ms */
+export function span(ms) {
+  const [word, unit] = UNITS.find(([, each]) => ms >= each && ms % each === 0) ?? ["ms", 1];
+  return `${ms / unit} ${word}`;
+}
+
 /** @param {number} value */
 const pad = (value) => String(value).padStart(2, "0");
 

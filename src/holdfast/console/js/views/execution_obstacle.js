@@ -3,7 +3,7 @@
 import { el } from "../dom.js";
 import { link } from "../router.js";
 import { count, plural, said } from "../text.js";
-import { duration, now, when } from "../time.js";
+import { now, span, when } from "../time.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /** What it waits for, as a sentence begins; why; and what to do. @typedef {{what: string, why: Child[], todo: string}} Told */
@@ -16,7 +16,7 @@ export const place = (it) => (it.queue ? el("a", { href: link(["queues", it.queu
 /** The limit that is used up. @param {Obstacle} found */
 function limit(found) {
   const { used = 0, most = 0, perMs = 0 } = found;
-  const words = { concurrency: "at a time", keyConcurrency: "at a time", running: "are claimed at a time", rate: `were started in ${duration(perMs)}`, keyRate: `were started in ${duration(perMs)}` }[found.limit ?? "concurrency"];
+  const words = { concurrency: "at a time", keyConcurrency: "at a time", running: "are claimed at a time", rate: `were started in ${span(perMs)}`, keyRate: `were started in ${span(perMs)}` }[found.limit ?? "concurrency"];
   return [`${count(used)} of ${count(most)} ${words}`, found.key === undefined ? "" : el("span", {}, ", of the key ", said(found.key, { max: 80 })), ", in the ", place(found), "."];
 }
 

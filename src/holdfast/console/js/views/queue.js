@@ -11,7 +11,7 @@ import { empty } from "../kit/states.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
 import { count, said } from "../text.js";
-import { duration, when } from "../time.js";
+import { span, when } from "../time.js";
 import { rateWords } from "./queues.js";
 
 /** @param {Context} context */
@@ -45,7 +45,7 @@ function draw(it, again) {
       ["At a time", it.concurrency ? meter(counted, it.concurrency) : "no limit"],
       ["At a time, of one key", it.keyConcurrency ? count(it.keyConcurrency) : "no limit"],
       ["Claimed at a time", it["runningLimit"] ? meter(claimed, it["runningLimit"]) : "no limit"],
-      ["Rate", it.rate ? el("span", {}, meter(begun, it.rate["count"]), ` in ${duration(it.rate["perMs"])}`) : "no limit"],
+      ["Rate", it.rate ? el("span", {}, meter(begun, it.rate["count"]), ` in ${span(it.rate["perMs"])}`) : "no limit"],
       ["Rate of one key", rateWords(it.keyRate) || "no limit"],
       ["Fair", it.fair ? "keys take turns" : "first come, first served"],
       ["Weights", it.weights && Object.keys(it.weights).length ? said(Object.entries(it.weights).map(([key, weight]) => `${key}: ${weight}`).join(", "), { max: 400 }) : null],

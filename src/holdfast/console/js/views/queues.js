@@ -8,10 +8,10 @@ import { meter } from "../kit/panel.js";
 import { Pages } from "../kit/pages.js";
 import { link, place, amend } from "../router.js";
 import { count, said } from "../text.js";
-import { duration, when } from "../time.js";
+import { span, when } from "../time.js";
 
 /** @param {any} rate */
-export const rateWords = (rate) => (rate ? `${count(rate.count)} in ${duration(rate.perMs)}` : "");
+export const rateWords = (rate) => (rate ? `${count(rate.count)} in ${span(rate.perMs)}` : "");
 
 /** @param {Queue} row */
 export function limitCell(row) {
