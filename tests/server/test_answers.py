@@ -86,7 +86,7 @@ async def test_our_client_asks_again_for_what_was_left_out() -> None:
 
 
 async def test_a_client_that_does_not_read_is_made_to_wait_and_then_dropped() -> None:
-    settings = Settings(port=0, store="memory:", stream_write_timeout_s=0.2)
+    settings = Settings(port=0, store="memory:", stream_write_timeout_s=3.0)
     body = json.dumps(envelope("promise.get", {"id": "large"})).encode()
     async with running(settings) as server:
         await call(server.url, "promise.create", create("large", param={"data": large}))
