@@ -184,8 +184,7 @@ class Node:
             future.set_result([refuse(refusal)] * len(requests))
         else:
             self._queue.put(submission)
-            if not self._awake:
-                self._wake()
+            self._wake()
         return future
 
     def request_apart(self, requests: Sequence[Request]) -> list[Reply]:
