@@ -17,6 +17,7 @@ classes that a program only annotates with are in `hf.types`.
 """
 
 import importlib
+import sys
 
 TYPE_CHECKING = False  # type checkers take it for true; the module that has it takes longer than all of this
 if TYPE_CHECKING:
@@ -149,7 +150,13 @@ def __getattr__(name: str) -> "Any":
         return [*_module_of, *_modules]
     if name not in _module_of:
         raise AttributeError(f"holdfast has no {name!r}{_elsewhere(name)}")
-    found = globals()[name] = getattr(importlib.import_module(_module_of[name]), name)
+    # On Python 3.11 the determinism guard looks at the first calls of a workflow; an import is thousands.
+    profile = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        found = globals()[name] = getattr(importlib.import_module(_module_of[name]), name)
+    finally:
+        sys.setprofile(profile)
     return found
 
 

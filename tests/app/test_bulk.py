@@ -12,6 +12,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import BadOption, IdTaken, NoSuchExecution
+from holdfast.node import bulk
+from holdfast.testing import World
 from tests.postgres import database_url
 
 CHILD = """
@@ -157,6 +159,29 @@ def test_all_that_failed_are_forked_before_a_step(shop: Shop) -> None:
         shop.app.find(status="failed").fork("charge", id="again")
     with pytest.raises(hf.errors.BadOption, match="before"):
         shop.app.find(status="failed").fork("")
+
+
+def test_an_operation_that_rests_for_long_beside_others_keeps_its_claim_and_counts_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a slow machine it rests for longer than its lease. Whoever claims it again counts all as done."""
+    monkeypatch.setattr(bulk, "rest_s_min", 3 * bulk.lease_ms / 1000)
+    shop = Shop("memory:")
+
+    @shop.app.workflow
+    async def busy() -> None:
+        for number in range(300):  # without others it does not rest
+            await hf.run(int, number)
+
+    with World(shop.app) as world:
+        shop.fail(*[shop.order.start(f"o{number}") for number in range(60)], shop.parent.start("child"))
+        shop.mend()
+        busy.start()
+        operation = shop.app.find(status="failed").fork("ship", id="again")
+        world.elapse(600)
+        progress = operation.progress()
+        assert (progress.state, progress.done, progress.failed, progress.skipped) == ("completed", 60, 1, 1)
+        assert progress.codes == {"HF1707": 1}
 
 
 def test_a_fork_whose_id_would_be_too_long_is_counted_and_the_others_are_forked(shop: Shop) -> None:

@@ -47,6 +47,9 @@ class Account(hf.Entity):
     lines: list[Line] = []
     is_open: ClassVar[bool] = True
 
+    def own_use(self) -> int:
+        return len(self.lines)
+
     async def deposit(self, cents: int) -> int:
         self.balance += cents
         self.lines.append(Line("deposit", cents))
@@ -296,6 +299,8 @@ def test_arguments_are_checked_where_the_call_is_made() -> None:
             entity().deposit("much")
         with pytest.raises(EntityMisused, match="has no call"):
             entity().steal()
+        with pytest.raises(EntityMisused, match=r"plain method.*`async def`"):
+            entity().own_use()
         with pytest.raises(EntityMisused, match="outside of a workflow"):
             assert Account("ada").deposit(5)
         with pytest.raises(EntityMisused, match="reference"):

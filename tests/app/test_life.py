@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.app import bridge_of
 from holdfast.host.session import Session
-from tests.processes import environment
+from tests.processes import environment, eventually
 
 LONG_S = 60.0
 
@@ -456,3 +456,19 @@ def test_the_version_is_known() -> None:
     import importlib.metadata
 
     assert hf.__version__ == importlib.metadata.version("holdfast")
+
+
+def test_a_workflow_that_raises_keyboard_interrupt_leaves_its_app_at_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No signal comes to the thread of an app, so its event loop must not end by one."""
+    app = make_app(tmp_path)
+
+    @app.workflow
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with app:
+        app.start(interrupted)
+        eventually(lambda: "KeyboardInterrupt() was raised on the event loop of an app" in caplog.text)
+        assert app.start("greet").result(LONG_S) == "hello"

@@ -25,7 +25,7 @@ FLAGS = (
 )
 wide = (1360, 860)
 narrow = (390, 800)
-patience_ms = 30_000
+patience_ms = 60_000
 
 _REPORTS_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) => {

@@ -185,7 +185,7 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
         try:
             answer = urlopen(
                 Request(self.upstream + self.path[len(self.prefix) :], body, kept, method=self.command),
-                timeout=30,
+                timeout=60,
             )
         except HTTPError as error:
             answer = error

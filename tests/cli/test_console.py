@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli import session
 from holdfast.cli.main import COMMANDS
 from holdfast.client import ask
 from holdfast.client.http import HttpClient
@@ -366,6 +367,18 @@ def test_nobody_there_is_an_error_of_its_own(run: Run) -> None:
         assert "HF4001" in outcome.err
 
 
+def test_where_no_server_runs_the_file_of_an_app_in_this_folder_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = "http://127.0.0.1:1"
+    monkeypatch.setattr(session, "default_url", nobody)  # on the real one a server may run
+    monkeypatch.chdir(tmp_path)
+    assert "sqlite" not in run("list", "-S", nobody).err
+    (tmp_path / "holdfast.db").touch()
+    outcome = run("list", "-S", nobody)
+    assert (outcome.code, "add -S sqlite:///holdfast.db to read that" in outcome.err) == (3, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -520,7 +533,7 @@ def test_settling_a_settled_promise_otherwise_says_which_outcome_stands(
         assert run("promises", "resolve", promise, "--data", "paid").code == 0
     refused = run("promises", verb, promise, *words)
     assert refused.code == 1
-    assert 'is resolved already with "paid"' in refused.err
+    assert 'is already resolved with "paid"' in refused.err
     assert "HF5204" in refused.err
 
 

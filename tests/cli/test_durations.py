@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from holdfast.cli.durations import format_duration
 from holdfast.protocol.durations import duration_ms
@@ -46,6 +46,7 @@ def test_durations_are_written_short(milliseconds: int, text: str) -> None:
     assert format_duration(milliseconds) == text
 
 
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(60_000, 10**14))
 def test_what_is_written_can_be_read(milliseconds: int) -> None:
     assert abs(duration_ms(format_duration(milliseconds)) - milliseconds) <= milliseconds * 0.05

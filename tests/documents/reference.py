@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 import holdfast as hf
 from holdfast import testing
+from holdfast.cli.examples import EXAMPLES
 from holdfast.cli.main import COMMANDS, parser_of
 from holdfast.host.entities import Entities
 from holdfast.host.looking import Executions
@@ -184,6 +185,7 @@ def command_line() -> str:
                 about += ["It takes the options of [`holdfast serve`](#holdfast-serve). These are different:"]
                 rows = [row for row in rows if row not in served]
             lines += [*about, ""] if about else []
+            lines += ["```text", *EXAMPLES[title], "```", ""] if title in EXAMPLES else []
             lines += _table(rows) if rows else []
     return "\n".join(lines).rstrip() + "\n"
 

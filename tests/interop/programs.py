@@ -14,6 +14,7 @@ from msgspec import Struct
 from tests.interop import installation
 from tests.processes import environment
 
+start_s_max = 60.0
 answer_s_max = 30.0
 
 
@@ -66,7 +67,7 @@ class Program:
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._ready.wait(answer_s_max), f"{sdk.name} did not start: {log.read_text()}"
+        assert self._ready.wait(start_s_max), f"{sdk.name} did not start: {log.read_text()}"
 
     def __enter__(self) -> Self:
         return self

@@ -223,7 +223,7 @@ def test_d5_a_cancelled_child_is_killed(here: Yard) -> None:
     handle = send(yard.crunch, 60.0)
     child = here.wait_for("begin", handle).pid
     handle.cancel(force=True)
-    eventually(lambda: not is_alive(child), 10)
+    eventually(lambda: not is_alive(child))
     assert handle.get(timeout=within_s).err_value.error_code == "TASK_CANCELLED"
 
 
@@ -290,7 +290,7 @@ def test_d10_a_child_past_its_time_limit_is_killed(here: Yard) -> None:
     handle = send(yard.crunch_limited, 60.0)
     child = here.wait_for("begin", handle).pid
     assert handle.get(timeout=within_s).err_value.error_code == "TIME_LIMIT_EXCEEDED"
-    eventually(lambda: not is_alive(child), 10)
+    eventually(lambda: not is_alive(child))
 
 
 def test_d10_an_exception_in_a_child_is_mapped_by_its_class(here: Yard) -> None:
@@ -315,6 +315,6 @@ def test_d11_no_child_outlives_a_worker_that_stops_or_is_killed(here: Yard) -> N
         worker.signal(ending)
         worker.finish()
         for child in children:
-            eventually(lambda child=child: not is_alive(child), 10)  # type: ignore[misc]
+            eventually(lambda child=child: not is_alive(child))  # type: ignore[misc]
         for handle in handles:
             handle.cancel(force=True)

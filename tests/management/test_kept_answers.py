@@ -146,7 +146,7 @@ async def test_what_is_ready_is_given_only_while_nothing_else_was_told(
     assert kept.ready(key("a"), 0.0) is None
     assert kept.ready(key("a", "bob"), 2.0) is None
     feed.note(Changes({"x": UNKNOWN}))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await feed.arrival()
     assert kept.ready(key("a"), 2.0) is None
 

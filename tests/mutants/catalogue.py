@@ -129,8 +129,8 @@ ENGINE = (
         "a suspension registers one callback",
         "whatever is awaited wakes",
         "engine",
-        "for promise_id in awaited:\n    ws.add_callback(promise_id, task.id)",
-        "for promise_id in [*awaited][:1]:\n    ws.add_callback(promise_id, task.id)",
+        "for promise in awaited:\n    ws.add_callback(promise.id, task.id)",
+        "for promise in awaited[:1]:\n    ws.add_callback(promise.id, task.id)",
         _conformance("settlement"),
     ),
     Mutant(

@@ -9,7 +9,7 @@ LOOK = (
         "what a suspended execution waits for is not kept",
         "info needs no worker awake",
         "engine",
-        "suspended(task, waits_text(data.waits), now)",
+        "suspended(task, waits_text(data.waits, bound), now)",
         "suspended(task, None, now)",
         "tests/conformance/test_executions.py -k memory",
     ),

@@ -109,7 +109,7 @@ TALKS = (
         "a suspend does not look whether the message has come",
         "a message that came before the suspend is seen",
         "engine",
-        "is_woken or any(promise.state != 'pending' for promise in awaited.values())",
+        "is_woken or any(promise.state != 'pending' for promise in awaited)",
         "is_woken",
         "tests/workflow/test_messages.py",
     ),

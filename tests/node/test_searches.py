@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.scans import PromiseScan
+from holdfast.engine.scans import PromiseScan, TaskScan
 from holdfast.node import Node, budget
 from holdfast.protocol import limits
 from holdfast.protocol.requests import PromiseSearch, ScheduleSearch, TaskSearch
-from holdfast.store import postgres_transaction, scan_sql, sqlite_search
+from holdfast.store import postgres_connection, postgres_transaction, scan_sql, sqlite_search
 from holdfast.store.memory import MemoryStore
+from holdfast.store.postgres_statements import BEGIN_SEARCH
 from tests.backends import BACKENDS, open_backend
 from tests.node.test_group_commit import GatedStore, opened, settle_down
 from tests.requests import FAR, ask, create, get
@@ -127,7 +128,9 @@ def test_a_search_that_takes_too_long_on_postgres_is_undone_alone_and_looks_at_f
     def find_query(scan: Any, words: Any) -> tuple[str, list[Any]]:
         if isinstance(scan, PromiseScan):
             tries.append(scan.page.until)
-            if len(tries) < 3:
+            is_slow = len(tries) < 3
+            limit_searches(monkeypatch, 50 if is_slow else 60_000)
+            if is_slow:
                 return "SELECT pg_sleep(30)::text", []
         return scan_sql.find_query(scan, words)
 
@@ -146,6 +149,42 @@ def test_a_search_that_takes_too_long_on_postgres_is_undone_alone_and_looks_at_f
         assert backend.handle(envelope("promise.get", {"id": "q"}))["head"]["status"] == 200
     finally:
         backend.close()
+
+
+@pytest.mark.parametrize(("stalls", "status"), [(1, 200), (2, 400)])
+def test_a_search_that_can_look_at_no_less_outlives_one_stall_of_the_database(
+    stalls: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Any] = []
+
+    def find_query(scan: Any, words: Any) -> tuple[str, list[Any]]:
+        if isinstance(scan, TaskScan):
+            tries.append(scan)
+            is_slow = len(tries) <= stalls
+            limit_searches(monkeypatch, 50 if is_slow else 60_000)
+            if is_slow:
+                return "SELECT pg_sleep(30)::text", []
+        return scan_sql.find_query(scan, words)
+
+    monkeypatch.setattr(postgres_transaction, "query_of", find_query)
+    backend = open_backend("postgres")
+    try:
+        backend.handle(envelope("debug.reset", {}))
+        backend.handle(creation("p", resonate_target="poll://any@w"))
+        lease = {"id": "p", "version": 0, "pid": "w1", "ttl": 60_000}
+        backend.handle(envelope("task.acquire", lease))
+        answer = backend.handle(envelope("task.search", {"pid": "w1"}))
+        assert (answer["head"]["status"], len(tries)) == (status, 2)
+        if status == 200:
+            assert [each["id"] for each in answer["data"]["tasks"]] == ["p"]
+    finally:
+        backend.close()
+
+
+def limit_searches(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
+    """From the next one on: the statement is put together before it begins."""
+    begin = BEGIN_SEARCH.rpartition("=")[0]
+    monkeypatch.setattr(postgres_connection, "BEGIN_SEARCH", f"{begin}= {ms}")
 
 
 async def test_an_array_has_so_many_searches_and_the_rest_is_refused_unlike_its_writes(

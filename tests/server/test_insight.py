@@ -74,7 +74,7 @@ async def test_both_stores_count_the_same_backlog(tmp_path: Path) -> None:
             await call(
                 server.url, "promise.create", create("t", "poll://any@a", tags={"resonate:timer": "true"})
             )
-            await call(server.url, "task.claim", {"groups": ["b"], "count": 1, "pid": "p", "ttl": 9_000})
+            await call(server.url, "task.claim", {"groups": ["b"], "count": 1, "pid": "p", "ttl": 60_000})
             await rest(server.url)
             found = await scrape(server.url)
             wanted = ("holdfast_backlog", "holdfast_leases", "holdfast_timers")

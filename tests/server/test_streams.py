@@ -243,7 +243,7 @@ async def test_a_task_that_is_released_at_once_again_and_again_is_offered_ever_m
         for _ in range(4):  # the third return costs 100 ms, the fourth 200 ms
             task_id, version = await stream.task()
             await call(
-                server.url, "task.acquire", {"id": task_id, "version": version, "pid": "w", "ttl": 9_000}
+                server.url, "task.acquire", {"id": task_id, "version": version, "pid": "w", "ttl": 60_000}
             )
             await call(server.url, "task.release", {"id": task_id, "version": version + 1})
         await stream.task()
@@ -254,7 +254,7 @@ async def test_a_worker_that_joins_a_busy_group_disturbs_nobody() -> None:
     async with running(memory) as server, streaming(server.url, "g", "a") as a:
         await call(server.url, "promise.create", create("p", "poll://any@g"))
         task_id, version = await a.task()
-        await call(server.url, "task.acquire", {"id": task_id, "version": version, "pid": "a", "ttl": 9_000})
+        await call(server.url, "task.acquire", {"id": task_id, "version": version, "pid": "a", "ttl": 60_000})
         async with streaming(server.url, "g", "b") as b:
             await call(server.url, "promise.create", create("q", "poll://uni@g/b"))
             assert await b.task() == ("q", 0)  # and not p, which is taken

@@ -4,7 +4,9 @@ import asyncio
 import re
 import sqlite3
 import stat
+import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +22,7 @@ from holdfast.node.clock import wall_clock
 from holdfast.node.group import CommitContext, CommitOutcome, run_group, run_sweep
 from holdfast.protocol.requests import ExecutionSearch, Request, ScheduleCreate, ScheduleGet, TaskClaim
 from holdfast.store import sqlite, sqlite_statements as sql
-from holdfast.store.interface import CannotOpen, NewerSchema, NotAStore
+from holdfast.store.interface import CannotOpen, FileGone, NewerSchema, NotAStore, Now, Work
 from holdfast.store.migrations import migrate, migrations
 from holdfast.store.newest_sql import newest_query, stretch_query
 from holdfast.store.scan_sql import SQLITE, find_query
@@ -74,6 +76,33 @@ def test_a_commit_is_synced_in_full(path: Path) -> None:
     assert seen[0].execute("PRAGMA synchronous").fetchone() == (2,)
     assert seen[0].execute("PRAGMA journal_mode").fetchone() == ("wal",)
     file.close()
+
+
+def test_a_large_commit_makes_no_temporary_file(path: Path) -> None:
+    """What undoes one statement of many rows stays in memory."""
+    seen: list[sqlite3.Connection] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        seen.append(sqlite.connect(name))
+        return seen[-1]
+
+    file = opened(path, connect=connect)
+    in_memory = 2
+    assert seen[0].execute("PRAGMA temp_store").fetchone() == (in_memory,)
+    file.close()
+
+
+@pytest.mark.parametrize("most", [1, 7, 32, 45, 157])
+def test_rows_are_written_in_order_by_few_statements_of_few_lengths(most: int) -> None:
+    lengths: set[int] = set()
+    for count in range(1, 400):
+        rows = [(number,) for number in range(count)]
+        found = [[*chunk] for chunk in sql.chunks(rows, most)]
+        assert [row for chunk in found for row in chunk] == rows
+        assert max(map(len, found)) <= most
+        assert len(found) <= count // (most - most % sql.rows_step or most) + 2
+        lengths.update(map(len, found))
+    assert len(lengths) <= sql.counted_rows_max + most // sql.rows_step
 
 
 def test_what_was_committed_is_there_after_reopening(path: Path) -> None:
@@ -496,3 +525,68 @@ def test_what_rests_is_counted_along_its_index(tmp_path: Path) -> None:
         steps = [row[3] for row in plan.fetchall()]
     assert len([step for step in steps if "COVERING INDEX tasks_resting" in step]) == 3
     assert not [step for step in steps if "SCAN tasks" in step and "INDEX" not in step]
+
+
+def _delete(path: Path) -> None:
+    path.unlink()
+
+
+def _move(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def _replace(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.rename(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
+@pytest.mark.parametrize("which", ["", "-wal"])
+@pytest.mark.parametrize("harm", [_delete, _move, _replace])
+def test_nothing_is_acknowledged_once_the_file_or_its_log_is_gone(
+    which: str, harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after the program has changed its folder, which the path was relative to."""
+    monkeypatch.chdir(tmp_path)
+    file = SqliteFile("store.db")
+    file.open()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    file.run(nothing)
+    harm(tmp_path / f"store.db{which}")
+    for _ in range(2):
+        with pytest.raises(FileGone):
+            file.run(nothing)
+    file.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
+async def test_callers_are_told_that_the_file_is_gone(tmp_path: Path) -> None:
+    node = Node(SqliteStore(tmp_path / "store.db"))
+    await node.start()
+    [created] = await node.request([create("a")])
+    (tmp_path / "store.db").unlink()
+    [refused] = await node.request([create("b")])
+    assert (created.status, refused.status, refused.code) == (200, 500, "HF2012")
+    await node.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
+def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "data" / "store.db")
+    (tmp_path / "data" / "store.db").touch()
+    file = SqliteFile(tmp_path / "link.db")
+    file.open()
+    file.run(nothing)
+    (tmp_path / "link.db").unlink()
+    file.run(nothing)
+    (tmp_path / "data" / "store.db").unlink()
+    with pytest.raises(FileGone):
+        file.run(nothing)
+    file.close()
+
+
+def nothing() -> Work[None]:
+    _ = yield Now(0)

@@ -71,7 +71,7 @@ def test_a_fault_that_needs_a_crash_is_found_and_shrunk_to_one() -> None:
         await hf.sleep(1)
         return 1
 
-    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
+    @settings(few, max_examples=100, database=None)
     @given(crashes=crash_points(writes_max=4))
     def check(crashes: list[CrashPoint]) -> None:
         effects.clear()

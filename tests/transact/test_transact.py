@@ -615,7 +615,7 @@ def test_a_worker_that_has_lost_its_claim_commits_nothing_a_second_time(way: str
 
 def _until(is_so: Callable[[], bool]) -> None:
     deadline = threading.Event()
-    for _ in range(500):
+    for _ in range(3_000):
         if is_so():
             return
         deadline.wait(0.02)

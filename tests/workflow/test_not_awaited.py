@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Generator
 from typing import Any
@@ -139,3 +141,24 @@ def test_outside_of_workflows_the_plain_function_is_called_and_nothing_is_told()
         with app:
             assert app.start(calls_it).result() == "done"
     assert [each for each in heard if each.category is RuntimeWarning] == []
+
+
+def test_the_first_sleep_of_a_program_is_told_too() -> None:
+    """It is when `hf.sleep` is imported, and Python 3.11 looks at so many calls of a run only."""
+    program = """
+import holdfast as hf
+
+app = hf.App("memory:")
+
+
+@app.workflow
+async def naps() -> None:
+    hf.sleep("10d")
+
+
+app.start(naps).result()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "The result of hf.sleep(...) is not awaited" in ended.stderr

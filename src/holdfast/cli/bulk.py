@@ -9,6 +9,7 @@ import argparse
 import asyncio
 from typing import Final, get_args
 
+from holdfast.cli.examples import sentence
 from holdfast.cli.failures import UsageError
 from holdfast.cli.list import add_filters, filters_of
 from holdfast.cli.options import add_connection, page_size
@@ -28,7 +29,8 @@ _newest_id: Final = "-"
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     for action in get_args(BulkAction):
-        one = actions.add_parser(action, help=f"{action} all that the filter finds")
+        line = f"{action} all that the filter finds"
+        one = actions.add_parser(action, help=line, description=sentence(line))
         one.set_defaults(run=with_session(_begin), action=action)
         add_filters(one)
         one.add_argument("--all", action="store_true", help="everything: needed if no filter is given")
@@ -46,11 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("show", _show, "show the progress of an operation"),
         ("stop", _stop, "end an operation; what is done stays done"),
     ):
-        one = actions.add_parser(name, help=about)
+        one = actions.add_parser(name, help=about, description=sentence(about))
         one.set_defaults(run=with_session(run))
         one.add_argument("bulk_id", metavar="ID", help="the id of the operation")
         add_connection(one)
-    listing = actions.add_parser("list", help="list operations, newest first")
+    line = "list operations, newest first"
+    listing = actions.add_parser("list", help=line, description=sentence(line))
     listing.set_defaults(run=with_session(_list))
     listing.add_argument("--page", metavar="N", type=page_size, help="how many at a time (20)", default=20)
     listing.add_argument("--cursor", help="continue where a page ended")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn, TextIO
 
+from holdfast.cli.examples import EXAMPLES, sentence, shown
 from holdfast.protocol.text import printable
 
 COMMANDS: Final = {
@@ -72,7 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser_of(command: str) -> Parser:
     """The options of a command. Its module is imported here and not before: that is what costs time."""
-    parser = Parser(f"holdfast {command}", description=_sentence(COMMANDS[command]))
+    parser = Parser(
+        f"holdfast {command}",
+        description=sentence(COMMANDS[command]),
+        epilog=shown(command),
+        formatter_class=argparse.RawDescriptionHelpFormatter
+        if command in EXAMPLES
+        else argparse.HelpFormatter,
+    )
     importlib.import_module(f"holdfast.cli.{command}").configure(parser)
     return parser
 
@@ -130,7 +138,3 @@ def _did_you_mean(given: str, names: Iterable[str]) -> str:
 
     nearest = get_close_matches(given, names, 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
-
-
-def _sentence(line: str) -> str:
-    return f"{line[0].upper()}{line[1:]}."

@@ -8,12 +8,14 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import astuple, replace
 
-from holdfast.cli.options import Subparsers, add_connection
+from holdfast.cli.options import Subparsers, add_connection, default_url
 from holdfast.client.caller import Caller
+from holdfast.client.errors import Unreachable
 from holdfast.client.http import HttpClient
 from holdfast.client.tls import client_context, find_certificate
 from holdfast.protocol.records import Millis
@@ -38,6 +40,9 @@ from holdfast.store.urls import UnknownStore, is_missing, open_store
 
 if TYPE_CHECKING:
     from holdfast.client.embedded import EmbeddedClient
+
+default_file: Final = "holdfast.db"  # of an app that was given no URL
+_beside: Final = f"There is a {default_file} in this folder: add -S sqlite:///{default_file} to read that"
 
 Data = TypeVar("Data")
 Page = TypeVar("Page", PromisesReply, TasksReply, SchedulesReply, ExecutionsReply)
@@ -86,7 +91,7 @@ def add_command(
     commands: "Subparsers[argparse.ArgumentParser]", name: str, line: str, command: Command
 ) -> argparse.ArgumentParser:
     """A subcommand that talks to a node."""
-    parser = commands.add_parser(name, help=line, description=line)
+    parser = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
     parser.set_defaults(run=with_session(command))
     add_connection(parser)
     return parser
@@ -104,11 +109,20 @@ def with_session(command: Command) -> Callable[[argparse.Namespace], int]:
 
 async def _converse(command: Command, arguments: argparse.Namespace) -> None:
     if is_server(arguments.server):
-        async with _ask_server(arguments) as far:
-            await command(CliSession(far), arguments)
+        try:
+            async with _ask_server(arguments) as far:
+                await command(CliSession(far), arguments)
+        except Unreachable as error:
+            if arguments.server == default_url and _has_own_file():
+                raise Unreachable(f"{error.what}. {_beside}") from error
+            raise
     else:
         async with _ask_store(arguments.server) as near:
             await command(CliSession(near), arguments)
+
+
+def _has_own_file() -> bool:
+    return Path(default_file).is_file()
 
 
 def is_server(url: str) -> bool:

@@ -173,6 +173,7 @@ def _note_settle(
 
 def _note_promise_create(data: r.PromiseCreate, needed: Footprint) -> None:
     needed.promises.add(data.id)
+    needed.creations += 1
     if data.settle is not None:
         needed.obligations.add(data.id)
     if data.tags and (tags.JOB in data.tags or tags.QUEUE in data.tags):

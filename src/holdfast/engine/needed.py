@@ -42,6 +42,7 @@ class Footprint(Struct):
     families: set[str] = set()  # executions: what may be among those that they called; named as well, so held
     turns: set[LineKey] = set()  # the last turn of each, if its queue has turns at all
     noted: tuple[str | None, ...] = ()  # the tags whose place in a queue was noted last
+    creations: int = 0  # how many of the promises were named by whoever wants to create them
 
 
 class Missing(Exception):

@@ -343,7 +343,7 @@ class AppBridge:
                 return
             self._become("opening")
         loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="holdfast-app", daemon=True)
+        thread = threading.Thread(target=process_end.run_loop, args=(loop,), name="holdfast-app", daemon=True)
         try:
             thread.start()
         except BaseException:

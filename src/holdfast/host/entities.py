@@ -20,7 +20,6 @@ from holdfast.steps.hooks import with_headers
 from holdfast.steps.middleware import await_asked, telling
 from holdfast.workflow.entities import creation_of, encode_request, run_read, state_in
 from holdfast.workflow.entity_class import EntityClass, entity_of
-from holdfast.workflow.errors import EntityMisused
 
 if TYPE_CHECKING:
     from holdfast.host.session import Session
@@ -44,7 +43,7 @@ class EntityHandle:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._entity.methods:
-            raise EntityMisused(f"{self._entity.name} has no call {name!r}")
+            raise self._entity.no_call(name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if name in self._entity.reads:

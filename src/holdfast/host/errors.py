@@ -22,7 +22,7 @@ class AlreadySettled(AppError):
     """The promise already has another outcome. `state` and `value` are that outcome."""
 
     code = "HF5204"
-    hint = "The first outcome is final, and yours changed nothing: see `state` and `value`."
+    hint = "The first outcome is final, and yours changed nothing."
 
     def __init__(self, what: str, state: str = "", value: Any = None) -> None:
         super().__init__(what)

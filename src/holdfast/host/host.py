@@ -114,7 +114,8 @@ class Host:
     def drain(self, *, on: bool) -> None:
         """Claim nothing more and give back what has not begun, until told otherwise. What runs goes on."""
         self.is_draining = on
-        self._leave(is_leaving=on)
+        for runner in {*self._served.values()}:
+            runner.leave(is_leaving=on)
         if on:
             for held in [*self._held.values()]:
                 if held.state == "claimed":
@@ -177,9 +178,7 @@ class Host:
         began_s = self._loop.time()
         self._claim_no_more()
         self._waiting.take_back()
-        for held in [*self._held.values()]:
-            if held.state == "claimed":
-                self._give_back(held)
+        self.drain(on=True)
         for runner in sorted({*self._served.values()}, key=lambda runner: runner.grace_s):
             await self._until_idle(runner, began_s + (runner.grace_s if grace_s is None else grace_s))
             await self._end(runner)
@@ -203,15 +202,10 @@ class Host:
 
     def _claim_no_more(self) -> None:
         self._stopping = True
-        self._leave(is_leaving=True)
         self._waiting.withdraw()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-
-    def _leave(self, *, is_leaving: bool) -> None:
-        for runner in {*self._served.values()}:
-            runner.leave(is_leaving=is_leaving)
 
     async def _until_idle(self, runner: Runner[Any], until_s: float) -> None:
         """Until nothing of it runs and everything was told."""

@@ -94,6 +94,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """In the background thread of an app, until `end_thread`.
+
+    No signal comes to this thread: a KeyboardInterrupt or SystemExit here was raised by code that runs in it.
+    The loop would end, and whoever waits for the app would wait forever.
+    """
+    is_over = False
+    while not is_over:
+        try:
+            loop.run_forever()
+            is_over = True
+        except (KeyboardInterrupt, SystemExit) as error:
+            log.error("%r was raised on the event loop of an app, which continues", error, exc_info=error)
+
+
 def end_thread(thread: threading.Thread, loop: asyncio.AbstractEventLoop) -> None:
     """End the background thread of an app, and its loop."""
     loop.call_soon_threadsafe(loop.stop)

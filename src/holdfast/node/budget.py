@@ -102,8 +102,10 @@ def read_page(scan: SearchScan, scope: str | None, ws: WorkingSet) -> Work[int]:
 
 
 def _search(scan: SearchScan, reach: int, ws: WorkingSet) -> Work[tuple[list[str], int]]:
-    """Where it takes too long, look at fewer records: how much is in each nobody knows beforehand."""
+    """Where it takes too long, look at fewer records: how much is in each nobody knows beforehand. What can
+    look at no less is tried once more: a database that stood still for a moment is no reason to refuse it."""
     late_steps = 0
+    is_last = False
     while True:
         try:
             within = yield from _within_reach(scan, reach, ws)
@@ -111,9 +113,12 @@ def _search(scan: SearchScan, reach: int, ws: WorkingSet) -> Work[tuple[list[str
             return found, late_steps
         except TookTooLong:
             late_steps += commit_steps_max
-            if reach == 1 or stretch_of(scan, reach) is None:
+            if reach > 1 and stretch_of(scan, reach) is not None:
+                reach = max(1, reach // 16)
+            elif is_last:
                 raise
-            reach = max(1, reach // 16)
+            else:
+                is_last = True
 
 
 def _within_reach(scan: SearchScan, reach: int, ws: WorkingSet) -> Work[SearchScan]:

@@ -159,12 +159,21 @@ class BulkRunner:
                 return
             took = now_s() - began
             others = self._node.stats.committed_requests - committed - operation.requests
-            await self._rest(max(rest_s_min, took * rest_share) if others > 0 else 0)
+            await self._rest_between(ref, max(rest_s_min, took * rest_share) if others > 0 else 0)
         log.info(
             "bulk %s %s: %d done, %d failed", spec.action, ref.id, operation.progress.done,
             operation.progress.failed, extra={"execution": ref.id},
         )  # fmt: skip
         await self._end(ref, "resolved", as_value(operation.progress))
+
+    async def _rest_between(self, ref: TaskRef, seconds: float) -> None:
+        """Between two pages, however long: whoever loses the claim does not know the outcomes of the last."""
+        beat_s = lease_ms / 4_000
+        while seconds > beat_s and not self._stopping.is_set():
+            await self._rest(beat_s)
+            seconds -= beat_s
+            await self._ask([TaskHeartbeat(self._pid, [ref])])
+        await self._rest(seconds)
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):

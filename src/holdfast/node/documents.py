@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.node.health import failure_of
-from holdfast.protocol.errors import StoreUnavailable
 from holdfast.protocol.records import Millis
 from holdfast.store.documents import Document, DropDocuments, FindDocuments, PutDocuments, documents_max
 from holdfast.store.interface import Store, Work
@@ -88,7 +87,7 @@ class Documents:
         try:
             return await self.store.transact(work)
         except Exception as error:
-            raise StoreUnavailable(failure_of(error)) from error
+            raise failure_of(error) from error
 
     async def _write(self) -> None:
         try:

@@ -1,9 +1,8 @@
 """The work of one commit: a group of requests, or one sweep over what is due.
 
-Both are generators of store steps, so they run unchanged on every store. One load serves the group;
-each request is applied in the order of arrival; one save ends it. A request that asks for something the
-load did not bring is applied again after a further load. So a record that cannot be read, which makes the one
-load fail, is met again only by whoever needs it, and he alone is refused.
+Both are generators of store steps, so they run unchanged on every store. One load serves the group; each
+request is applied in the order of arrival; one save ends it. A request that needs more than was loaded is
+applied again after a further load. So a record that cannot be read refuses only the requests that need it.
 """
 
 import logging

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.store.interface import Store
+from holdfast.protocol.errors import Refusal, StoreUnavailable
+from holdfast.store.interface import FileGone, Store
 
 samples_max: Final = 500  # the latest commits
 
@@ -24,11 +25,13 @@ def shown_times(latest: Iterable[tuple[float, int]]) -> dict[str, Any]:
     }
 
 
-def failure_of(error: BaseException) -> str:
-    """What is said of a store that failed. SQLite has a fixed sentence for each reason (the disk is full, the
-    file is locked); that of another database may quote what is stored, so only its class is named."""
+def failure_of(error: BaseException) -> Refusal:
+    """What callers are told of a store that failed. SQLite has a fixed sentence for each reason (the disk is
+    full, the file is locked). That of another database may quote what is stored, so its class is named."""
+    if isinstance(error, FileGone):
+        return error
     said = str(error) if type(error).__module__ == "sqlite3" else ""
-    return f"The store failed: {said or type(error).__name__}"
+    return StoreUnavailable(f"The store failed: {said or type(error).__name__}")
 
 
 def store_kind(store: Store) -> str:

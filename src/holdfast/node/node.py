@@ -47,7 +47,7 @@ from holdfast.node.retention import RetentionProgress, collect_page
 from holdfast.node.unreadable import Unreadable
 from holdfast.node.waiting_claims import Granted, IdleWorker, TakenClaim, WaitingClaims
 from holdfast.protocol import limits
-from holdfast.protocol.errors import Overloaded, Refusal, Stopping, StoreUnavailable
+from holdfast.protocol.errors import Overloaded, Refusal, Stopping
 from holdfast.protocol.messages import Execute, Message
 from holdfast.protocol.records import Millis, Promise
 from holdfast.protocol.replies import Reply
@@ -362,7 +362,7 @@ class Node:
             self.stats.committed_requests += len(outcome.replies)
             self.stats.store_healthy = True
         else:
-            unknown = refuse(StoreUnavailable(failure_of(error)))
+            unknown = refuse(failure_of(error))
             # The lines of code behind it are the same for all that follow until one succeeds.
             first = error if self.stats.store_healthy else None
             log.error("a commit failed. %s", unknown.data, extra={"requests": len(requests)}, exc_info=first)

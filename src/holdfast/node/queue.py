@@ -35,7 +35,7 @@ from holdfast.protocol.requests import (
     TaskStart,
     TaskSuspend,
 )
-from holdfast.protocol.sizes import frame_bytes, payload_bytes
+from holdfast.protocol.sizes import list_bytes, list_kinds, payload_bytes, request_bytes
 
 group_requests_max: Final = 512
 # Characters of payloads. While a group is written to a database that other nodes share, it holds its locks,
@@ -66,13 +66,15 @@ class Submission:
     def __init__(self, requests: Sequence[Request], future: "asyncio.Future[list[Reply]]") -> None:
         self.requests = requests
         self.future = future
-        self.weight = self.limited = frames = 0
+        self.weight = self.limited = 0
+        frames = request_bytes * len(requests)
         self.flow: Flow | None = None
         self.makes_work = False  # may it offer a task to a worker?
         for request in requests:
             data = request.data
             self.weight += payload_bytes(data)
-            frames += frame_bytes(data)
+            if type(data) in list_kinds:
+                frames += list_bytes(data)
             if not self.makes_work and type(data) not in silent_kinds:
                 creation = data.action if type(data) is TaskFence else data
                 if type(creation) is CreateAction:

@@ -103,8 +103,8 @@ def waits_text(waits: list[Wait] | None, bound: list[str] | None = None) -> str 
     if not waits:
         return None
     if bound:
-        first = _BoundWait(*(getattr(waits[0], name) for name in Wait.__struct_fields__), bound)
-        waits = [first, *waits[1:]]
+        told = {name: getattr(waits[0], name) for name in Wait.__struct_fields__}
+        waits = [_BoundWait(**told, bound=bound), *waits[1:]]
     return _encode_waits(waits).decode()
 
 

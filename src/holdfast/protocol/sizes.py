@@ -79,21 +79,21 @@ def fitting(sizes: Iterable[int], bytes_max: int) -> int:
 
 
 def payload_bytes(data: RequestData) -> int:
-    """The payloads, headers and tags of a request. The rest of one is small, but for lists: `frame_bytes`."""
+    """The payloads, headers and tags of a request. The rest of one is about `request_bytes`, and its list."""
     measure = _PAYLOADS.get(type(data))
     return 0 if measure is None else measure(data)
 
 
-def frame_bytes(data: RequestData) -> int:
-    """About what a request takes up in memory beside its payloads."""
-    kind = type(data)
-    if kind is TaskSuspend:
-        return request_bytes + request_entry_bytes * len(data.actions)  # type: ignore[attr-defined]
-    if kind is TaskRestart:
-        return request_bytes + request_entry_bytes * len(data.forget)  # type: ignore[attr-defined]
-    if kind is TaskHeartbeat:
-        return request_bytes + request_entry_bytes * len(data.tasks)  # type: ignore[attr-defined]
-    return request_bytes
+list_kinds: Final = frozenset({TaskSuspend, TaskRestart, TaskHeartbeat})
+
+
+def list_bytes(data: RequestData) -> int:
+    """About what the list of a request of these kinds takes up in memory."""
+    if isinstance(data, TaskSuspend):
+        return request_entry_bytes * len(data.actions)
+    if isinstance(data, TaskRestart):
+        return request_entry_bytes * len(data.forget)
+    return request_entry_bytes * len(data.tasks) if isinstance(data, TaskHeartbeat) else 0
 
 
 def _value_bytes(value: Value) -> int:

@@ -97,7 +97,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 def decode(body: bytes) -> Request | RefusedRequest:
     """One envelope."""
-    return open_envelope(_read(body))
+    return open_envelope(read_envelope(body))
 
 
 def decode_body(body: bytes) -> Request | RefusedRequest | list[Request | RefusedRequest]:
@@ -109,7 +109,7 @@ def decode_body(body: bytes) -> Request | RefusedRequest | list[Request | Refuse
 def read_envelopes(body: bytes) -> RawEnvelope | RefusedRequest | list[RawEnvelope | RefusedRequest]:
     """The first step of that: kinds and heads."""
     if not body.lstrip(b" \t\r\n").startswith(b"["):
-        return _read(body)
+        return read_envelope(body)
     try:
         items = _read_items(body)
     except msgspec.ValidationError:
@@ -118,7 +118,7 @@ def read_envelopes(body: bytes) -> RawEnvelope | RefusedRequest | list[RawEnvelo
         return RefusedRequest("unknown", "0", CURRENT_VERSION, MalformedEnvelope(_sentence(error)))
     if not 0 < len(items) <= limits.batch_envelopes_max:
         return _refuse_number(str(len(items)))
-    return [item if isinstance(item, RawEnvelope) else _read(item) for item in items]
+    return [item if isinstance(item, RawEnvelope) else read_envelope(item) for item in items]
 
 
 def _read_items(body: bytes) -> Sequence[RawEnvelope | Raw]:
@@ -137,7 +137,8 @@ def _refuse_number(number: str) -> RefusedRequest:
     return RefusedRequest("unknown", "0", CURRENT_VERSION, refusal)
 
 
-def _read(body: bytes | Raw) -> RawEnvelope | RefusedRequest:
+def read_envelope(body: bytes | Raw) -> RawEnvelope | RefusedRequest:
+    """The same for one that is no array."""
     try:
         return _envelope_decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.node.health import failure_of
 from holdfast.node.node import Node
-from holdfast.protocol.errors import AnswerLost, Refusal, StoreUnavailable
+from holdfast.protocol.errors import AnswerLost, Refusal
 from holdfast.server import metrics as numbers
 from holdfast.server.asgi import (
     Answer,
@@ -239,7 +239,7 @@ async def _of_the_store(result: Awaitable[T]) -> T:
         raise
     except Exception as error:
         log.warning("the store does not answer", exc_info=True)
-        raise StoreUnavailable(failure_of(error)) from error
+        raise failure_of(error) from error
 
 
 def _with_headers(send: Send, extra: Headers) -> Send:

@@ -16,6 +16,7 @@
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -128,7 +129,8 @@ class ServerConnection(HttpToolsProtocol):
             self._flow.is_held = False
             self.limits.requests.forget(self)
             self._reading_since = self.loop.time() if self._in_request else None
-        self._flow.resume_reading()
+        if self._flow.read_paused:
+            self._flow.resume_reading()
 
     def _parse(self, data: bytes) -> None:
         if self._in_head:
@@ -205,7 +207,7 @@ class ServerConnection(HttpToolsProtocol):
 
     def _is_next_to_be_answered(self) -> bool:
         """The request that is being read, that is: or a refusal of it would be taken for another answer."""
-        cycle = cast("Any", self.cycle)  # None before the first request
+        cycle: Any = self.cycle  # None before the first request
         if cycle is None or cycle.response_complete:
             return True
         is_its_own = self._in_request and not self._in_head
@@ -248,7 +250,10 @@ class ServerConnection(HttpToolsProtocol):
             if self._trailer_bytes > self.limits.header_bytes_max:
                 self._stop_parsing()
             return
-        super().on_header(name, value)
+        name = name.lower()  # all that uvicorn does with it, three times a request
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
         if len(self.headers) > header_lines_max:
             self._stop_parsing()
 
@@ -262,16 +267,16 @@ class ServerConnection(HttpToolsProtocol):
         if self._head_bytes > bytes_max and head_bytes(self.url, self.headers) > bytes_max:
             self._stop_parsing()
         self._quiet_bytes = 0
-        parser = cast("Any", self.parser)
+        parser: Any = self.parser
         if (
             self.url == b"/"
             and parser.get_method() == b"POST"
             and not self.expect_100_continue
             and not parser.should_upgrade()
         ):
-            before = cast("Any", self.cycle)
+            before: Any = self.cycle
             is_next = before is None or before.response_complete
-            exchange = cast("Any", Exchange(self.headers, parser.should_keep_alive(), is_next))
+            exchange: Any = Exchange(self.headers, parser.should_keep_alive(), is_next)
             self.cycle = exchange
             if not is_next:
                 self.pipeline.appendleft((exchange, cast("Any", None)))
@@ -299,7 +304,7 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._quiet_bytes = 0
-        exchange = cast("Any", self.cycle)
+        exchange: Any = self.cycle
         if exchange.__class__ is not Exchange:
             super().on_body(body)
         elif not exchange.asked:
@@ -319,7 +324,7 @@ class ServerConnection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self.limits.requests.forget(self)
-        exchange = cast("Any", self.cycle)
+        exchange: Any = self.cycle
         if exchange.__class__ is not Exchange:
             if not exchange.response_complete:
                 self._begin_asgi_request()
@@ -345,11 +350,11 @@ class ServerConnection(HttpToolsProtocol):
             if asked is not None:
                 exchange.body = b""
                 self.limits.requests.begin(count)  # small ones always may
-                asked.replies.add_done_callback(lambda _: self._replied(exchange, asked, count))
+                asked.replies.add_done_callback(partial(self._replied, exchange, asked, count))
                 return
         self._spawn(self._write_answer(exchange))
 
-    def _replied(self, exchange: Exchange, asked: PendingAnswer, count: int) -> None:
+    def _replied(self, exchange: Exchange, asked: PendingAnswer, count: int, _: object) -> None:
         """What took the short way: the node has replied."""
         self.limits.requests.end(count)
         status, answer, headers = self.limits.finish(asked)

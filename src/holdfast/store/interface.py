@@ -108,6 +108,23 @@ def only_looks(step: Step) -> bool:
     return isinstance(step, Now | FindDocuments)
 
 
+def only_creates(seen: Footprint) -> bool:
+    """Whether nothing must be held but what is about to be created, which nearly always does not exist."""
+    if not seen.creations or seen.creations != len(seen.promises):
+        return False
+    looks = Footprint(
+        promises=seen.promises,
+        views=seen.views,
+        task_views=seen.task_views,
+        stream_views=seen.stream_views,
+        queue_views=seen.queue_views,
+        turns=seen.turns,
+        noted=seen.noted,
+        creations=seen.creations,
+    )
+    return seen == looks
+
+
 Result = TypeVar("Result")
 Work = Generator[Step, Any, Result]
 
@@ -197,6 +214,15 @@ class NewerSchema(StoreError):
     """The file was written by a newer Holdfast."""
 
     code = "HF2001"
+
+
+class FileGone(StoreError, Refusal):
+    """The file of the database was deleted, moved or replaced by another one while it was open. To repeat the
+    request does not help."""
+
+    code = "HF2012"
+    status = 500
+    hint = "Stop what uses it, put the file back together with its -wal file, and start again."
 
 
 class CorruptRecord(StoreError, Refusal):

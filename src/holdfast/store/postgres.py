@@ -4,8 +4,8 @@
 2. Groups that touch different ids commit side by side, here and on other nodes; see postgres_transaction
    for who waits for whom. What lost a race runs again, a bounded number of times.
 3. The database's clock decides: the clock of the machine a node runs on does not matter.
-4. If the connection breaks before COMMIT was sent, nothing has happened and the work runs again. If it
-   breaks afterwards nobody knows, and `CommitUnknown` says so.
+4. If the connection breaks before COMMIT was sent, or a statement that commits by itself, nothing has
+   happened and the work runs again. If it breaks afterwards nobody knows, and `CommitUnknown` says so.
 5. Nothing but the LISTEN connection depends on a session: it works behind a transaction pooler.
 """
 
@@ -23,6 +23,7 @@ from holdfast.store.postgres_connection import (
     Connector,
     is_conflict,
     is_disconnect,
+    may_have_committed,
 )
 from holdfast.store.postgres_migrate import migrate
 from holdfast.store.postgres_statements import PLACE, place_text
@@ -151,10 +152,13 @@ class PostgresStore:
                 await transaction.begin()  # which also makes the settings that other statements rely on
             await transaction.lock_first(first)
             result = await drive_awaiting(work(), transaction)
+            await transaction.finish()
         except BaseException as error:
             await self._abandon(connection, error)
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error
+            if transaction.is_committing and may_have_committed(error):
+                raise _unknown(error) from error
             raise
         if transaction.has_begun:
             await self._commit(connection, transaction)
@@ -174,7 +178,7 @@ class PostgresStore:
             connection.terminate()
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error
-            raise CommitUnknown(f"The database did not confirm a commit: {type(error).__name__}") from error
+            raise _unknown(error) from error
         if status != "COMMIT":
             connection.terminate()
             raise StoreError(f"The database answered {status!r} to COMMIT")
@@ -197,6 +201,10 @@ class PostgresStore:
             connection.terminate()
             raise
         self._idle.append(connection)
+
+
+def _unknown(error: BaseException) -> CommitUnknown:
+    return CommitUnknown(f"The database did not confirm a commit: {type(error).__name__}")
 
 
 async def drive_awaiting(work: Work[Result], transaction: Transaction) -> Result:

@@ -85,6 +85,12 @@ def is_disconnect(error: BaseException) -> bool:
     return type(error).__name__ in names or isinstance(error, (OSError, TimeoutError))
 
 
+def may_have_committed(error: BaseException) -> bool:
+    """Of a statement that commits by itself. What the server refused has not happened, unless it was
+    ending the connection: it may have been waiting for its replicas then."""
+    return is_disconnect(error) and (not _state(error) or _state(error).startswith(("08", "57P")))
+
+
 class Connector:
     """Makes connections that behave the same, whatever the server's own settings are.
 

@@ -141,6 +141,8 @@ LOCK: Final = _LOCK.format(which=_NAMED, how="UPDATE")
 LOCK_AT_ONCE: Final = _LOCK.format(which=_NAMED, how="UPDATE NOWAIT")
 LOCK_AWAITING: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE")
 LOCK_AWAITING_AT_ONCE: Final = _LOCK.format(which=_NAMED_AND_AWAITING, how="UPDATE NOWAIT")
+# Is there any of these? For whoever is about to create them, and nearly always finds none.
+ANY_EXISTS: Final = f"SELECT {_CLOCK}, EXISTS (SELECT 1 FROM promises p WHERE {_NAMED})"
 # Beside this lock a task can be claimed (OFFERS), and nothing else can happen to the promise.
 LOCK_LISTENED: Final = _LOCK.format(which=_NAMED, how="KEY SHARE")
 LOCK_SCHEDULES: Final = "SELECT id FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
@@ -179,8 +181,18 @@ _AWAITED: Final = (
 _FAMILY: Final = " UNION ALL ".join(
     (_BELOW.format(first=":", end=";"), _BELOW.format(first=".", end="/"), _AWAITED)
 )
+# Whom a promise owes its end, if anybody: who awaits it, and who listens.
+_OWED: Final = (
+    "CASE WHEN p.watched THEN (SELECT array_agg(c.awaiter) FROM callbacks c WHERE c.awaited = p.id) END, "
+    "CASE WHEN p.watched THEN "
+    "(SELECT array_agg(ARRAY[l.address, l.dialect]) FROM listeners l WHERE l.promise = p.id) END"
+)
 FETCH: Final = {
     "records": f"{_RECORDS} WHERE p.id = ANY($1::text[])",
+    "records_owing": (
+        f"SELECT {_RECORD_COLUMNS}, {_OWED}, ({NOW}) FROM promises p LEFT JOIN tasks t ON t.id = p.id "
+        "WHERE p.id = ANY($1::text[])"
+    ),
     "tasks": f"SELECT {_columns(rows.TASK_COLUMNS)} FROM tasks WHERE id = ANY($1::text[])",
     # Of each branch the first, one more than are read.
     "branches": (

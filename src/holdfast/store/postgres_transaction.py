@@ -11,7 +11,9 @@ it began, so what is read after a row was locked is the newest there is, and sta
 3. An id without a row cannot be locked. Whoever creates it first wins; the insert of the second meets the
    unique key, and its work runs again and finds the row.
 4. Claims and sweeps pass over what others hold.
-5. A claim changes tasks only, and whoever begins to listen changes neither the promise nor its task. So
+5. What is about to be created nearly always has no row, so there is nothing to lock (rule 3). If the work
+   ends after that, the one statement that writes it is a transaction by itself (`_look`, `finish`).
+6. A claim changes tasks only, and whoever begins to listen changes neither the promise nor its task. So
    these two share a promise (`_listened`, `_claimed`), which both keep from being settled. What does more
    with such a promise in the same transaction must hold it alone: the claim asks for it at once before it
    lets a promise expire, and else the work runs again, as in rule 1.
@@ -37,6 +39,7 @@ from holdfast.store.interface import (
     Save,
     Step,
     TooMuchAtOnce,
+    only_creates,
     only_looks,
 )
 from holdfast.store.loading import Fetch, Loading, fill_record, load, load_obligations
@@ -68,6 +71,7 @@ class Transaction:
 
     What is only looked at needs no transaction: every statement sees what was committed before it, in one or
     not. So it begins with the first step that does more, and work that only looks takes one trip, not three.
+    Work that only creates takes two fewer: no BEGIN, no COMMIT.
     """
 
     def __init__(
@@ -88,8 +92,12 @@ class Transaction:
         self._highest = ""  # of the ids asked for: above it, locks may be waited for
         self._may_wait = True
         self._fresh: dict[str, Any] = {}  # records that came with their locks
+        self._owing: set[str] = set()  # of the load that is under way: whose obligations it asks for
+        self._owed: dict[str, list[Any]] = {}  # and those that came with their records
         self._now: Millis | None = None
         self.stored_clock: Millis | None = None
+        self._unwritten: tuple[str, list[Any]] | None = None  # a statement that may be all there is to do
+        self.is_committing = False  # it commits by itself, and is under way
 
     @property
     def asked(self) -> set[str]:
@@ -103,6 +111,17 @@ class Transaction:
         if self._begin is not None:
             await self._connection.execute(self._begin)
             self._begin = None
+        if self._unwritten is not None:
+            statement, arguments = self._unwritten
+            self._unwritten = None
+            await self._connection.fetch(statement, *arguments)
+
+    async def finish(self) -> None:
+        """The work is over. What was only created is written now, and durable when this returns."""
+        if self._unwritten is not None:
+            statement, arguments = self._unwritten
+            self.is_committing = True
+            await self._connection.fetch(statement, *arguments)
 
     async def lock_first(self, first: set[str]) -> None:
         if first:
@@ -111,6 +130,11 @@ class Transaction:
 
     async def perform(self, step: Step) -> Any:
         if self._begin is not None and not only_looks(step):
+            if isinstance(step, Load) and only_creates(step.footprint) and not self._asked:
+                await self._look(step.footprint.promises)
+            elif not isinstance(step, Save) or step.ws.cleared or step.ws.forgotten:
+                await self.begin()
+        if self._unwritten is not None:
             await self.begin()
         match step:
             case Load(ws, footprint, bytes_max):
@@ -138,6 +162,15 @@ class Transaction:
         return self.latest
 
     # --- lock ----------------------------------------------------------------------------------------
+
+    async def _look(self, ids: set[str]) -> None:
+        """If none of these exists there is nothing to lock. Else begin: they are locked like all others."""
+        self._now, any_exists = await self._connection.fetchrow(sql.ANY_EXISTS, list(ids))
+        if any_exists:
+            await self.begin()
+        else:
+            self._asked |= ids
+            self._highest = max(ids)
 
     async def _lock(self, ids: set[str], owing: Sequence[str] = ()) -> None:
         """Lock these, and whoever waits for the owing ones as far as it can be seen beforehand."""
@@ -192,7 +225,9 @@ class Transaction:
             self._asked -= shared
         await self._lock(named, list(footprint.obligations | footprint.listened))
         await self._lock_schedules(footprint.schedules - self._held_schedules)
+        self._owing = footprint.obligations | footprint.listened
         await self._drive(load(ws, footprint, bytes_max))
+        self._owing, self._owed = set(), {}
 
     async def _drive(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None
@@ -214,20 +249,28 @@ class Transaction:
                 return [self._fresh[key] for key in ids]
         if not ids:
             return ()
+        if fetch.what == "obligations" and ids <= self._owed.keys():
+            return [row for key in ids for row in self._owed[key]]
+        owing = fetch.what == "records" and fetch.change and not self._owing.isdisjoint(ids)
+        statement = sql.FETCH["records_owing" if owing else fetch.what]
         found: Sequence[Any]
         if fetch.bytes_max is not None:
-            found = await self._fetch_weighing(ids, fetch.bytes_max, is_weighed=fetch.change)
+            found = await self._fetch_weighing(statement, ids, fetch.bytes_max, is_weighed=fetch.change)
         else:
-            found = await self._connection.fetch(sql.FETCH[fetch.what], list(ids))
+            found = await self._connection.fetch(statement, list(ids))
+        if owing:
+            self._owed.update((row[0], _obligations(row)) for row in found)
         if self._now is None and found and fetch.what == "records":
             self._now = found[0][-1]
         return found
 
-    async def _fetch_weighing(self, ids: set[str], bytes_max: int, *, is_weighed: bool) -> Sequence[Any]:
+    async def _fetch_weighing(
+        self, statement: str, ids: set[str], bytes_max: int, *, is_weighed: bool
+    ) -> Sequence[Any]:
         """What was locked was weighed then; the small ones do not count."""
         if is_weighed:
             size = sum(self._sizes.get(key, 0) for key in ids) if self._sizes else 0
-            found = await self._connection.fetch(sql.FETCH["records"], list(ids)) if size <= bytes_max else ()
+            found = await self._connection.fetch(statement, list(ids)) if size <= bytes_max else ()
         else:
             found = await self._connection.fetch(sql.RECORDS_WEIGHED, list(ids), bytes_max)
             size = 0 if found else int(await self._connection.fetchval(sql.WEIGH, list(ids)) or 0)
@@ -279,6 +322,7 @@ class Transaction:
             self._held_schedules.clear()
             self._held_queues.clear()
         if self._is_ours and payload_chars(ws) > heavy_save_chars:
+            await self.begin()
             await self._connection.execute(sql.HAVE_PATIENCE)
         if (reborn := drop_reborn(ws, self._held)).names:
             await self._connection.fetch(sql.save_statement(tuple(reborn.names)), *reborn.arguments)
@@ -293,8 +337,10 @@ class Transaction:
         if clock is not None and clock >= self._store_clock_from:
             parts.add("set_clock", clock, clock)
             self.stored_clock = clock
-        if parts.names:
+        if parts.names and self.has_begun:
             await self._connection.fetch(sql.save_statement(tuple(parts.names)), *parts.arguments)
+        elif parts.names:
+            self._unwritten = sql.save_statement(tuple(parts.names)), parts.arguments
         self._held.update(ws.changed_promises)
         self._held.difference_update(key for key in ws.forgotten if ws.promises[key] is None)
         self._may_wait = False  # from here on we hold new rows, which others may wait for
@@ -407,6 +453,12 @@ class Transaction:
             ahead.append(now + passed_over_rest_ms)
         next_at = min((instant for instant in ahead if instant is not None), default=None)
         return Due(promises, tasks, schedules, next_at)
+
+
+def _obligations(row: Any) -> list[Any]:
+    """As rows of `obligations`: of one promise, from its record."""
+    awaiters, listeners = row[-3] or (), row[-2] or ()
+    return [(row[0], each, None, None) for each in awaiters] + [(row[0], None, *each) for each in listeners]
 
 
 def _offer_parameters(scan: ClaimScan, group: str) -> tuple[Any, ...]:

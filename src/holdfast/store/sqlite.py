@@ -6,7 +6,6 @@
 3. The file is readable and writable by its owner alone.
 """
 
-import os
 import sqlite3
 import sys
 import time
@@ -58,14 +57,15 @@ from holdfast.store.migrations import look, migrate, migrations
 from holdfast.store.newest_sql import found_by, query_of
 from holdfast.store.scan_sql import SQLITE, behind, within
 from holdfast.store.sqlite_log import SqliteLog
+from holdfast.store.sqlite_place import SqlitePlace, create_private
 from holdfast.store.sqlite_search import Stopwatch, in_time
 from holdfast.store.threaded import ThreadedStore
 
 Connect = Callable[[str], Any]
 OpenLog = Callable[[str], SqliteLog]
 
-# Past about this many parameters a row takes SQLite no less time any more: measured in bench/engine.py.
-parameters_per_statement_max: Final = 256
+# Past about this many parameters a row takes SQLite no less time any more: see docs/performance.md.
+parameters_per_statement_max: Final = 640
 cache_bytes: Final = 64 * 1024 * 1024
 # Ids that users make fall all over the index: the longer the log, the more often a page is written again
 # before it must be copied into the file. But until it has that length once, every commit makes it grow, and
@@ -111,7 +111,7 @@ class SqliteFile:
         self._log: SqliteLog | None = None
 
     def open(self) -> Millis:
-        _create_private(self._path)
+        create_private(self._path)
         try:
             connection = self._connect(self._path)
         except sqlite3.Error as error:
@@ -130,6 +130,7 @@ class SqliteFile:
         if sys.platform != "win32":  # sqlite_log.py says why
             with suppress(FileNotFoundError):  # of a database in memory
                 self._log = self._open_log(self._path)
+        self._place = SqlitePlace(self._path)
         return int(now)
 
     def _prepare(self, connection: Any) -> None:
@@ -150,6 +151,7 @@ class SqliteFile:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
         connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
+        connection.execute("PRAGMA temp_store=MEMORY")  # or a statement of 16 pages keeps its undo in a file
         connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
         if version < migrations("sqlite")[-1][0]:  # else no lock is needed: somebody may be writing for long
             migrate(connection, "sqlite", beside=self._beside)
@@ -197,6 +199,7 @@ class SqliteFile:
                 execute("ROLLBACK")
             raise
         granted.committed()
+        self._place.check()
         return result
 
 
@@ -209,17 +212,6 @@ class SqliteStore(ThreadedStore):
 
     def foreign_version(self) -> Awaitable[int]:
         return self._call(self._file.foreign_version)
-
-
-def _create_private(path: str) -> None:
-    """The write-ahead log and its index inherit the mode of the file."""
-    if path != ":memory:" and not Path(path).exists():
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise NotAStore(
-                f"{path} cannot be created: {error.strerror}. Check the path. [{NotAStore.code}]"
-            ) from error
 
 
 class SqliteTransaction:
@@ -367,13 +359,12 @@ class SqliteTransaction:
         ws.saved()
 
     def _write(self, statement: sql.Writing, records: Sequence[rows.Row]) -> None:
-        """Several rows a statement; their numbers are powers of two, so that few texts are prepared."""
+        """Many rows a statement: `sql.chunks` says how many."""
         if not records:
             return
         if len(records) == 1:
-            (row,) = records
-            text = sql.for_row(statement, tuple([field is None for field in row]))
-            self.connection.execute(text, [field for field in row if field is not None])
+            text = sql.for_row(statement, tuple([field is None for field in records[0]]))
+            self.connection.execute(text, [field for field in records[0] if field is not None])
             return
         varying = sql.varying_columns(statement, records)
         if varying is None:

@@ -23,6 +23,10 @@ from holdfast.store.scan_sql import (
 )
 
 texts_max: Final = 256  # of statements for one row, by which columns are null
+# Each statement of a commit costs about 12 us. But each number of rows is a text of its own to be prepared,
+# so above the first only every eighth number is used.
+counted_rows_max: Final = 32
+rows_step: Final = 8
 
 
 def _columns(names: Iterable[str], table: str = "") -> str:
@@ -67,7 +71,9 @@ def varying_columns(statement: Writing, records: Sequence[rows.Row]) -> tuple[in
 def chunks(records: Sequence[rows.Row], most: int) -> Iterator[Sequence[rows.Row]]:
     start = 0
     while (left := len(records) - start) > 0:
-        size = 1 << (min(left, most).bit_length() - 1)
+        size = min(left, most)
+        if size > counted_rows_max:
+            size -= size % rows_step
         yield records[start : start + size]
         start += size
 

@@ -145,12 +145,13 @@ def encode_request(
 
 def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kwargs: Any) -> Any:
     """Run a read where nothing can be awaited. A field that it sets would be lost, so that is an error."""
-    before = {**vars(instance)}
+    fields: dict[str, Any] = vars(instance)
+    before = {**fields}
     running = entity.methods[method](instance, *args, **kwargs)
     try:
         running.send(None)
     except StopIteration as done:
-        for field, value in vars(instance).items():
+        for field, value in fields.items():
             if field not in before or before[field] is not value:
                 raise EntityMisused(
                     f"{entity.name}.{method} is a read, and sets {field!r}: make it a call"

@@ -154,8 +154,16 @@ class EntityClass(Generic[E]):
 
     def check_call(self, method: str) -> Callable[..., Any]:
         if method not in self.calls:
-            raise EntityMisused(f"{self.name} has no call {method!r}")
+            raise self.no_call(method)
         return self.calls[method]
+
+    def no_call(self, method: str) -> EntityMisused:
+        if callable(getattr(self.cls, method, None)):
+            return EntityMisused(
+                f"{self.name}.{method} is a plain method, for the entity's own use: a call is an "
+                "`async def`, and a method that only reads is marked with @hf.read"
+            )
+        return EntityMisused(f"{self.name} has no call {method!r}")
 
     def returns(self, method: str) -> Any:
         return signature_of(self.calls[method]).returns

@@ -129,11 +129,6 @@ class Execution(MessageWaits):
         return self._progress.fault
 
     @property
-    def is_cancelled(self) -> bool:
-        """Has its code seen a request to cancel?"""
-        return self._progress.is_cancelled
-
-    @property
     def is_kept_warm(self) -> bool:
         """Shall its fibers stay while it is suspended? What has done nothing yet is soon made again."""
         return self._has_code and (not self.is_entity or self._progress.has_records)
@@ -471,8 +466,3 @@ class Execution(MessageWaits):
         """A promise that this execution listens to has settled."""
         self._progress.learn(promise)
         self._wake()
-
-    def _stop_listening(self) -> None:
-        for withdraw in self._listening.values():
-            withdraw()
-        self._listening.clear()

@@ -58,6 +58,11 @@ class MessageWaits(FiberWorld):
         workflow = self.bound.workflow
         return workflow is not None and not workflow.is_kept_warm
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Has its code seen a request to cancel?"""
+        return self._progress.is_cancelled
+
     # --- for a message -----------------------------------------------------------------------------------
 
     @property
@@ -130,3 +135,8 @@ class MessageWaits(FiberWorld):
         finally:
             withdraw()
         return found
+
+    def _stop_listening(self) -> None:
+        for withdraw in self._listening.values():
+            withdraw()
+        self._listening.clear()

@@ -179,7 +179,7 @@ class Progress:
             return promise_id  # one that has a name is asked for again
         if (operation.fixed_id is not None or not self._has_room) and not _has_room(promise_id):
             raise NotRecorded(
-                f"The id of the execution is too long to add the ids of its steps: {self._root.id[:80]}..."
+                f"The id is too long to add the ids of its steps, use a shorter one: {self._root.id[:80]}..."
             )
         operation.digest = self.recorder.payloads.digest(*operation.arguments)
         if operation.fixed_id is None:
