@@ -456,21 +456,20 @@ class Generator:
             awaiter = self.promise_id(lambda promise: promise.id not in self.oracle.tasks)
         awaited = self.awaited_id(awaiter)
         if self.chance(0.3):
-            awaiter, awaited = self.named_call() or (awaiter, awaited)
+            awaiter, awaited = self.rng.choice(self.named_calls() or [(awaiter, awaited)])
         kind = self.rng.choice(("promise.register_callback", "promise.register"))
         return kind, {"awaiter": awaiter, "awaited": awaited}
 
-    def named_call(self) -> tuple[str, str] | None:
-        """An execution that has called another under an id of its own, and that one, if there are any."""
+    def named_calls(self) -> list[tuple[str, str]]:
+        """Each execution that has called another under an id of its own, and that one."""
         tasks = self.oracle.tasks
-        found = [
+        return [
             (caller, promise.id)
             for promise in self.oracle.promises.values()
             if promise.id in tasks and "holdfast:caller" in promise.tags and self.live(promise)
             for caller in tasks
             if promise.tags["holdfast:caller"].startswith(below(caller))
         ]
-        return self.rng.choice(found) if found else None
 
     def promise_register_listener(self) -> tuple[str, Json]:
         awaited = self.promise_id(self.live) if self.chance(0.85) else self.promise_id()
@@ -582,7 +581,7 @@ class Generator:
         return "task.suspend", {**data, "actions": actions}
 
     def bound_actions(self, task_id: str) -> list[Json]:
-        """To wait for one of its tickets, or for another execution: what rings are made of."""
+        """To wait for one of its tickets, for one that it called, or for another: what rings are made of."""
         tickets = [
             ticket.id
             for lock in self.oracle.locks.values()
@@ -590,7 +589,8 @@ class Generator:
             if ticket.execution == task_id
         ]
         others = [lock.waiters[-1].execution for lock in self.oracle.locks.values() if lock.waiters]
-        found = tickets[-1:] or [each for each in others if each != task_id][:1]
+        called = [name for caller, name in self.named_calls() if caller == task_id and self.chance(0.5)]
+        found = tickets[-1:] or called[-1:] or [each for each in others if each != task_id][:1]
         kind = "promise.register_callback"
         return [self.action(kind, {"awaiter": task_id, "awaited": awaited}) for awaited in found]
 
@@ -942,8 +942,8 @@ class Generator:
 
     def execution_cancel(self) -> tuple[str, Json]:
         data: Json = {"id": self.execution_id() if self.chance(0.8) else self.promise_id()}
-        if self.chance(0.3) and (called := self.named_call()) is not None:
-            data["id"] = called[0]
+        if self.chance(0.3) and (called := self.named_calls()):
+            data["id"], _ = self.rng.choice(called)
         if self.chance(0.6):
             data["now"] = self.chance(0.8)
         return "execution.cancel", data
