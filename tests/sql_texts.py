@@ -169,6 +169,7 @@ PUT_IN: dict[str, set[str]] = {
     "sqlite_log.py": {
         "path",
     },
+    "sqlite_place.py": {"whole.name"},  # of a file
     "sqlite_statements.py": {
         "'?' * n",
         "'?' * len(varying)",

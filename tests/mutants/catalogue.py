@@ -370,8 +370,8 @@ NODE = (
         "a failed commit is answered as if it had been made",
         "an unknown outcome is told as one",
         "node",
-        "unknown = refuse(StoreUnavailable(...))\nnow = self._clock.now()",
-        "unknown = Reply(200, None)\nnow = self._clock.now()",
+        "unknown = refuse(failure_of(error))",
+        "unknown = Reply(200, None)",
         "tests/node/test_group_commit.py tests/store/test_sqlite.py",
     ),
     Mutant(

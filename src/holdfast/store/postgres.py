@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import Bus, CorruptRecord, Result, StoreError, TookTooLong, TooMuchAtOnce, Work
@@ -158,7 +158,7 @@ class PostgresStore:
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error
             if transaction.is_committing and may_have_committed(error):
-                raise _unknown(error) from error
+                _raise_unknown(error)
             raise
         if transaction.has_begun:
             await self._commit(connection, transaction)
@@ -178,7 +178,7 @@ class PostgresStore:
             connection.terminate()
             if is_conflict(error):
                 raise RunAgain(transaction.asked) from error
-            raise _unknown(error) from error
+            _raise_unknown(error)
         if status != "COMMIT":
             connection.terminate()
             raise StoreError(f"The database answered {status!r} to COMMIT")
@@ -203,8 +203,8 @@ class PostgresStore:
         self._idle.append(connection)
 
 
-def _unknown(error: BaseException) -> CommitUnknown:
-    return CommitUnknown(f"The database did not confirm a commit: {type(error).__name__}")
+def _raise_unknown(error: BaseException) -> NoReturn:
+    raise CommitUnknown(f"The database did not confirm a commit: {type(error).__name__}") from error
 
 
 async def drive_awaiting(work: Work[Result], transaction: Transaction) -> Result:
