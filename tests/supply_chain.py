@@ -65,7 +65,7 @@ def shipped(package: str = "holdfast") -> dict[str, list[str]]:
 
 def licence_of(name: str) -> str:
     metadata = distribution(name).metadata
-    declared = str(metadata["License-Expression"] or metadata["License"] or "")
+    [declared, *_] = metadata.get_all("License-Expression") or metadata.get_all("License") or [""]
     classifiers = [text for text in metadata.get_all("Classifier") or [] if text.startswith("License ::")]
     short = declared.splitlines()[0] if declared and len(declared) < 100 else ""
     return short or (classifiers[0].rpartition(":: ")[2] if classifiers else "unknown")

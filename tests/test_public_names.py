@@ -49,7 +49,8 @@ def lines() -> list[str]:
 
 def _shown(name: str, value: Any) -> list[str]:
     if isinstance(value, type):
-        return [f"class {name}{_signature(value)}", *_members(name, value)]
+        is_enum = issubclass(value, enum.Enum)  # how it is called differs with the version of Python
+        return [f"class {name}{'' if is_enum else _signature(value)}", *_members(name, value)]
     return [f"{name}{_signature(value)}"]
 
 
