@@ -405,7 +405,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
 
     @property
     def session(self) -> Session:
-        """The open connection to the node, for extensions. It opens the app if that is closed."""
+        """The connection to the node, for extensions. The app must be open."""
         return self._bridge.session
 
     def _make_session(self, settings: SessionSettings) -> Session:

@@ -1,11 +1,13 @@
 """The settings of an app: what could never run anything is refused when it is made."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.host.errors import AppError
 from holdfast.payloads.errors import BadSetting
 
 
@@ -39,3 +41,14 @@ def test_settings_at_their_limits_are_accepted(setting: dict[str, Any]) -> None:
 def test_a_setting_that_is_changed_later_is_checked_too() -> None:
     with pytest.raises(BadSetting, match="concurrency"):
         replace(hf.App("memory:").settings, concurrency=0)
+
+
+@pytest.mark.parametrize("url", [5, Path("holdfast.db")], ids=str)
+def test_a_url_that_is_no_string_is_refused(url: Any) -> None:
+    with pytest.raises(BadSetting, match="url must be a string such as 'sqlite:///holdfast.db'"):
+        hf.App(url)
+
+
+def test_an_app_that_is_not_open_has_no_session() -> None:
+    with pytest.raises(AppError, match="The app is not open"):
+        _ = hf.App("memory:").session

@@ -38,7 +38,7 @@ from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
 from holdfast.host import process_end
-from holdfast.host.errors import AlreadyOpen, CannotPickle, ClosedTooSoon, WouldBlock
+from holdfast.host.errors import AlreadyOpen, AppError, CannotPickle, ClosedTooSoon, WouldBlock
 from holdfast.host.execution_client import Start
 from holdfast.host.own_transactions import OwnTransactions
 from holdfast.host.process_end import check_not_inherited
@@ -98,7 +98,7 @@ class AppBridge:
     @property
     def session(self) -> Session:
         if self._session is None:
-            raise RuntimeError("The app is not open.")
+            raise AppError("The app is not open; open it with `with app:` or `async with app:`")
         return self._session
 
     @property

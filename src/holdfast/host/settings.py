@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -116,6 +116,8 @@ def declare_settings(
     **given: Any,
 ) -> SessionSettings:
     """As an App is given them; what is not comes from the environment. `given` has those of `_readers`."""
+    if not isinstance(cast(object, url), str | None):
+        raise BadSetting(f"url must be a string such as 'sqlite:///holdfast.db', not {url!r}")
     named_url = url or os.environ.get("HOLDFAST_URL")
     url = named_url or default_url
     read = read_options("an App", given, _readers)
