@@ -45,7 +45,7 @@ def test_a_setting_that_is_changed_later_is_checked_too() -> None:
 
 @pytest.mark.parametrize("url", [5, Path("holdfast.db")], ids=str)
 def test_a_url_that_is_no_string_is_refused(url: Any) -> None:
-    with pytest.raises(BadSetting, match="url must be a string such as 'sqlite:///holdfast.db'"):
+    with pytest.raises(BadSetting, match="url must be a string such as"):
         hf.App(url)
 
 
