@@ -311,10 +311,14 @@ class LockMachine(Machine):
         every = [t for t, _ in tickets.values() if t.execution == holder.execution]
         return [t.id for t in every if holder.id in t.holding]
 
-    def bound_by(self, awaiteds: list[str]) -> list[str]:
-        """What the execution waits for, if all of it are tickets and executions."""
-        found = [*dict.fromkeys(awaiteds)]
-        every = [key in self.tasks or "holdfast:ticket" in self.promises[key].tags for key in found]
+    def bound_by(self, task: Task, awaiteds: list[str]) -> list[str]:
+        """What the execution waits for, if all of it are tickets and executions that last as long."""
+        found, ends_at = [*dict.fromkeys(awaiteds)], self.promises[task.id].timeout_at
+        every = [
+            (key in self.tasks or "holdfast:ticket" in self.promises[key].tags)
+            and self.promises[key].timeout_at >= ends_at
+            for key in found
+        ]
         return found if all(every) and len(found) <= self.BOUND_MAX else []
 
     def break_ring(self, task: Task, now: int) -> None:

@@ -538,7 +538,7 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         woken, task.resumes = task.resumes, 0
         settled = any(not self.live(awaited, call.now) for awaited in awaiteds)
         if waits and not settled and not (check_woken and woken):
-            task.bound = self.bound_by(awaiteds)
+            task.bound = self.bound_by(task, awaiteds)
             task.resumes = woken
             self.break_ring(task, call.now)
             woken, task.resumes = task.resumes, 0

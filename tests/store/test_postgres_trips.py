@@ -13,7 +13,16 @@ import pytest
 
 from holdfast.engine import Rules
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
-from holdfast.protocol.requests import PromiseCreate, Request, TaskClaim
+from holdfast.protocol.executions import Wait
+from holdfast.protocol.requests import (
+    PromiseCreate,
+    PromiseRegisterCallback,
+    PromiseSearch,
+    RegisterAction,
+    Request,
+    TaskClaim,
+    TaskSuspend,
+)
 from holdfast.store.interface import Work
 from holdfast.store.postgres import CommitUnknown, PostgresStore
 from holdfast.store.postgres_connection import Connector, may_have_committed
@@ -167,3 +176,38 @@ async def test_whom_a_promise_owes_its_end_is_read_with_its_record(store: Postgr
     asked.clear()
     await committed(store, settle("c"))
     assert asked == ["BEGIN", "WITH", "SELECT", "WITH", "COMMIT"]
+
+
+async def test_whoever_begins_to_wait_beside_a_record_that_cannot_be_read_is_woken(
+    url: str, store: PostgresStore
+) -> None:
+    """The load fails, and the work goes on: what the promise owed before is not taken for what it owes."""
+    await commit(
+        store, create("P"), listen("P", "poll://uni@g/me"), create("bad"), create("a", target="poll://any@w")
+    )
+    await commit(store, acquire("a"))
+    execute(url, "UPDATE promises SET value = '{' WHERE id = 'bad'")
+    await commit(store, register("P", "a"), ask(PromiseSearch()), settle("P"), settle("bad"))
+    assert execute(url, "SELECT state FROM promises WHERE id = 'P'") == "resolved"
+    assert execute(url, "SELECT resumes FROM tasks WHERE id = 'a'") == "1"
+
+
+async def test_a_suspension_looks_at_what_is_awaited_and_no_further_where_nothing_is_stuck(
+    store: PostgresStore,
+) -> None:
+    children, target = [f"C{number}" for number in range(20)], "poll://any@w"
+    await commit(store, *(create(name, target=target) for name in ("P", *children)))
+    await commit(store, *(create(f"{name}.g", target=target) for name in children))
+    await commit(store, *(acquire(name) for name in ("P", *children)))
+    for name in children:
+        await commit(store, suspended(name, f"{name}.g"))
+    asked = statements_of(store)
+    await commit(store, suspended("P", *children))
+    assert len(asked) <= 8, asked
+
+
+def suspended(name: str, *awaited: str) -> Request:
+    actions = [
+        RegisterAction("promise.register_callback", PromiseRegisterCallback(each, name)) for each in awaited
+    ]
+    return ask(TaskSuspend(name, 1, actions, waits=[Wait(awaited[0])]))

@@ -573,18 +573,39 @@ async def test_callers_are_told_that_the_file_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
-def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "link.db").symlink_to(tmp_path / "data" / "store.db")
-    (tmp_path / "data" / "store.db").touch()
-    file = SqliteFile(tmp_path / "link.db")
+@pytest.mark.parametrize("harm", ["the file is deleted", "the link is deleted", "the link leads elsewhere"])
+def test_a_file_behind_a_link_is_watched_with_its_link(harm: str, tmp_path: Path) -> None:
+    for name in ("data", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "store.db").touch()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "data")
+    file = SqliteFile(link / "store.db")
     file.open()
     file.run(nothing)
-    (tmp_path / "link.db").unlink()
-    file.run(nothing)
-    (tmp_path / "data" / "store.db").unlink()
+    if harm == "the file is deleted":
+        (tmp_path / "data" / "store.db").unlink()
+    else:
+        link.unlink()
+    if harm == "the link leads elsewhere":
+        link.symlink_to(tmp_path / "other")
     with pytest.raises(FileGone):
         file.run(nothing)
+    file.close()
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the process has given up its rights."""
+
+    def refused(path: str) -> None:
+        raise PermissionError(path)
+
+    file = SqliteFile(tmp_path / "store.db")
+    file.open()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.stat", refused)
+        file.run(nothing)
+    file.run(nothing)
     file.close()
 
 

@@ -276,6 +276,32 @@ async def test_a_parent_that_does_not_wait_forever_closes_no_ring(world: World) 
 
 
 @virtual
+@pytest.mark.parametrize("limited", ["the lock", "the call"])
+async def test_a_wait_with_a_timeout_of_its_own_ends_by_that_and_closes_no_ring(
+    world: World, limited: str
+) -> None:
+    async def wanting_for_a_while() -> str:
+        try:
+            async with hf.lock("printer", timeout="2s" if limited == "the lock" else None):
+                return "held"
+        except hf.TimedOut:
+            return "the lock took too long"
+
+    wants = world.workflow(wanting_for_a_while)
+    called = wants.with_options(timeout="2s") if limited == "the call" else wants
+
+    async def holding() -> str:
+        async with hf.lock("printer"):
+            try:
+                return await hf.call(called)
+            except hf.TimedOut:
+                return "the call took too long"
+
+    world.worker()
+    assert await world.run(world.workflow(holding)) == f"{limited} took too long"
+
+
+@virtual
 async def test_fibers_that_wait_side_by_side_close_no_ring(world: World) -> None:
     async def one(name: str, rest: float) -> None:
         await hf.sleep(rest)

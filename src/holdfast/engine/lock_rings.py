@@ -12,12 +12,14 @@ with it (`bound`), and the search goes on with them.
    other.
 """
 
+from collections.abc import Set
+
 from holdfast.engine.view import is_live, is_open
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.executions import read_bound
-from holdfast.protocol.locks import Lock, Ticket, lock_id, read_lock
-from holdfast.protocol.records import Millis, Promise
+from holdfast.protocol.locks import Lock, Ticket, is_lock_id, lock_id, read_lock
+from holdfast.protocol.records import Millis, Promise, Task
 
 
 def find_ring(ticket: Ticket, lock: Lock, ws: WorkingSet, now: Millis) -> str | None:
@@ -41,9 +43,10 @@ def find_ring_of_execution(execution_id: str, bound: list[str], ws: WorkingSet, 
     return None if victim is None else Ring(victim, search.describe(ring, stuck))
 
 
-def bound_by(awaited: list[Promise], ws: WorkingSet) -> list[str]:
-    """Their ids, if all of them are tickets or executions; else something may settle by itself."""
-    if len(awaited) > limits.ring_waits_max:
+def bound_by(task: Task, awaited: list[Promise], ws: WorkingSet) -> list[str]:
+    """Their ids, if all of them are tickets or executions; else something may settle by itself. So does what
+    has a deadline of its own: who waits for it goes on then."""
+    if len(awaited) > limits.ring_waits_max or any(each.timeout_at < task.timeout_at for each in awaited):
         return []
     if all(tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited):
         return [each.id for each in awaited]
@@ -67,6 +70,7 @@ class _Search:
         self._asked: Ticket | None = None
         self.tickets: dict[str, tuple[Ticket, Lock]] = {}
         self._executions: dict[str, list[str]] = {}  # suspended ones, and what each waits for
+        self._locks: dict[str, Lock | None] = {}  # by the id of their promises
         self._keepers: dict[str, list[str]] = {}  # of a holder: the tickets that wait while they keep it
 
     def ask(self, ticket: Ticket, lock: Lock) -> None:
@@ -79,7 +83,9 @@ class _Search:
         self._explore([execution_id])
 
     def _explore(self, unseen: list[str]) -> None:
-        """What lies behind the bound is not known, and so it is not stuck."""
+        """What lies behind the bound is not known, and so it is not stuck. It ends as soon as the first one
+        may go on, whatever the others wait for: those that it looks at are held until the commit."""
+        [first] = unseen
         while unseen and len(self.tickets) + len(self._executions) <= limits.ring_tickets_max:
             key = unseen.pop(0)
             if key in self._executions:
@@ -87,9 +93,12 @@ class _Search:
                 for awaited in self._executions[key]:
                     unseen += self._note_awaited(awaited)
             else:
+                self._ws.need_obligations([each.execution for each in self.tickets[key][1].holders])
                 for holder in self.tickets[key][1].holders:
                     if holder.id not in self._keepers:
                         unseen += self._note_keepers(holder) + self._note_execution(holder.execution)
+            if first not in self.stuck({*unseen}):
+                return
 
     def _note_keepers(self, holder: Ticket) -> list[str]:
         """Who keeps it while he waits, among the tickets of the same execution. Which of them are new?"""
@@ -104,12 +113,19 @@ class _Search:
         """Those of its tickets that wait, in the order of the locks' names."""
         asks = self._asked is not None and execution == self._asked.execution
         asked = [it for it in self.tickets.values() if asks and it[0] is self._asked]
-        awaiters = self._ws.awaiters(execution)
-        self._ws.need(awaiters)
-        promises = [self._ws.promise(name) for name in awaiters]
-        locks = [read_lock(each) for each in promises if each is not None and tags.LOCK in each.tags]
+        names = [name for name in self._ws.awaiters(execution) if is_lock_id(name)]
+        self._ws.need(names)
+        locks = [lock for name in names if (lock := self._lock(name)) is not None]
         waiting = [(each, lock) for lock in locks for each in lock.waiters if each.execution == execution]
         return asked + waiting
+
+    def _lock(self, promise_id: str) -> Lock | None:
+        if promise_id not in self._locks:
+            record = self._ws.promise(promise_id)
+            self._locks[promise_id] = (
+                None if record is None or tags.LOCK not in record.tags else read_lock(record)
+            )
+        return self._locks[promise_id]
 
     def _note_execution(self, execution_id: str) -> list[str]:
         """It, if it is new and waits for nothing but tickets and executions."""
@@ -129,19 +145,19 @@ class _Search:
             return []
         if tags.TICKET not in promise.tags:
             return self._note_execution(promise_id)
-        record = self._ws.promise(lock_id(promise.tags[tags.TICKET]))
-        lock = None if record is None or tags.LOCK not in record.tags else read_lock(record)
+        lock = self._lock(lock_id(promise.tags[tags.TICKET]))
         found = None if lock is None else next((it for it in lock.waiters if it.id == promise_id), None)
         if lock is None or found is None:
             return []
         self.tickets[promise_id] = found, lock
         return [promise_id]
 
-    def stuck(self) -> set[str]:
-        """Begin with all, and take out whoever may still go on, until nobody is left to take out."""
+    def stuck(self, unseen: Set[str] = frozenset()) -> set[str]:
+        """Begin with all, and take out whoever may still go on, until nobody is left to take out. Those that
+        are `unseen` may be stuck."""
         stuck = {*self.tickets, *self._executions}
         while True:
-            free = {key for key in stuck if self._may_go_on(key, stuck)}
+            free = {key for key in stuck - unseen if self._may_go_on(key, stuck)}
             if not free:
                 return stuck
             stuck -= free
@@ -171,7 +187,7 @@ class _Search:
         if key in self._executions:
             return self._executions[key][0]
         holder = self._holder_of(key, stuck)
-        keepers = [each for each in self._keepers[holder.id] if each in stuck]
+        keepers = [each for each in self._keepers.get(holder.id, ()) if each in stuck]
         if self._asked is not None and self._asked.id in keepers:
             return self._asked.id
         return keepers[0] if keepers else holder.execution

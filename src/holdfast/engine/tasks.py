@@ -286,7 +286,7 @@ def suspend(request: Request, data: TaskSuspend, ws: WorkingSet, now: Millis) ->
     awaited = _awaited(data, ws, now)
     bound: list[str] = []
     if data.waits and not _is_over(data, task, awaited):
-        bound = bound_by(awaited, ws)
+        bound = bound_by(task, awaited, ws)
         if bound and break_ring(task.id, bound, ws, now):
             task, awaited = find_task(task.id, ws), _awaited(data, ws, now)
     if _is_over(data, task, awaited):

@@ -114,15 +114,14 @@ class Host:
     def drain(self, *, on: bool) -> None:
         """Claim nothing more and give back what has not begun, until told otherwise. What runs goes on."""
         self.is_draining = on
-        for runner in {*self._served.values()}:
-            runner.leave(is_leaving=on)
-        if on:
-            for held in [*self._held.values()]:
-                if held.state == "claimed":
-                    self._give_back(held)
-        else:
-            for slots in self._served:
-                slots.may_have_work = True
+        self._leave(is_leaving=on or self._stopping)
+
+    def _leave(self, *, is_leaving: bool) -> None:
+        for slots, runner in self._served.items():
+            runner.leave(is_leaving=is_leaving)
+            slots.may_have_work = slots.may_have_work or not is_leaving
+        for held in [each for each in self._held.values() if is_leaving and each.state == "claimed"]:
+            self._give_back(held)
         self._outbox.nudge()
 
     # --- what is served and heard ----------------------------------------------------------------------
@@ -178,7 +177,7 @@ class Host:
         began_s = self._loop.time()
         self._claim_no_more()
         self._waiting.take_back()
-        self.drain(on=True)
+        self._leave(is_leaving=True)  # `is_draining` stays as it is: it says what the node has asked for
         for runner in sorted({*self._served.values()}, key=lambda runner: runner.grace_s):
             await self._until_idle(runner, began_s + (runner.grace_s if grace_s is None else grace_s))
             await self._end(runner)

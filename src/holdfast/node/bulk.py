@@ -172,7 +172,10 @@ class BulkRunner:
         while seconds > beat_s and not self._stopping.is_set():
             await self._rest(beat_s)
             seconds -= beat_s
-            await self._ask([TaskHeartbeat(self._pid, [ref])])
+            try:
+                await self._ask([TaskHeartbeat(self._pid, [ref])])
+            except Exception:  # of a busy node: the next page finds out whether the claim is lost
+                log.warning("a heartbeat of a bulk operation failed; it continues", exc_info=True)
         await self._rest(seconds)
 
     async def _rest(self, seconds: float) -> None:

@@ -87,7 +87,8 @@ class Documents:
         try:
             return await self.store.transact(work)
         except Exception as error:
-            raise failure_of(error) from error
+            found = failure_of(error)
+            raise found from (None if found is error else error)
 
     async def _write(self) -> None:
         try:

@@ -363,11 +363,11 @@ class Node:
             self.stats.store_healthy = True
         else:
             unknown = refuse(failure_of(error))
-            # The lines of code behind it are the same for all that follow until one succeeds.
-            first = error if self.stats.store_healthy else None
+            # The lines of code behind it are the same for all such failures until a commit succeeds.
+            first = error if self.stats.store_healthy or self.stats.failure is not type(error) else None
             log.error("a commit failed. %s", unknown.data, extra={"requests": len(requests)}, exc_info=first)
             self.stats.failed_commits += 1
-            self.stats.store_healthy = False
+            self.stats.store_healthy, self.stats.failure = False, type(error)
             # It may have been carried out all the same, and nobody was told what is due since.
             now = self._clock.now()
             outcome = CommitOutcome([unknown] * len(requests), [], now + store_rest_ms, now, is_due_new=False)

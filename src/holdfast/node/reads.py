@@ -43,6 +43,7 @@ class NodeStats(Struct):
     sweeps: int = 0
     forgotten: int = 0  # promises, by retention
     store_healthy: bool = True  # did the latest commit succeed?
+    failure: type[BaseException] | None = None  # of the latest one that did not
 
 
 def read_offers(

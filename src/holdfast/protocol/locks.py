@@ -76,6 +76,10 @@ def lock_id(name: str) -> str:
     return f"{_PREFIX}{name}"
 
 
+def is_lock_id(promise_id: str) -> bool:
+    return promise_id.startswith(_PREFIX)
+
+
 def lock_value(lock: Lock) -> Value:
     return Value(None, _encode(lock).decode())
 

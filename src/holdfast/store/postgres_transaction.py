@@ -62,7 +62,6 @@ class RunAgain(Exception):
     """The work must run again, with these ids locked before anything else."""
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        super().__init__()
         self.ids = set(ids)
 
 
@@ -112,8 +111,7 @@ class Transaction:
             await self._connection.execute(self._begin)
             self._begin = None
         if self._unwritten is not None:
-            statement, arguments = self._unwritten
-            self._unwritten = None
+            (statement, arguments), self._unwritten = self._unwritten, None
             await self._connection.fetch(statement, *arguments)
 
     async def finish(self) -> None:
@@ -226,8 +224,10 @@ class Transaction:
         await self._lock(named, list(footprint.obligations | footprint.listened))
         await self._lock_schedules(footprint.schedules - self._held_schedules)
         self._owing = footprint.obligations | footprint.listened
-        await self._drive(load(ws, footprint, bytes_max))
-        self._owing, self._owed = set(), {}
+        try:
+            await self._drive(load(ws, footprint, bytes_max))
+        finally:  # also if a record cannot be read: the work goes on, and may add to them
+            self._owing, self._owed = set(), {}
 
     async def _drive(self, loading: Loading) -> None:
         found: Sequence[Any] | None = None

@@ -151,10 +151,11 @@ class SqliteFile:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=ON")  # on macOS fsync leaves it in the disk's own memory
         connection.execute(f"PRAGMA cache_size=-{cache_bytes // 1024}")
-        connection.execute("PRAGMA temp_store=MEMORY")  # or a statement of 16 pages keeps its undo in a file
         connection.execute(f"PRAGMA wal_autocheckpoint={checkpoint_pages}")
         if version < migrations("sqlite")[-1][0]:  # else no lock is needed: somebody may be writing for long
             migrate(connection, "sqlite", beside=self._beside)
+        # Or a statement of 16 pages keeps its undo in a file. But a migration sorts whole tables.
+        connection.execute("PRAGMA temp_store=MEMORY")
 
     def _not_a_store(self, error: sqlite3.Error) -> StoreError:
         if _is_busy(error):

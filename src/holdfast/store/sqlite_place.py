@@ -6,7 +6,8 @@ what was opened.
 
 1. A commit that went to a file which nobody can find is not acknowledged.
 2. The path is made absolute when the file is opened: the program may change its folder afterwards.
-3. A database in memory, and a file that cannot be looked at, are not watched.
+3. A database in memory, and a file that cannot be looked at, are not watched. A link that leads elsewhere by
+   now counts as a file that was replaced.
 """
 
 import logging
@@ -36,9 +37,9 @@ class SqlitePlace:
 
     def __init__(self, path: str) -> None:
         whole = Path(path).resolve()  # SQLite has its log beside what a link leads to
-        paths = [] if path == ":memory:" else [whole, whole.with_name(f"{whole.name}-wal")]
+        paths = [Path(path).absolute(), whole, whole.with_name(f"{whole.name}-wal")]
         self._known: dict[str, Identity] = {}
-        for each in map(str, paths):
+        for each in map(str, paths if path != ":memory:" else ()):
             if (identity := _identity(each)) is not None:
                 self._known[each] = identity
         self._is_told = False
@@ -46,16 +47,19 @@ class SqlitePlace:
     def check(self) -> None:
         """Raises FileGone if one of them is gone, or is another one by now."""
         for path, identity in self._known.items():
-            if _identity(path) != identity:
+            if _identity(path, identity) != identity:
                 if not self._is_told:
                     log.error("%s was deleted, moved or replaced while it was open", path)
                 self._is_told = True
                 raise FileGone("The database file was deleted, moved or replaced while it was open")
 
 
-def _identity(path: str) -> Identity | None:
+def _identity(path: str, unknown: Identity | None = None) -> Identity | None:
+    """None if there is no such file; `unknown` if it cannot be looked at, as without the right to."""
     try:
         found = os.stat(path)  # noqa: PTH116, after every commit, and a Path takes twice as long
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return unknown
     return found.st_dev, found.st_ino
