@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -289,6 +290,7 @@ def test_a_read_may_not_set_a_field() -> None:
         assert odd.count() == 1
         with pytest.raises(EntityMisused, match=r"Odd\.careless is a read, and sets 'calls': make it a call"):
             odd.careless()
+        assert odd.remembering() == 2  # what it keeps beside its fields is no state
         assert odd.count() == 2
 
 
@@ -512,6 +514,14 @@ class Odd(hf.Entity):
 
     async def wait(self) -> None:
         await hf.sleep("1h")
+
+    @cached_property
+    def doubled(self) -> int:
+        return 2 * self.calls
+
+    @hf.read
+    async def remembering(self) -> int:
+        return self.doubled
 
     @hf.read
     async def careless(self) -> int:

@@ -366,7 +366,8 @@ def test_a_background_task_is_scheduled_without_its_app_by_options(run: Run, dat
     spec = json.loads(entries["holdfast:job"])
     assert (spec["retry"]["retries"], spec["key"], entries["holdfast:priority"]) == (2, "a", "2")
     assert entries["resonate:target"] == "poll://any@queue.runs"
-    for wrong in (("--func", "f"), ("--data", "1"), ("--target", "poll://any@default")):
+    target, header = ("--target", "poll://any@default"), ("--header", "a=b")
+    for wrong in (("--func", "f"), ("--data", "1"), target, header, ("--promise-id", "x")):
         refused = run(*create, *wrong)
         assert (refused.code, wrong[0] in refused.err) == (2, True)
     refused = run("schedules", "create", "lone", "--cron", "@every 90s", "--attempts", "3")

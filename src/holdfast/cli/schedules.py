@@ -47,6 +47,7 @@ from holdfast.protocol.requests import (
 )
 
 _timeout_ms: Final = 3_600_000
+_promise_ids: Final = "{{.id}}-{{.timestamp}}"
 _cron_help: Final = "when: five fields, or six with seconds in front, or @every 90s"
 
 
@@ -65,8 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--promise-id",
         metavar="TEMPLATE",
-        default="{{.id}}-{{.timestamp}}",
-        help="the id of each promise (%(default)s)",
+        help=f"the id of each promise ({_promise_ids})",
     )
     create.add_argument(
         "--timeout",
@@ -147,7 +147,7 @@ def _promise_schedule(arguments: argparse.Namespace) -> ScheduleCreate:
     return ScheduleCreate(
         arguments.id,
         arguments.cron,
-        arguments.promise_id,
+        arguments.promise_id or _promise_ids,
         _timeout_ms if arguments.timeout is None else arguments.timeout,
         _param(arguments),
         _tags(arguments),

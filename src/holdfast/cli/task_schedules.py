@@ -18,7 +18,14 @@ from holdfast.protocol.requests import ScheduleCreate
 from holdfast.steps.providers import Providers
 
 # What a promise has, and a background task says by other options.
-_not_of_tasks: Final = {"func": "--func", "data": "--data", "raw_data": "--raw-data", "target": "--target"}
+_not_of_tasks: Final = {
+    "func": "--func",
+    "data": "--data",
+    "raw_data": "--raw-data",
+    "headers": "--header",
+    "target": "--target",
+    "promise_id": "--promise-id",
+}
 
 
 def add_task_options(options: Any) -> None:
@@ -55,7 +62,7 @@ def check_no_task_options(arguments: argparse.Namespace) -> None:
 def task_schedule(arguments: argparse.Namespace) -> ScheduleCreate:
     """The request that makes it. Raises what the library would."""
     for name, option in _not_of_tasks.items():
-        if getattr(arguments, name) is not None:
+        if getattr(arguments, name) not in (None, []):
             raise UsageError(f"--task names what is run, by the workers of its queue: leave out {option}")
     task, queue_priority, payloads, providers = declared_task(arguments, arguments.task)
     if arguments.queue is not None:

@@ -151,8 +151,8 @@ def run_read(entity: EntityClass[Any], method: str, instance: Any, args: Any, kw
     try:
         running.send(None)
     except StopIteration as done:
-        for field, value in fields.items():
-            if field not in before or before[field] is not value:
+        for field in entity.types:  # what else it keeps in the instance is no state
+            if before.get(field) is not fields.get(field):
                 raise EntityMisused(
                     f"{entity.name}.{method} is a read, and sets {field!r}: make it a call"
                 ) from None
