@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 import holdfast as hf
 from holdfast.protocol import limits
 from holdfast.protocol.generations import generation_of
@@ -33,7 +35,10 @@ async def ask(world: World, execution: str, call: Value) -> str:
 
 
 @virtual
-async def test_an_execution_that_continues_as_new_is_given_back_by_a_worker_that_stops(world: World) -> None:
+@pytest.mark.parametrize("drain_ends", [False, True], ids=["", "though its drain ends"])
+async def test_an_execution_that_continues_as_new_is_given_back_by_a_worker_that_stops(
+    world: World, drain_ends: bool
+) -> None:
     async def spin(number: int = 0) -> int:
         await hf.run(pause)
         if number < 20:
@@ -44,7 +49,11 @@ async def test_an_execution_that_continues_as_new_is_given_back_by_a_worker_that
     await world.start(world.workflow(spin), id="x")
     await until(world, 3, "x")
     began_s = world.loop.time()
-    await first.stop(grace_s)
+    stopping = asyncio.ensure_future(first.stop(grace_s))
+    await asyncio.sleep(0)
+    if drain_ends:  # as the node tells it with its answer to a report
+        first.worker.drain(on=False)
+    await stopping
     assert world.loop.time() - began_s < 10
     assert world.store.tasks["x"].state == "pending"
     assert generation_of(world.store.promises["x"]).number < 10
