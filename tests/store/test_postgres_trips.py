@@ -15,14 +15,17 @@ from holdfast.engine import Rules
 from holdfast.node.group import CommitContext, CommitOutcome, run_group
 from holdfast.protocol.executions import Wait
 from holdfast.protocol.requests import (
+    LockAcquire,
     PromiseCreate,
     PromiseRegisterCallback,
     PromiseSearch,
     RegisterAction,
     Request,
     TaskClaim,
+    TaskFence,
     TaskSuspend,
 )
+from holdfast.protocol.requests.locks import AcquireAction
 from holdfast.store.interface import Work
 from holdfast.store.postgres import CommitUnknown, PostgresStore
 from holdfast.store.postgres_connection import Connector, may_have_committed
@@ -77,6 +80,7 @@ async def blocked_by(connection: Any) -> int:
 async def committed(store: PostgresStore, *requests: Request) -> CommitOutcome:
     """And its last statement is noted, which the driver does in the next turn of the loop."""
     outcome = await commit(store, *requests)
+    assert all(reply.status in (200, 201) for reply in outcome.replies), outcome.replies
     await asyncio.sleep(0)
     return outcome
 
@@ -196,14 +200,29 @@ async def test_a_suspension_looks_at_what_is_awaited_and_no_further_where_nothin
     store: PostgresStore,
 ) -> None:
     children, target = [f"C{number}" for number in range(20)], "poll://any@w"
-    await commit(store, *(create(name, target=target) for name in ("P", *children)))
-    await commit(store, *(create(f"{name}.g", target=target) for name in children))
-    await commit(store, *(acquire(name) for name in ("P", *children)))
+    await committed(store, *(create(name, target=target) for name in ("P", *children)))
+    await committed(store, *(create(f"{name}.g", target=target) for name in children))
+    await committed(store, *(acquire(name) for name in ("P", *children)))
     for name in children:
-        await commit(store, suspended(name, f"{name}.g"))
+        await committed(store, suspended(name, f"{name}.g"))
     asked = statements_of(store)
-    await commit(store, suspended("P", *children))
+    await committed(store, suspended("P", *children))
     assert len(asked) <= 8, asked
+
+
+async def test_whoever_asks_for_a_permit_reads_all_its_holders_at_once(store: PostgresStore) -> None:
+    holders = [f"H{number}" for number in range(20)]
+    await committed(store, *(create(name, target="poll://any@w") for name in ("W", *holders)))
+    await committed(store, *(acquire(name) for name in ("W", *holders)))
+    for name in holders:
+        await committed(store, wanting(name, len(holders)))
+    asked = statements_of(store)
+    await committed(store, wanting("W", len(holders)))
+    assert len(asked) <= 12, asked
+
+
+def wanting(name: str, limit: int) -> Request:
+    return ask(TaskFence(name, 1, AcquireAction(LockAcquire(f"{name}:1", "gpu", FAR, limit))))
 
 
 def suspended(name: str, *awaited: str) -> Request:
