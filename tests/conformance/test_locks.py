@@ -478,6 +478,15 @@ def test_whoever_waits_for_something_else_too_closes_no_ring(wire: Wire) -> None
     assert state_of(wire, "parent") == "pending"
 
 
+def test_a_wait_that_ends_before_its_execution_closes_no_ring(wire: Wire) -> None:
+    executions(wire, "parent", "child")
+    hold(wire, "parent", "parent:1")
+    wait(wire, "child", "child:1", timeoutAt=T0 + MINUTE)
+    assert suspend(wire, "parent", "child").status == 200
+    assert suspend(wire, "child", "child:1").status == 200
+    assert wire.get("child:1").promise["state"] == "pending"
+
+
 def test_an_execution_that_somebody_runs_or_may_run_closes_no_ring(wire: Wire) -> None:
     executions(wire, "parent", "child")
     hold(wire, "parent", "parent:1")

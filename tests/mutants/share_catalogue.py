@@ -116,6 +116,14 @@ SHARES = (
         _LOCKS,
     ),
     Mutant(
+        "a wait that ends by itself closes a ring",
+        "what has an earlier deadline than whoever waits for it opens the ring",
+        "engine",
+        "any(each.timeout_at < task.timeout_at for each in awaited)",
+        "any(each.timeout_at < 0 for each in awaited)",
+        _LOCKS,
+    ),
+    Mutant(
         "an awaiter that came back is removed",
         "what leaves and comes back within a commit is there",
         "engine",
