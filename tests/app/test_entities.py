@@ -13,6 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.payloads.errors import BadArguments
 from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.testing import World, crash_everywhere
 from holdfast.testing.ledger import Ledger
 from holdfast.workflow.errors import BadEntity, EntityMisused, EntityStateUnread
@@ -515,6 +516,11 @@ class Odd(hf.Entity):
     async def wait(self) -> None:
         await hf.sleep("1h")
 
+    async def keep_a_lock(self) -> int:
+        await hf.lock("nobody's", timeout="1m").acquire()
+        self.calls += 1
+        return self.calls
+
     @cached_property
     def doubled(self) -> int:
         return 2 * self.calls
@@ -568,3 +574,11 @@ def test_a_method_cannot_continue_as_new_and_its_caller_is_told() -> None:
         with pytest.raises(hf.errors.EntityContinues, match=r"Odd/o called continue_as_new.*HF5143"):
             odd.go_on()
         assert odd.count() == 1
+
+
+def test_a_lock_that_a_call_leaves_behind_is_released_with_its_answer() -> None:
+    with World(app) as world:
+        odd: Any = app.entity(Odd, "o")
+        assert odd.keep_a_lock() == 1
+        assert read_lock(world.store.promises[lock_id("nobody's")]).is_idle
+        assert odd.keep_a_lock() == 2

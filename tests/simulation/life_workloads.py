@@ -158,6 +158,16 @@ async def borrow_and_fail(name: str, permits: int) -> None:
 
 
 @app.workflow
+async def borrow_and_go_on(name: str, permits: int, left: int) -> None:
+    """Each generation leaves its hold behind. If that stayed, the next one would find itself in its way."""
+    lock = hf.lock(name) if permits == 1 else hf.permits(name, permits, count=permits)
+    await lock.acquire()
+    await hf.sleep(0.5)
+    if left:
+        hf.continue_as_new(name, permits, left - 1)
+
+
+@app.workflow
 async def want(name: str) -> str:
     try:
         async with hf.lock(name):
@@ -185,8 +195,10 @@ async def share_a_lock(simulation: Simulation, expectation: Expectation, name: s
         with suppress(ValueError):
             await app.start(borrow_and_fail, name, permits, id=f"{name}-careless")
             raise AssertionError(f"{name}-careless did not fail")
+    going_on = app.start(borrow_and_go_on, name, permits, count % 3, id=f"{name}-goes-on")
     ring = app.start(hold_and_call, f"{name}-ring", id=f"{name}-calls")
     tokens = await asyncio.gather(*handles)
+    await going_on
     assert await ring == "told", f"{name}: a child had a lock beside its parent"
     for own in tokens:
         assert own == sorted(set(own)), f"{name}: one holder had the tokens {own}"
