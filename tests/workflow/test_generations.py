@@ -165,8 +165,8 @@ async def keep_the_lock(name: str) -> None:
         await hf.sleep("1d")
 
 
-leaving = LOCKED.workflow(leaving_locks_behind, name="leaving")
-leaving_and_keeping = LOCKED.workflow(leaving_locks_behind, name="keeping", keep_generations=5)
+leaving = LOCKED.workflow(name="leaving")(leaving_locks_behind)
+keeping = LOCKED.workflow(name="keeping", keep_generations=5)(leaving_locks_behind)
 
 
 @LOCKED.workflow
@@ -179,7 +179,7 @@ def held_by(world: World, name: str) -> list[str]:
     return [holder.id for holder in read_lock(world.store.promises[lock_id(name)]).holders]
 
 
-@pytest.mark.parametrize("workflow", [leaving, leaving_and_keeping], ids=lambda it: it.name)
+@pytest.mark.parametrize("workflow", [leaving, keeping], ids=lambda it: it.name)
 def test_locks_that_a_generation_leaves_behind_are_released_with_it(workflow: Any) -> None:
     with World(LOCKED) as world:
         handle = LOCKED.start(workflow, id="x")
