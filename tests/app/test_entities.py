@@ -622,6 +622,7 @@ class Printer(hf.Entity):
 
 @app.workflow
 async def printing() -> str:
+    told = ""
     async with hf.lock("tray"):
         try:
             await Printer("p").print("tray")
