@@ -1,5 +1,6 @@
 """The documents show command lines that `holdfast` takes: known commands, known options, nothing missing."""
 
+import argparse
 import io
 import re
 import shlex
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast.cli.main import COMMANDS, parser_of
 from tests.documents.pages import FENCE, PAGES, ROOT, name_of
+from tests.documents.reference import below_of
 
 TEXTS = [*PAGES, ROOT / "docs" / "llms.txt"]
 SHELLS = ("", "text", "console", "bash", "sh")
@@ -45,12 +47,11 @@ def refused(line: str) -> str:
 def options_of(command: str) -> set[str]:
     """Those of a command and of everything below it."""
     found: set[str] = set()
-    waiting = [parser_of(command)]
+    waiting: list[argparse.ArgumentParser] = [parser_of(command)]
     while waiting:
         for action in waiting.pop()._actions:
             found |= set(action.option_strings)
-            if isinstance(action.choices, dict):
-                waiting += action.choices.values()
+            waiting.extend(below_of(action).values())
     return found
 
 
