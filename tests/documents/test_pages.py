@@ -77,6 +77,8 @@ def test_no_page_has_you_fetch_the_package_from_pypi_where_its_name_is_that_of_a
     )
     for page in [*PAGES, DOCS / "llms.txt"]:
         assert not fetched.findall(page.read_text("utf-8")), name_of(page)
+    for path in (ROOT / "deploy").rglob("*.*"):  # what these install into is empty
+        assert "install 'holdfast" not in path.read_text("utf-8"), path.name
 
 
 def test_an_entry_of_the_changelog_stands_there_once() -> None:
