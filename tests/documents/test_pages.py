@@ -59,6 +59,14 @@ def test_every_picture_says_what_it_shows() -> None:
             assert shown.strip(), name_of(page)
 
 
+@pytest.mark.parametrize("listing", ["index.md", "patterns.md"])
+def test_each_how_to_page_is_listed(listing: str) -> None:
+    folder = DOCS / "how-to"
+    links = LINK.findall((folder / listing).read_text("utf-8"))
+    pages = {page.name for page in folder.glob("*.md")} - {"index.md", "patterns.md"}
+    assert pages <= {target.partition("#")[0] for target in links}
+
+
 def test_the_index_of_examples_names_each_once_and_each_is_short() -> None:
     folder = ROOT / "examples"
     index = (folder / "README.md").read_text("utf-8")
@@ -77,7 +85,7 @@ def test_no_page_has_you_fetch_the_package_from_pypi_where_its_name_is_that_of_a
     )
     for page in [*PAGES, DOCS / "llms.txt"]:
         assert not fetched.findall(page.read_text("utf-8")), name_of(page)
-    for path in (ROOT / "deploy").rglob("*.*"):  # what these install into is empty
+    for path in (ROOT / "deploy").rglob("*.service"):  # what these install into is empty
         assert "install 'holdfast" not in path.read_text("utf-8"), path.name
 
 
