@@ -128,6 +128,24 @@ async def test_a_commit_that_is_far_over_its_budget_takes_nothing_more_whatever_
         assert alone == [200], "by itself each is carried out"
 
 
+async def test_what_comes_by_itself_waits_for_the_next_commit_when_one_is_far_over_its_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = GatedStore()
+    store.gate.set()
+    async with Node(store) as node:
+        names = await holding(node, 300)
+        await node.request([create(f"p{number}") for number in range(10)])
+        for number in range(10):
+            await node.request([register(f"p{number}", name) for name in names])
+        monkeypatch.setattr(budget, "ceiling_steps", 20_000)
+        monkeypatch.setattr(budget, "ceiling_request_steps", 1)
+        store.gate.clear()
+        futures = await all_at_once(node, store, *([settle(f"p{number}")] for number in range(10)))
+        assert {reply.status for [reply] in await asyncio.gather(*futures)} == {200}
+        assert len(store.groups) > 2, "a few in each commit"
+
+
 def test_what_is_plain_has_several_times_the_budget_of_what_is_wide() -> None:
     of_array = ArrayBudget(1_000, 0)
     spent = budget.commit_steps_max + budget.request_steps * 1_000 + 1
