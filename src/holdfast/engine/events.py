@@ -65,10 +65,11 @@ def send(request: Request, data: EventSend, ws: WorkingSet, now: Millis) -> Even
     if data.id is not None and (known := _sent_before(data.name, data.id, ws)) is not None:
         return EventReply(known)
     number = topic.number + 1
-    _put_topic(anchor, replace(topic, number=number), ws)
-    name = event_id(data.name, number)
+    name, end = event_id(data.name, number), data.id or str(number)
+    ws.need([name, *(started_id(subscription, end) for subscription in topic.subscriptions)])
     if ws.promise(name) is not None:
         raise KeyConflict(f"The promise {name!r} exists, and is not the next event")
+    _put_topic(anchor, replace(topic, number=number), ws)
     attributes = {tags.ATTRIBUTE + key: text for key, text in data.match.items()}
     entries = {**attributes, tags.EVENT: data.name, tags.TIMER: "true"}
     deadline = min(now + 1, limits.instant_ms_max)
