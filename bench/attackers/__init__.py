@@ -8,9 +8,9 @@ yours to the list it belongs to:
 - `DEADLINES`: the same, for many timers that are due at one instant.
 """
 
-from bench.attackers import http, management, neighbours, size
+from bench.attackers import http, management, neighbours, size, wide
 from bench.attackers.victim import Attack
 
-MEMORY: list[Attack] = [*http.ATTACKS, *size.ATTACKS, *management.SIZES]
-STALLS: list[Attack] = [*neighbours.STALLS, *management.STALLS]
+MEMORY: list[Attack] = [*http.ATTACKS, *size.ATTACKS, *management.SIZES, *wide.MEMORY]
+STALLS: list[Attack] = [*neighbours.STALLS, *management.STALLS, *wide.STALLS]
 DEADLINES: list[Attack] = [*neighbours.DEADLINES]

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol import limits
 from tests.conformance.test_streams import fenced, is_refused
 from tests.conformance.wire import FAR, HOUR, MINUTE, T0, WORKERS, Answer, Json, Wire
+from tests.model.events import EventMachine
 
 BUCKET = 128
 AT_ONCE = 256  # waits that the commit of an event wakes, and each sweep
@@ -173,6 +175,34 @@ def test_many_waits_are_woken_in_portions(wire: Wire) -> None:
     assert wire.get("b:late").promise["state"] == "resolved"
 
 
+def test_of_a_large_event_each_commit_writes_so_many_values_and_all_that_wait_wake_in_the_end(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "event_wake_bytes_max", 5_000)
+    monkeypatch.setattr(EventMachine, "WAKE_CHARS", 5_000)
+    executions(wire, "a", timeoutAt=T0 + HOUR)
+    for number in range(9):
+        wait(wire, "a", f"a:{number}")
+    wait(wire, "a", "a:soon", timeoutAt=T0 + 1)
+    wire.suspend("a", "a:8")
+    event = send(wire, data="x" * 2_400)
+
+    def woken() -> int:
+        return sum(promise["state"] == "resolved" for promise in _waits(wire))
+
+    assert woken() == 2
+    assert wire.task("a")["state"] == "suspended"
+    counts: list[int] = []
+    for later in range(1, 6):
+        wire.tick(T0 + later)
+        counts.append(woken())
+    assert counts == [4, 6, 8, 9, 9]
+    assert wire.get("a:soon").promise["state"] == "rejected_timedout"
+    assert wire.get("a:8").promise["value"]["data"] == "x" * 2_400
+    assert wire.task("a")["state"] == "pending"
+    assert wire.get(f"event@verified@{event['number']}").promise["state"] == "resolved"
+
+
 def _waits(wire: Wire) -> list[Json]:
     promises: list[Json] = wire.snap()["promises"]
     return [each for each in promises if "holdfast:wait" in each["tags"]]
@@ -205,6 +235,16 @@ def test_a_name_starts_so_many_workflows_and_no_more(wire: Wire) -> None:
     data = {"name": "verified", "id": "more", "workflow": "w", "promiseTimeout": 1}
     tags = {"resonate:target": WORKERS}
     assert is_refused(wire.send("event.subscribe", {**data, "promiseTags": tags}), 409, "HF1602")
+
+
+def test_a_subscription_has_so_many_bytes_because_each_event_writes_it_again(wire: Wire) -> None:
+    rest = len("resonate:target") + len(WORKERS) + len("greet") + len("w") + len("note")
+    for more, status in ((0, 200), (1, 400)):
+        notes = {f"note{number}": "x" * 2_000 for number in range(4)}
+        used = rest + sum(map(len, (*notes, *notes.values())))
+        tags = {"resonate:target": WORKERS, **notes, "note": "x" * (8_192 - used + more)}
+        data = {"name": "verified", "id": "greet", "workflow": "w", "promiseTimeout": 1, "promiseTags": tags}
+        assert wire.send("event.subscribe", data).status == status
 
 
 def test_events_are_awaited_by_so_many_sets_of_attributes_and_no_more(wire: Wire) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol import limits
 from tests.conformance.test_streams import fenced, is_refused
 from tests.conformance.wire import FAR, HOUR, MINUTE, T0, Answer, Json, Wire, sub, suspension
+from tests.model.locks import LockMachine
 
 OVER = {"headers": {"holdfast-code": "HF1402"}}
 
@@ -231,6 +233,22 @@ def test_a_lock_has_so_many_waiters_and_no_more(wire: Wire) -> None:
         wait(wire, "b", f"b:{number}")
     assert is_refused(acquire(wire, "b", "b:one-more"), 409, "HF1502")
     assert len(tickets(wire, "waiters")) == 1_000
+
+
+def test_a_lock_whose_record_has_become_too_large_takes_no_more_tickets(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read and written whole by every change, and tickets may name long ones that they hold."""
+    monkeypatch.setattr(limits, "lock_bytes_max", 3_000)
+    monkeypatch.setattr(LockMachine, "RECORD_CHARS", 3_000)
+    executions(wire, "a", "b", "c")
+    hold(wire, "a", "a:1")
+    for number in range(2):
+        wait(wire, "b", f"b:{number}", holding=["x" * 1_000] * 2)
+    assert is_refused(acquire(wire, "c", "c:1"), 409, "HF1502")
+    assert len(tickets(wire, "waiters")) == 2
+    release(wire, "b", "b:0")
+    wait(wire, "c", "c:1")
 
 
 # -- endings ----------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class EventMachine(Machine):
 
     SHAPES_MAX, SUBSCRIPTIONS_MAX = 16, 16
     IN_BUCKET, BUCKETS_AT_ONCE, LOOK_BACK_MAX = 128, 2, 1_000
-    EVENTS_CHARS, LOOK_BACK_CHARS = 1_048_576, 4 * 1_048_576
+    EVENTS_CHARS, LOOK_BACK_CHARS, WAKE_CHARS = 1_048_576, 4 * 1_048_576, 4 * 1_048_576
+    SUBSCRIPTION_CHARS = 8_192
 
     # ------------------------------------------------------------------------------------------ requests
 
@@ -81,6 +82,10 @@ class EventMachine(Machine):
             raise bad("an id and the target of a workflow are needed")
         if "resonate:delay" in tags:
             raise bad("an event starts its workflow at once")
+        if len(subscription) + len(workflow) + sum(len(k) + len(v) for k, v in tags.items()) > (
+            self.SUBSCRIPTION_CHARS
+        ):
+            raise bad("the subscription is too large")
         anchor = self.find_topic(name, call.now)
         topic = self.topic(anchor)
         if (
@@ -159,15 +164,32 @@ class EventMachine(Machine):
         value: Json = {"headers": headers}
         if event.param.get("data") is not None:
             value["data"] = event.param["data"]
+        left = list(buckets)
+        room = max(1, self.WAKE_CHARS // max(1, value_chars(value)))
         for name in buckets[: self.BUCKETS_AT_ONCE]:
             bucket = self.promises[name]
+            waits = sorted(bucket.callbacks) if bucket.state == "pending" else []
+            if len(waits) > room:
+                for wait in waits[:room]:
+                    self.end_wait(self.promises[wait], value, now)
+                break
+            left.remove(name)
             if bucket.state == "pending":
                 self.settle(bucket, "resolved", value, now, now)
-        left = buckets[self.BUCKETS_AT_ONCE :]
+            room -= len(waits)
+            if room <= 0:
+                break
         if left:
             event.value = {"data": compact({"left": left})}
         else:
             event.state, event.value, event.settled_at = "resolved", {}, min(now, event.timeout_at)
+
+    def end_wait(self, wait: Promise, value: Json, now: int) -> None:
+        """One of a bucket that one commit cannot wake as a whole."""
+        if self.live(wait.id, now):
+            self.settle(wait, "resolved", value, now, now)
+        elif wait.state == "pending":
+            self.settle(wait, wait.verdict, {}, wait.timeout_at, now)
 
     def expire(self, promise: Promise, now: int) -> None:
         tags = promise.tags

@@ -77,6 +77,7 @@ class LockMachine(Machine):
     """The requests lock.*, and the same as actions of a fence."""
 
     WAITERS_MAX = 1_000
+    RECORD_CHARS = 2 * 1_048_576
     BOUND_MAX = 64
 
     def __init__(self, *, retry_ms: int) -> None:
@@ -151,6 +152,8 @@ class LockMachine(Machine):
         if deadline <= call.now:
             ticket.state, ticket.settled_at = "rejected_timedout", deadline
         else:
+            if anchor is not None and len(anchor.value.get("data") or "") > self.RECORD_CHARS:
+                raise Refused(409, "the record is too large", "HF1502")
             held = sum(each.count for each in lock.holders)
             served = not lock.waiters and limit - held >= asked.count
             if not served and len(lock.waiters) >= self.WAITERS_MAX:

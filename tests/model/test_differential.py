@@ -115,12 +115,14 @@ def test_every_back_end_keeps_the_bounds_of_streams_as_the_oracle_does(
 
 
 @pytest.mark.sized
-def test_every_back_end_keeps_the_bounds_of_events_as_the_oracle_does(
+def test_every_back_end_keeps_the_bounds_of_events_and_locks_as_the_oracle_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bounds = {
         "stream_page_bytes_max": (("PAGE_CHARS", "EVENTS_CHARS"), 900),
         "event_look_back_bytes_max": (("LOOK_BACK_CHARS",), 900),
+        "event_wake_bytes_max": (("WAKE_CHARS",), 1),
+        "lock_bytes_max": (("RECORD_CHARS",), 100),
     }
     for limit, (names, most) in bounds.items():
         monkeypatch.setattr(limits, limit, most)

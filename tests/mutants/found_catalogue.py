@@ -127,6 +127,22 @@ FOUND = (
         "tests/node/test_budget.py",
     ),
     Mutant(
+        "an array takes all that is plain, whatever it wakes",
+        "a commit that is far over its budget takes nothing more",
+        "node",
+        "spent > self._ceiling or class_of(data) is not None or type(data) in kinds",
+        "class_of(data) is not None or type(data) in kinds",
+        "tests/node/test_wide_requests.py",
+    ),
+    Mutant(
+        "a group takes all that is plain, whatever it wakes",
+        "a commit that is far over its budget takes nothing more",
+        "node",
+        "whole.is_over(commit.spent) or (commit.is_crowded and commit.is_full)",
+        "commit.is_crowded and commit.is_full",
+        "tests/node/test_wide_requests.py",
+    ),
+    Mutant(
         "what is put off is overtaken",
         "whoever came first on an id is carried out first",
         "node",

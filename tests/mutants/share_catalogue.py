@@ -9,6 +9,22 @@ _EVENTS = "tests/conformance/test_events.py -k memory"
 
 SHARES = (
     Mutant(
+        "the record of a lock grows without a bound",
+        "a lock whose record is too large takes no more tickets",
+        "engine",
+        'len(promise.value.data or "") > limits.lock_bytes_max',
+        'len(promise.value.data or "") < 0',
+        _LOCKS,
+    ),
+    Mutant(
+        "an event writes its value for all that wait at once",
+        "of a large event each commit writes so many values",
+        "engine",
+        "max(1, limits.event_wake_bytes_max // max(1, size))",
+        "limits.event_wake_bytes_max",
+        _EVENTS,
+    ),
+    Mutant(
         "a page of events holds any number of bytes",
         "a page ends where it becomes too large",
         "engine",

@@ -291,12 +291,12 @@ async def test_of_an_array_of_pages_that_are_named_the_first_are_carried_out(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each names one thing and shows very many: that takes the time of everybody else."""
-    monkeypatch.setattr(budget, "commit_steps_max", 700)
-    monkeypatch.setattr(budget, "request_steps", 1)
     async with Node(MemoryStore()) as node:
         await node.request([create("x", target="poll://any@g")])
         await node.request([ask(EventSend("e")) for _ in range(50)])
         await node.request([ask(StreamAppend("x", "in", key=str(number))) for number in range(50)])
+        monkeypatch.setattr(budget, "commit_steps_max", 700)
+        monkeypatch.setattr(budget, "request_steps", 1)
         page = EventSearch("e") if kind == "event.search" else StreamRead("x", "in")
         *pages, last = statuses(await node.request([*(ask(page) for _ in range(40)), get("x")]))
     assert pages == sorted(pages)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.attackers import management, size
+from bench.attackers import management, size, wide
 from bench.attackers.victim import Attack, victim
 from tests.counts import rest_slow
 from tests.server.http import get
@@ -32,6 +32,7 @@ def address_space_bytes(pid: int) -> int:
             (size.preloads_of_a_large_branch, 300),
             (size.queues_that_are_set_in_an_array, 150),
             (management.timelines_of_large_records, 400),
+            (wide.a_large_event_for_many_waits, 200),
         ],
         quick=2,
     ),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.kept_versions import put_record
 from holdfast.engine.lock_queue import SettleCall
+from holdfast.engine.view import is_live, lapse
 from holdfast.engine.working_set import WorkingSet
 from holdfast.protocol import limits, tags
 from holdfast.protocol.events import (
@@ -21,7 +22,8 @@ from holdfast.protocol.events import (
     read_wait_list,
     record_value,
 )
-from holdfast.protocol.records import NOTHING, Millis, Promise
+from holdfast.protocol.records import NOTHING, Millis, Promise, Value
+from holdfast.protocol.sizes import value_bytes
 
 
 def find_list(name: str, ws: WorkingSet, now: Millis) -> tuple[Promise, WaitList]:
@@ -65,6 +67,43 @@ def take_buckets(list_name: str, ws: WorkingSet, now: Millis) -> list[str]:
     if waits.open:
         put_list(promise, replace(waits, open=[]), ws, now)
     return [bucket_id(list_name, number) for number in waits.open]
+
+
+def wake_some(buckets: list[str], value: Value, ws: WorkingSet, now: Millis, settle: SettleCall) -> list[str]:
+    """Resolve as many of these waits as one commit may write values for. Which buckets are left?
+
+    A bucket that has more than that is not settled: its first waits are, one by one, and leave it.
+    """
+    woken, left = buckets[: limits.event_buckets_max], buckets[limits.event_buckets_max :]
+    ws.need_obligations(woken)
+    size = value_bytes(value)
+    room = max(1, limits.event_wake_bytes_max // max(1, size))
+    for number, name in enumerate(woken):
+        bucket = ws.promise(name)
+        if bucket is None or bucket.state != "pending":
+            continue
+        waits = ws.awaiters(name)[:room]
+        ws.note_bytes(size * len(waits))
+        if len(waits) == len(ws.awaiters(name)):
+            settle(bucket, "resolved", value, now, None, ws, now)
+        else:
+            _resolve(waits, value, ws, now, settle)
+        room -= len(waits)
+        if room <= 0:
+            return [*(woken[number:] if ws.awaiters(name) else woken[number + 1 :]), *left]
+    return left
+
+
+def _resolve(waits: list[str], value: Value, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:
+    """One whose own deadline has passed has ended by that."""
+    ws.need_obligations(waits)
+    for name in waits:
+        wait = ws.promise(name)
+        if wait is not None and is_live(wait, now):
+            settle(wait, "resolved", value, now, None, ws, now)
+        elif wait is not None and wait.state == "pending":
+            lapsed = lapse(wait)
+            settle(wait, lapsed.state, NOTHING, lapsed.timeout_at, None, ws, now)
 
 
 def leave(wait: Promise, ws: WorkingSet, now: Millis, settle: SettleCall) -> None:

@@ -5,7 +5,8 @@
    it, or within the time that it looks back. It looks at the newest `event_look_back_max` events of its name,
    up to `event_look_back_bytes_max` of them.
 3. An event wakes all that wait for it: up to `event_buckets_max` buckets in its own commit, the others by
-   sweeps, as many in each. While there are some left, its promise is pending and due.
+   sweeps, as many in each. Of a large event each commit writes only so many values. While there are some
+   left, its promise is pending and due.
 4. Each subscription of a name starts one execution for each event, in its commit.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from holdfast.engine.event_waits import join, take_buckets
+from holdfast.engine.event_waits import join, take_buckets, wake_some
 from holdfast.engine.kept_versions import find_created, put_record
 from holdfast.engine.needed import Footprint, Missing
 from holdfast.engine.promises import new_promise
@@ -64,10 +65,11 @@ def send(request: Request, data: EventSend, ws: WorkingSet, now: Millis) -> Even
     if data.id is not None and (known := _sent_before(data.name, data.id, ws)) is not None:
         return EventReply(known)
     number = topic.number + 1
-    _put_topic(anchor, replace(topic, number=number), ws)
-    name = event_id(data.name, number)
+    name, end = event_id(data.name, number), data.id or str(number)
+    ws.need([name, *(started_id(subscription, end) for subscription in topic.subscriptions)])
     if ws.promise(name) is not None:
         raise KeyConflict(f"The promise {name!r} exists, and is not the next event")
+    _put_topic(anchor, replace(topic, number=number), ws)
     attributes = {tags.ATTRIBUTE + key: text for key, text in data.match.items()}
     entries = {**attributes, tags.EVENT: data.name, tags.TIMER: "true"}
     deadline = min(now + 1, limits.instant_ms_max)
@@ -95,14 +97,8 @@ def deliver_more(event: Promise, ws: WorkingSet, now: Millis) -> None:
 
 
 def _wake(event: Promise, buckets: list[str], ws: WorkingSet, now: Millis) -> None:
-    now_woken, left = buckets[: limits.event_buckets_max], buckets[limits.event_buckets_max :]
-    ws.need_obligations(now_woken)
     headers = {**(event.param.headers or {}), EVENT_HEADER: event.id}
-    value = Value(headers, event.param.data)
-    for name in now_woken:
-        bucket = ws.promise(name)
-        if bucket is not None and bucket.state == "pending":
-            settle(bucket, "resolved", value, now, None, ws, now)
+    left = wake_some(buckets, Value(headers, event.param.data), ws, now, settle)
     if left:
         ws.put_promise(replace(event, value=record_value(Undelivered(left))))
     else:
@@ -202,7 +198,9 @@ def _find_topic(name: str, ws: WorkingSet, now: Millis) -> tuple[Promise, Topic]
 
 
 def _put_topic(promise: Promise, topic: Topic, ws: WorkingSet) -> None:
-    ws.put_promise(replace(promise, value=record_value(topic)))
+    value = record_value(topic)
+    ws.note_bytes(2 * len(value.data or ""))  # it was read, too
+    ws.put_promise(replace(promise, value=value))
 
 
 def _sent_before(name: str, key: str, ws: WorkingSet) -> Event | None:
@@ -232,6 +230,7 @@ def _look_back(data: EventAwait, topic: Topic, ws: WorkingSet, now: Millis) -> P
     size = 0
     for looked, event in enumerate(_newest(data.name, topic.number, ws)):
         size += whole_promise_bytes(event)
+        ws.handled += 1  # it was loaded once, and is compared for each wait
         is_too_far = looked >= limits.event_look_back_max or event.created_at < now - data.look_back
         if is_too_far or (looked and size > limits.event_look_back_bytes_max):
             break

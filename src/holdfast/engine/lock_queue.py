@@ -35,7 +35,9 @@ class SettleCall(Protocol):
 
 def put_lock(promise: Promise, lock: Lock, ws: WorkingSet, now: Millis) -> None:
     idle_since = (now if lock.idle_since is None else lock.idle_since) if lock.is_idle else None
-    ws.put_promise(replace(promise, value=lock_value(replace(lock, idle_since=idle_since))))
+    value = lock_value(replace(lock, idle_since=idle_since))
+    ws.note_bytes(2 * len(value.data or ""))  # it was read, too
+    ws.put_promise(replace(promise, value=value))
 
 
 def granted(lock: Lock, ticket: Ticket, now: Millis) -> Lock:

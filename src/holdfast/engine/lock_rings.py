@@ -132,6 +132,7 @@ class _Search:
     def _lock(self, promise_id: str) -> Lock | None:
         if promise_id not in self._locks:
             record = self._ws.promise(promise_id)
+            self._ws.note_bytes(0 if record is None else len(record.value.data or ""))
             self._locks[promise_id] = (
                 None if record is None or tags.LOCK not in record.tags else read_lock(record)
             )

@@ -5,6 +5,7 @@
 2. At most `limit` permits are held. Who asks while nobody waits and there are enough holds it at once.
 3. One name has one limit, as long as anybody holds or wants the lock.
 4. A ticket is asked for once: its id is that of a promise of the execution.
+   A record that has become too large takes no more of them.
 5. Who would close a ring of executions that wait for each other is refused, and told of the ring. If it is
    closed by an execution that is suspended, a ticket of the ring fails instead.
 """
@@ -54,6 +55,7 @@ def acquire(data: LockAcquire, fence: Task, ws: WorkingSet, now: Millis) -> Prom
             data.id, "rejected_timedout", data.param, NOTHING, entries, deadline, deadline, deadline
         )
         return put_record(ended, ws)
+    _check_room(promise, lock)
     asked = Ticket(data.id, fence.id, now, data.wanted, holding=data.holding or [])
     if not lock.waiters and lock.free >= data.wanted:
         lock = granted(lock, asked, now)
@@ -121,6 +123,7 @@ def find_lock(name: str, ws: WorkingSet) -> tuple[Promise, Lock]:
     promise = ws.promise(lock_id(name))
     if promise is None:
         raise NoSuchLock(name)
+    ws.note_bytes(len(promise.value.data or ""))
     return promise, _record_of(promise)
 
 
@@ -138,6 +141,14 @@ def _record_of(promise: Promise) -> Lock:
     if tags.LOCK not in promise.tags:
         raise NotALock(promise.id)
     return read_lock(promise)
+
+
+def _check_room(promise: Promise, lock: Lock) -> None:
+    """Every change of a lock reads and writes all of its record."""
+    if len(promise.value.data or "") > limits.lock_bytes_max:
+        raise LockFull(
+            f"The record of the lock {lock.name!r} has {limits.lock_bytes_max} characters, which is the limit"
+        )
 
 
 def _check_wait(asked: Ticket, lock: Lock, ws: WorkingSet, now: Millis) -> None:

@@ -24,13 +24,18 @@ from holdfast.protocol.jobs import JobStatus, queue_group
 from holdfast.protocol.locks import lock_id
 from holdfast.protocol.records import Millis, PromiseState, Task, TaskState
 from holdfast.protocol.requests import (
+    EventAwait,
     EventSearch,
+    EventSend,
     ExecutionCancel,
     ExecutionCount,
     ExecutionFork,
     ExecutionRetry,
     ExecutionSearch,
     ExecutionStart,
+    LockAcquire,
+    LockGet,
+    LockRelease,
     LockSearch,
     PromiseCreate,
     PromiseSearch,
@@ -40,6 +45,7 @@ from holdfast.protocol.requests import (
     QueueSearch,
     QueueSet,
     RequestData,
+    ScheduleBackfill,
     ScheduleSearch,
     StreamAppend,
     StreamNext,
@@ -50,12 +56,13 @@ from holdfast.protocol.requests import (
     TaskFence,
     TaskFulfill,
     TaskHeartbeat,
+    TaskRestart,
     TaskSearch,
     TaskSuspend,
 )
 
 Deadline = Literal["any", "ahead", "passed"]
-LimitedClass = Literal["look", "claim"]
+LimitedClass = Literal["look", "claim", "wide"]
 
 
 class Span(Struct, frozen=True):
@@ -302,12 +309,13 @@ _SCANS: Final[dict[type[RequestData], Callable[[Any, Millis], Scan | None]]] = {
 
 
 _LOOKS: Final = frozenset({
-    PromiseSearch, LockSearch, TaskSearch, ScheduleSearch, StreamNext, StreamRead, EventSearch,
+    PromiseSearch, LockGet, LockSearch, TaskSearch, ScheduleSearch, StreamNext, StreamRead, EventSearch,
     QueueSearch, QueueGet, QueueSet, QueuePause, ExecutionSearch, ExecutionCount,
 })  # fmt: skip
 _CLAIMS: Final = frozenset({TaskAcquire, TaskClaim, TaskCreate, TaskSuspend})
 _MENDS: Final = frozenset({ExecutionStart, ExecutionCancel, ExecutionRetry, ExecutionFork})
 _PLAIN: Final = frozenset({PromiseCreate, PromiseSettle, TaskFulfill, StreamAppend})  # most of all requests
+_WIDE: Final = frozenset({EventSend, EventAwait, LockAcquire, LockRelease, ScheduleBackfill})
 _few_leases: Final = 200
 _records_of_one: Final = 40
 
@@ -325,17 +333,23 @@ def scope_of(data: RequestData, scope: str | None) -> str | None:
 
 def class_of(data: RequestData) -> LimitedClass | None:
     """Does it look through records of which it names none, or claim, and so load some which it does not name,
-    or name very many? A commit carries out only so much of either."""
+    or name very many? Or is it one that may read and write very many more than it names? A commit carries
+    out only so much of each."""
     kind = type(data)
     if kind in _PLAIN:
         return None
     if kind is TaskFence and isinstance(data, TaskFence):
-        return class_of(data.action.data) if type(data.action.data) in _MENDS else None
+        inner = type(data.action.data)
+        return "wide" if inner in _WIDE else class_of(data.action.data) if inner in _MENDS else None
     if kind in _LOOKS or (kind in _MENDS and scan_of(data, 0) is not None):
         return "look"
     if isinstance(data, ExecutionCancel) and data.now:
         return "look"
     if kind in _CLAIMS:
+        return "claim"
+    if kind in _WIDE:
+        return "wide"
+    if isinstance(data, TaskRestart) and len(data.forget) > _few_leases:
         return "claim"
     if kind is TaskHeartbeat and isinstance(data, TaskHeartbeat) and not 0 < len(data.tasks) <= _few_leases:
         return "claim"
@@ -344,9 +358,14 @@ def class_of(data: RequestData) -> LimitedClass | None:
 
 def share_of(data: RequestData) -> int:
     """As how many requests it counts when a group is formed. A group loads all that its requests name, before
-    the commit's budget counts any step; so one that names many records counts as many."""
+    the commit's budget counts any step; so one that names many records counts as many. Wide ones are few
+    records most of the time, and a group may be full of them."""
     if isinstance(data, TaskHeartbeat):
         return 1 + len(data.tasks) // _records_of_one
+    if isinstance(data, TaskRestart):
+        return 1 + len(data.forget) // _records_of_one
+    if class_of(data) == "wide":
+        return 0
     return 1 + len(data.actions) // _records_of_one if isinstance(data, TaskSuspend) else 1
 
 

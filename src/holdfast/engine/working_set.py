@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.engine.claims import ClaimPlan
 
 _written: Final = 3  # to write a record takes about as long as to load so many
+_handled_bytes: Final = 1_024  # to decode and encode so many takes about as long as to load a record
 
 
 class WorkingSet:
@@ -187,6 +188,10 @@ class WorkingSet:
 
     def note_answer(self, size: int) -> None:
         self.answer_bytes += size
+
+    def note_bytes(self, size: int) -> None:
+        """A record of lists was read or written whole, or a value so often that it counts."""
+        self.handled += size // _handled_bytes
 
     # --- changing ------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ ended and looks at fewer.
 
 1. What is over the budget goes to a later commit, and whoever waits behind it passes. The members of one
    array cannot be parted; of those the ones that are over are refused, and have changed nothing.
-2. In every commit the first of each flow (a tenant's searches; a tenant's claims) is carried out, whatever
-   others have used. So each of them goes on, whoever sends more.
+2. In every commit the first of each flow (a tenant's searches; a tenant's claims; what may write very many
+   records) is carried out, whatever others have used. So each of them goes on, whoever sends more.
+3. A commit that has taken several times its budget takes nothing more, whatever it is.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from holdfast.engine.scans import (
     QueueScan,
     SearchScan,
     at_most,
+    class_of,
     ending_at,
     parts_of,
     passes_over,
@@ -29,10 +31,14 @@ from holdfast.engine.scans import (
 )
 from holdfast.node.queue import Flow, Submission
 from holdfast.protocol import limits
+from holdfast.protocol.requests import EventSearch, RequestData, StreamRead
 from holdfast.store.interface import Find, Load, TookTooLong, Work
 
 commit_steps_max: Final = 20_000  # a step: one record is looked at, in about a microsecond
 request_steps: Final = 64  # what each request of a commit may take besides
+ceiling_steps: Final = 80_000  # past this, and as much for each request, a commit takes nothing more
+ceiling_request_steps: Final = 256  # plain requests, which name what they write, stay far below
+page_kinds: Final = frozenset({EventSearch, StreamRead})
 step_bytes: Final = 512  # of payloads, to read them for a search: its page is held until it is answered
 record_steps: Final = 8  # to load a record, or to show it in a preload
 count_steps: Final = 64  # a statement that counts a queue, besides what it counts
@@ -67,9 +73,18 @@ class ArrayBudget:
 
     def __init__(self, requests: int, spent: int) -> None:
         self._most = spent + _most(requests)
+        self._ceiling = spent + ceiling_steps + ceiling_request_steps * requests
 
     def is_used(self, spent: int) -> bool:
         return spent > self._most
+
+    def is_over(self, spent: int) -> bool:
+        return spent > self._ceiling
+
+    def refuses(self, data: RequestData, spent: int) -> bool:
+        if spent <= self._most:
+            return False
+        return spent > self._ceiling or class_of(data) is not None or type(data) in page_kinds
 
 
 def _most(requests: int) -> int:

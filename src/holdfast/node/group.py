@@ -55,7 +55,6 @@ from holdfast.protocol.requests import (
     DebugStart,
     DebugStop,
     DebugTick,
-    EventSearch,
     PromiseCreate,
     PromiseSettle,
     QueueGet,
@@ -65,7 +64,6 @@ from holdfast.protocol.requests import (
     Request,
     RequestData,
     StreamAppend,
-    StreamRead,
     TaskClaim,
     TaskFence,
     TaskFulfill,
@@ -95,11 +93,8 @@ reloads_max: Final = 1_000
 claim_read_at_once: Final = 32  # nobody knows how large records are before they are read
 fault_rest_ms: Final = 1_000
 queue_kinds: Final = (QueueGet, QueueSet, QueuePause, QueueSearch)
-page_kinds: Final = frozenset({EventSearch, StreamRead})
 plain_kinds: Final = frozenset({PromiseCreate, PromiseSettle, StreamAppend, TaskFence, TaskFulfill})
-_too_much: Final = refuse(
-    Overloaded("The searches and claims in this array are more than one commit has time for")
-)
+_too_much: Final = refuse(Overloaded("This array asks for more than one commit has time for"))
 _too_large: Final = refuse(AnswerTooLarge("The records before this one have used up the room of the answer"))
 _too_heavy: Final = refuse(
     Overloaded(f"The records that this array names hold more than {limits.commit_bytes_max} bytes")
@@ -165,10 +160,11 @@ def run_group(
         return commit.outcome(replies)
     put_off: set[int] = set()
     budget: Budget | None = None
+    whole = ArrayBudget(len(requests), commit.spent)
     for number, part in enumerate(group):
         if budget is None and part.flow is not None:  # others are free of it, until something is put off
             budget = Budget(len(requests))
-        is_full = commit.is_crowded and commit.is_full
+        is_full = whole.is_over(commit.spent) or (commit.is_crowded and commit.is_full)
         if not is_full and (budget is None or budget.admits(part, commit.spent)):
             if len(part.requests) != 1 or not commit.answer_at_once(part.requests[0], replies):
                 yield from commit.answer_array(part.requests, replies)
@@ -282,26 +278,22 @@ class Commit:
 
     def answer_array(self, requests: Sequence[Request], replies: list[Reply]) -> Work[None]:
         """Their replies go behind those that are there."""
-        spent, budget, before = self.spent, None, len(replies)
+        budget, before = ArrayBudget(len(requests), self.spent), len(replies)
         for request in requests:
             reply: Reply | None = None
             if self.is_crowded and self.is_full and len(replies) > before:
                 reply = _too_large if may_be_repeated(request) else _too_heavy
+            elif budget.refuses(request.data, self.spent) and not self.context.debug:
+                reply = _too_much  # whoever debugs has no neighbours to wait for him
             elif len(requests) > 1 and self.answer_at_once(request, replies):  # one alone was tried before
                 continue
-            elif type(request.data) not in plain_kinds:
-                budget = budget or ArrayBudget(len(requests), spent)
-                is_limited = class_of(request.data) is not None or type(request.data) in page_kinds
-                is_over = is_limited and budget.is_used(self.spent)
-                if is_over and not self.context.debug:  # whoever debugs has no neighbours to wait for him
-                    reply = _too_much
             if reply is None:
                 reply = yield from self.answer(request, self.instant_of(request))
             replies.append(reply)
 
     def answer_at_once(self, request: Request, replies: list[Reply]) -> bool:
         """The short way for what needs records alone: nearly always the first load has brought them all."""
-        if type(request.data) not in plain_kinds or class_of(request.data) is not None:
+        if type(request.data) not in plain_kinds or class_of(request.data) not in (None, "wide"):
             return False
         try:
             now = self.instant_of(request) if self.context.debug else self.now

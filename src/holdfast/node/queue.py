@@ -44,7 +44,7 @@ group_weight_max: Final = 2_097_152
 # Of the requests that look through records or load some which they do not name. What they really take is
 # counted as the group is carried out (budget.py).
 group_limited_max: Final = 384
-flow_requests_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256}
+flow_requests_max: Final[dict[LimitedClass, int]] = {"look": 64, "claim": 256, "wide": 512}
 look_ahead_max: Final = 20_000
 # They offer nothing to any worker, or hardly ever. Two more do so if they create something for a worker.
 silent_kinds: Final = frozenset(

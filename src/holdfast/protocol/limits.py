@@ -99,6 +99,7 @@ stream_skips_max: Final = 100  # numbers taken by other writers that one request
 
 lock_name_bytes_max: Final = 256  # the name of a lock
 lock_waiters_max: Final = 1_000  # waiters of one lock; they are in its record, which every change writes
+lock_bytes_max: Final = 2 * 1_048_576  # the record of one lock; a larger one takes no more tickets
 lock_holding_max: Final = 16  # locks that code holds while it waits for another
 permits_max: Final = 10_000  # permits of one name
 ring_tickets_max: Final = 256  # waits that the search for a deadlock reads
@@ -111,8 +112,10 @@ event_match_max: Final = 8  # attributes in one wait
 event_attribute_bytes_max: Final = 256  # the value of an attribute that can be matched
 event_shapes_max: Final = 16  # different sets of attributes in the waits for one name
 event_subscriptions_max: Final = 16  # workflows that events of one name start
+subscription_bytes_max: Final = 8_192  # the id, the workflow and the tags of one of these
 event_bucket_max: Final = 128  # waits that are woken together
 event_buckets_max: Final = 2  # such groups of waits that one commit wakes for one event
+event_wake_bytes_max: Final = 4 * 1_048_576  # values of waits that one commit writes for one event
 event_look_back_max: Final = 1_000  # events of its name that a wait reads when it looks back
 event_look_back_bytes_max: Final = 4 * 1_048_576  # all of those; the newest is read in any case
 

@@ -34,7 +34,7 @@ request_entry_bytes: Final = 512  # of its list
 
 
 def promise_bytes(promise: Promise) -> int:
-    return _value_bytes(promise.param) + _value_bytes(promise.value) + _entry_bytes(promise.tags)
+    return value_bytes(promise.param) + value_bytes(promise.value) + _entry_bytes(promise.tags)
 
 
 def whole_promise_bytes(promise: Promise) -> int:
@@ -43,7 +43,7 @@ def whole_promise_bytes(promise: Promise) -> int:
 
 def message_value_bytes(value: Value) -> int:
     """As which a message counts while it is unread."""
-    return _value_bytes(value) + record_bytes
+    return value_bytes(value) + record_bytes
 
 
 def queue_bytes(queue: QueueRecord) -> int:
@@ -60,11 +60,11 @@ def message_bytes(message: Message) -> int:
 
 
 def schedule_bytes(schedule: Schedule | ScheduleCreate) -> int:
-    return _value_bytes(schedule.promise_param) + _entry_bytes(schedule.promise_tags)
+    return value_bytes(schedule.promise_param) + _entry_bytes(schedule.promise_tags)
 
 
 def _update_bytes(data: ScheduleUpdate) -> int:
-    size = 0 if data.promise_param is None else _value_bytes(data.promise_param)
+    size = 0 if data.promise_param is None else value_bytes(data.promise_param)
     return size if data.promise_tags is None else size + _entry_bytes(data.promise_tags)
 
 
@@ -96,7 +96,7 @@ def list_bytes(data: RequestData) -> int:
     return request_entry_bytes * len(data.tasks) if isinstance(data, TaskHeartbeat) else 0
 
 
-def _value_bytes(value: Value) -> int:
+def value_bytes(value: Value) -> int:
     size = len(value.data) if value.data else 0
     return size + _entry_bytes(value.headers) if value.headers else size
 
@@ -123,22 +123,22 @@ def _fence_bytes(data: TaskFence) -> int:
 
 
 def _append_bytes(data: StreamAppend) -> int:
-    size = _value_bytes(data.value) + (_entry_bytes(data.expect) if data.expect else 0)
+    size = value_bytes(data.value) + (_entry_bytes(data.expect) if data.expect else 0)
     if data.answer is None:
         return size
-    return size + _value_bytes(data.answer.param) + _entry_bytes(data.answer.tags)
+    return size + value_bytes(data.answer.param) + _entry_bytes(data.answer.tags)
 
 
 def _event_bytes(data: EventSend) -> int:
-    return _value_bytes(data.value) + _entry_bytes(data.match)
+    return value_bytes(data.value) + _entry_bytes(data.match)
 
 
 def _settlement_bytes(data: PromiseSettle | TaskFail) -> int:
-    return _value_bytes(data.value)
+    return value_bytes(data.value)
 
 
 def _restart_bytes(data: TaskRestart) -> int:
-    return _value_bytes(data.param)
+    return value_bytes(data.param)
 
 
 def _action_bytes(data: TaskCreate | TaskFulfill | ExecutionStart) -> int:
@@ -146,7 +146,7 @@ def _action_bytes(data: TaskCreate | TaskFulfill | ExecutionStart) -> int:
 
 
 def _fork_bytes(data: ExecutionFork) -> int:
-    return 0 if data.param is None else _value_bytes(data.param)
+    return 0 if data.param is None else value_bytes(data.param)
 
 
 _PAYLOADS: Final[dict[type[RequestData], Callable[[Any], int]]] = {

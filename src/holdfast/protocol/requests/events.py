@@ -84,6 +84,8 @@ class EventSubscribe(RequestData, frozen=True):
             raise ValueError("promiseTags need the resonate:target of a workflow")
         if tags.DELAY in self.promise_tags:
             raise ValueError("an event starts its workflow at once: promiseTags take no resonate:delay")
+        texts = (self.id, self.workflow, *self.promise_tags, *self.promise_tags.values())
+        check_integer("the size of the subscription", sum(map(len, texts)), 0, limits.subscription_bytes_max)
 
 
 class EventUnsubscribe(RequestData, frozen=True):
