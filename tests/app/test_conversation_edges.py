@@ -192,12 +192,14 @@ def test_what_is_no_id_is_an_error_in_the_workflow_that_uses_it(how: str, given:
     @app.workflow
     async def wrong() -> str:
         with pytest.raises(BadId):
-            await {
-                "tell": lambda: hf.tell(given, 1),
-                "ask": lambda: hf.ask(given, 1),
-                "attach": lambda: hf.attach(given),
-                "cancel": lambda: hf.cancel(given),
-            }[how]()
+            if how == "tell":
+                await hf.tell(given, 1)
+            elif how == "ask":
+                await hf.ask(given, 1)
+            elif how == "attach":
+                await hf.attach(given)
+            else:
+                await hf.cancel(given)
         return "goes on"
 
     with app:
