@@ -189,17 +189,20 @@ def test_what_is_no_id_is_an_error_in_the_workflow_that_uses_it(how: str, given:
     """Otherwise it would be tried again and again until the execution is halted."""
     app = hf.App("memory:")
 
+    async def use() -> None:
+        if how == "tell":
+            await hf.tell(given, 1)
+        elif how == "ask":
+            await hf.ask(given, 1)
+        elif how == "attach":
+            await hf.attach(given)
+        else:
+            await hf.cancel(given)
+
     @app.workflow
     async def wrong() -> str:
         with pytest.raises(BadId):
-            if how == "tell":
-                await hf.tell(given, 1)
-            elif how == "ask":
-                await hf.ask(given, 1)
-            elif how == "attach":
-                await hf.attach(given)
-            else:
-                await hf.cancel(given)
+            await use()
         return "goes on"
 
     with app:
