@@ -181,3 +181,29 @@ def test_whoever_passes_a_handle_for_an_id_is_told_to_pass_its_id() -> None:
             app.tell(handle, 1)
         with pytest.raises(BadId, match=r"The id 17 is not a string\. "):
             app.tell(17, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [17, None, "", "x" * 1025], ids=["number", "none", "empty", "long"])
+@pytest.mark.parametrize("how", ["tell", "ask", "attach", "cancel"])
+def test_what_is_no_id_is_an_error_in_the_workflow_that_uses_it(how: str, given: Any) -> None:
+    """Otherwise it would be tried again and again until the execution is halted."""
+    app = hf.App("memory:")
+
+    async def use() -> None:
+        if how == "tell":
+            await hf.tell(given, 1)
+        elif how == "ask":
+            await hf.ask(given, 1)
+        elif how == "attach":
+            await hf.attach(given)
+        else:
+            await hf.cancel(given)
+
+    @app.workflow
+    async def wrong() -> str:
+        with pytest.raises(BadId):
+            await use()
+        return "goes on"
+
+    with app:
+        assert app.start("wrong").result(WAIT_S) == "goes on"

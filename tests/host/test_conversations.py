@@ -1,10 +1,14 @@
 """Real processes that talk while they are killed: no message is lost, doubled or out of order."""
 
+import http.client
+import json
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +21,8 @@ from tests.seeds import seed_for_test
 
 MESSAGES = count_of("HOLDFAST_TALK_MESSAGES", quick=160, full=10_000)
 SENDERS = 8
+RESTARTS = 20
+CHUNKS = 5  # of each message
 KILLS_MAX = 20 + MESSAGES // 50  # then whoever is left comes to an end, however slow the machine is
 ROOT = Path(__file__).parent.parent.parent
 
@@ -120,3 +126,79 @@ def test_a_reader_misses_nothing_while_the_server_is_started_again(server: Serve
                 server.kill()
                 server.start()
         assert [*read, *numbers] == [(number + 1, number) for number in range(10)]
+
+
+class EventReader(threading.Thread):
+    """Reads a stream over plain HTTP as server-sent events, as a browser does: whenever it is cut off it
+    comes again, with the number that it had last."""
+
+    def __init__(self, server: Server, path: str) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._path = path
+        self.read: list[tuple[str, int]] = []
+        self.cut_off = 0
+
+    def run(self) -> None:
+        last = "0"
+        while True:
+            with suppress(OSError, http.client.HTTPException):  # the server is away
+                if self._follow(last):
+                    return
+            self.cut_off += 1
+            last = self.read[-1][0] if self.read else "0"
+            time.sleep(0.02)
+
+    def _follow(self, last: str) -> bool:
+        """Until it is cut off, or is told that this was all."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+        with closing(connection):
+            wanted = {"accept": "text/event-stream", "last-event-id": last}
+            connection.request("GET", self._path, headers=wanted)
+            answer = connection.getresponse()
+            if answer.status == 204:
+                return True
+            assert answer.status == 200
+            name = number = data = ""
+            while line := answer.readline().decode():
+                field, _, value = line.rstrip("\n").partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "id":
+                    number = value
+                elif field == "data":
+                    data = value
+                elif not field and data:  # the end of one event
+                    if name == "end":
+                        return True
+                    self.read.append((number, json.loads(data)["value"]))
+                    data = ""
+        return False
+
+
+@pytest.mark.slow
+def test_a_reader_of_events_has_every_chunk_once_through_twenty_kills_of_the_server(server: Server) -> None:
+    app = hf.App(server.url, lease="2s")
+
+    @app.workflow
+    async def chatter() -> None:
+        async for message in hf.mailbox(int):
+            for chunk in range(CHUNKS):
+                await hf.emit("tokens", message.value * CHUNKS + chunk)
+            if message.value == RESTARTS:
+                break
+
+    with app:
+        handle = app.start(chatter, id="chatter")
+        reader = EventReader(server, "/v1/executions/chatter/streams/tokens")
+        reader.start()
+        for number in range(RESTARTS):
+            app.tell("chatter", number, key=str(number))
+            server.kill()  # while the chunks are on their way
+            server.start()
+        app.tell("chatter", RESTARTS, key="last")
+        handle.result(120)
+        reader.join(120)
+    assert not reader.is_alive()
+    assert reader.cut_off >= RESTARTS
+    assert reader.read == [(str(number + 1), number) for number in range((RESTARTS + 1) * CHUNKS)]

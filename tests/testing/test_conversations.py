@@ -165,3 +165,35 @@ def test_executions_that_ask_each_other_survive_a_crash_at_every_write() -> None
         pinger, "ponger", app=app, outside=start_other, check=lambda seen: seen == [0, 10, 20, 3]
     )
     assert proof.result == [0, 10, 20, 3]
+
+
+@app.workflow
+async def last_word(fails: bool) -> int:
+    word = await receive(int)
+    if fails and not mended:
+        raise ValueError(word)
+    return word
+
+
+mended: list[str] = []
+
+
+async def ask_for_the_last_word() -> None:
+    assert await app.ask("crash-test", 7, timeout="1d") is None
+
+
+def test_a_question_that_is_received_last_survives_a_crash_at_every_write() -> None:
+    proof = crash_everywhere(last_word, False, app=app, outside=ask_for_the_last_word)
+    assert proof.result == 7
+
+
+def test_an_execution_that_fails_on_what_it_was_asked_can_be_retried() -> None:
+    mended.clear()
+    with World(app) as world:
+        handle = app.start(last_word, True, id="w")
+        assert world.ask("w", 7) is None
+        with pytest.raises(ValueError, match="7"):
+            handle.result()
+        mended.append("deployed")
+        handle.retry()
+        assert handle.result() == 7

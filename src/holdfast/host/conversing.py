@@ -48,6 +48,7 @@ class Conversing:
 
     async def _tell(self, execution_id: str, message: Value, key: str | None) -> None:
         """On the session's loop."""
+        await self._bridge.session.wait_for_clock()
         sent = self._bridge.session.conversations.begin_to_tell(execution_id, message, key)
         self._bridge.tracked_calls.note_sent()
         await sent
@@ -71,6 +72,7 @@ class Conversing:
         value, entered = self._leaving("ask", id, message)
 
         async def ask() -> Any:
+            await self._bridge.tracked_calls.let_others_begin()
             return await self._bridge.session.conversations.ask(check_id(id), value, limit_s, returns)
 
         return self._bridge.result_of(ask() if entered is None else await_asked(entered, ask()))
@@ -107,6 +109,7 @@ class Conversing:
         self, what: str, given: str, outcome: Any, name: str | None, *, is_error: bool = False
     ) -> Awaitable[None]:
         async def settle() -> None:
+            await self._bridge.session.wait_for_clock()
             if name is None:
                 await self._bridge.session.executions.settle(given, outcome, is_error=is_error)
             else:

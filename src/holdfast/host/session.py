@@ -19,6 +19,7 @@ from holdfast.client.interface import Client, TellsOfWorkers
 from holdfast.client.listening import Settlements
 from holdfast.client.tls import client_context
 from holdfast.host.callers_transactions import CallersTransactions
+from holdfast.host.clock_turn import ClockTurn
 from holdfast.host.conversations import Conversations
 from holdfast.host.errors import NoNodeHere
 from holdfast.host.execution_client import ExecutionClient, Start, start_request
@@ -105,6 +106,7 @@ class Session:
         self._node: Node | None = None
         self._watch: LoopWatch | None = None
         self._far: HttpClient | None = None
+        self._clock_turn = ClockTurn()
         self._is_stopped = False
         self.is_open = False
         self.after_open: list[Part] = []
@@ -367,8 +369,15 @@ class Session:
 
     async def learn_clock(self, promise_id: str) -> None:
         """Before an instant is computed from a duration: any answer of the node tells its clock."""
-        if not self.knows_clock:
-            await self._client.request([ask(PromiseGet(promise_id))])
+        if self._far is not None:
+            await self._clock_turn.learn(
+                lambda: self.knows_clock, lambda: self._client.request([ask(PromiseGet(promise_id))])
+            )
+
+    async def wait_for_clock(self) -> None:
+        """Go behind those who learn the clock: what they ask for then was asked for before."""
+        if self._far is not None:
+            await self._clock_turn.go_behind()
 
     async def correct(self, orders: Sequence[SendRequest]) -> Sequence[SendRequest]:
         """Orders whose instants were reckoned before the node's clock was known."""

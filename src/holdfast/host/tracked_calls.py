@@ -116,6 +116,8 @@ class TrackedCall:
 
     def _tell(self, error: BaseException | None) -> None:
         """From within the task, and not after it: that would cost every call one more turn of the loop."""
+        if self._calls is not None:
+            self._calls.note_sent(self)
         for waiter in self._waiters:
             if waiter.done():  # it has stopped waiting
                 continue
@@ -224,10 +226,16 @@ class TrackedCalls:
         self._under_way[call.task] = call
         return call
 
-    def note_sent(self) -> None:
-        """By the task of a call: the node has it now."""
-        if (task := asyncio.current_task()) is not None:
+    def note_sent(self, call: TrackedCall | None = None) -> None:
+        """The node has it now, or it is over. Without one: the call whose task runs."""
+        task = asyncio.current_task() if call is None else call.task
+        if task is not None:
             self._unsent.discard(task)
+
+    async def let_others_begin(self) -> None:
+        """What was asked for before, and has not begun, begins first."""
+        if self._unsent:
+            await asyncio.sleep(0)
 
     def let_go(self, call: TrackedCall) -> None:
         self._under_way.pop(call.task, None)

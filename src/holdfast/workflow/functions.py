@@ -16,7 +16,7 @@ from holdfast import runtime
 from holdfast.payloads.durations import Duration, duration_s, pause_s
 from holdfast.payloads.errors import BadId
 from holdfast.payloads.signature import signature_of
-from holdfast.payloads.user_tags import check_user_tags
+from holdfast.payloads.user_tags import check_id, check_user_tags
 from holdfast.protocol.requests import CancelAction, ExecutionCancel
 from holdfast.runtime import Durable, Future, Operation, Timeout
 from holdfast.runtime.operation import Waitable
@@ -222,6 +222,7 @@ def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
 
     >>> await hf.cancel(invoice_id, now=False)
     """
+    check_id(promise_id)
 
     def effects(_: str) -> Sequence[Action]:
         return [CancelAction(ExecutionCancel(promise_id, now))]

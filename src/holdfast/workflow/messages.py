@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast, overload
 from holdfast.payloads.durations import Duration, duration_s
 from holdfast.payloads.errors import BadArguments, UndecodablePayload
 from holdfast.payloads.messages import check_wanted, decode_message, encode_message
+from holdfast.payloads.user_tags import check_id
 from holdfast.protocol.ids import below
 from holdfast.protocol.records import Promise, Settlement, Value
 from holdfast.protocol.requests import PromiseSettle, SettleAction
@@ -197,6 +198,7 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
     """
     found = execution()
     check_wanted(wanted)
+    seconds = None if timeout is None else duration_s(timeout)
 
     def read(element: Promise) -> Any:
         message = _message(element, wanted, found)
@@ -205,9 +207,8 @@ def receive(wanted: Any = Any, /, *, timeout: Duration | None = None) -> Future[
         return message.value
 
     reader: Future[Any] = found.inbox.get("a message", read, wanted)
-    if timeout is None:
+    if seconds is None:
         return reader
-    seconds = duration_s(timeout)
     return InTime(reader, sleep(seconds), seconds, found.scheduler)
 
 
@@ -225,7 +226,7 @@ def tell(execution_id: str, message: Any) -> Durable[None]:
 
     Raises `ExecutionOver` or `NoSuchExecution` where it is awaited.
     """
-    value = _leaving("tell", execution_id, message)
+    value = _leaving("tell", check_id(execution_id), message)
     return current_scheduler().issue(Tell(execution_id, value))
 
 
@@ -258,8 +259,8 @@ def ask(
     Raises what the other refuses it with, `ExecutionOver` if the other is over or ends before it answers,
     `NoSuchExecution`, and `TimedOut` past the `timeout`.
     """
-    value = _leaving("ask", execution_id, message)
     limit = None if timeout is None else duration_s(timeout)
+    value = _leaving("ask", check_id(execution_id), message)
     return current_scheduler().issue(Ask(execution_id, value, returns, limit))
 
 
@@ -275,7 +276,7 @@ def attach(execution_id: str, *, returns: Any = Any) -> Durable[Any]:
 
     >>> receipt = await hf.attach("order-17", returns=str)
     """
-    if execution_id == execution().id:
+    if check_id(execution_id) == execution().id:
         raise BadArguments(f"hf.attach({execution_id!r}) would wait for the end of this execution itself")
     return current_scheduler().issue(Attach(execution_id, returns))
 

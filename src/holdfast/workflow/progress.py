@@ -223,9 +223,11 @@ class Progress:
     def advance(self) -> None:
         """Let the fibers see what has completed, then compare."""
         journal = self._journal
-        while not self._scheduler.done and self.fault is None:
-            if self.after_drain is not None:
+        while self.fault is None:
+            if self.after_drain is not None:  # also after the last one: what it asks for may be recorded
                 self.after_drain()
+            if self._scheduler.done:
+                break
             recorded = journal.order.get(journal.place)
             if journal.canceled_after == self._seen and not self.is_cancelled:
                 self._cancel()
