@@ -132,6 +132,8 @@ async def test_executions_are_found_newest_first_and_counted(api: Api) -> None:
     assert "cursor" not in rest
     failed = await api.get("executions", status="failed,cancelled", error="ValueError", name="checkout")
     assert [each["id"] for each in failed["executions"]] == ["c-1"]
+    misspelt = await api.call("GET", "executions", None, None, status="completed,fialed")
+    assert "status='fialed' is not one of pending, waiting" in misspelt.json["error"]
     assert (await api.get("executions/c-1"))["failure"]["message"] == "too little"
     counts = (await api.get("counts", name="checkout"))["executions"]["counts"]
     assert {status: number for status, number in counts.items() if number} == {"completed": 2, "failed": 1}

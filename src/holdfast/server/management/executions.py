@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.executions import ExecutionKind
+from holdfast.protocol.executions import ExecutionKind, ExecutionStatus
 from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import is_tried, operations_of, tries_of
@@ -44,15 +44,16 @@ from holdfast.server.management.shapes import (
 )
 
 _searches_max: Final = 50  # in one commit
+_known_statuses: Final[tuple[str, ...]] = get_args(ExecutionStatus)
 
 
 def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
     """The filters, as the protocol has them; it says which of them make no sense."""
     return ExecutionSearch(
         kind,
-        call.texts("status"),  # type: ignore[arg-type]  # the protocol refuses what is none
+        _statuses(call),
         call.text("name"),
-        call.tags(),
+        _tags(call),
         call.text("queue"),
         call.text("error"),
         call.text("prefix"),
@@ -61,6 +62,19 @@ def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
         call.integer("limit"),
         call.text("cursor"),
     )
+
+
+def _statuses(call: Call) -> list[ExecutionStatus] | None:
+    found: list[Any] | None = call.texts("status")
+    wrong = [each for each in found or () if each not in _known_statuses]
+    if wrong:
+        raise BadManagementRequest(f"status={wrong[0][:40]!r} is not one of {', '.join(_known_statuses)}")
+    return found
+
+
+def _tags(call: Call) -> dict[str, str] | None:
+    schedule = call.text("schedule")
+    return call.tags() if schedule is None else {**(call.tags() or {}), tags.SCHEDULE: schedule}
 
 
 async def find(call: Call) -> Json:
