@@ -262,7 +262,7 @@ async def fork(call: Call) -> Json:
     if not before:
         raise BadManagementRequest("before must be the name of a step, or the id of an operation")
     new_id = call.field("id", str) or call.fresh_id(call.id)
-    param = None
+    param, wanted = None, None
     if "args" in call.body or "kwargs" in call.body:
         _, found = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
         known = show_call(found["promise"]["param"])
@@ -270,7 +270,11 @@ async def fork(call: Call) -> Json:
             raise BadManagementRequest("What it was called with cannot be read here, so it cannot be changed")
         args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
         param = plain_call(known["workflow"], args, kwargs, known["version"])
-    await call.ask(ExecutionFork(call.id, new_id, before, param, _deadline(call)))
+        wanted = {"data": param.data}
+    forking = ExecutionFork(call.id, new_id, before, param, _deadline(call))
+    forked = await call.ask_for("promise", forking)
+    if wanted is not None:
+        _check_same(forked, wanted)
     return await call.ask_for("execution", ExecutionGet(new_id))
 
 
