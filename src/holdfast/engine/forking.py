@@ -96,7 +96,7 @@ def fork(request: Request, data: ExecutionFork, ws: WorkingSet, now: Millis) -> 
 
 
 def _is_same_fork(existing: Promise, data: ExecutionFork, source: Promise) -> bool:
-    """A param that is given is compared by whoever can read it: a codec may write the same one differently."""
+    """Whoever gives a param compares it: a codec may write the same one differently each time."""
     return (
         existing.tags.get(tags.FORK_OF) == data.id
         and existing.tags.get(tags.FORK_BEFORE, data.before) == data.before
