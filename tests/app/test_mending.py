@@ -348,6 +348,25 @@ async def test_a_fork_performs_the_step_and_what_follows_with_other_input(app: h
     assert (await second.info_async()).name == "order"
 
 
+async def test_another_fork_under_the_id_of_one_is_refused(app: hf.App) -> None:
+    ledger = Ledger()
+
+    @app.workflow
+    async def order(card: str) -> str:
+        await hf.run(ledger.good, "reserve")
+        return await hf.run(ledger.good, card)
+
+    first = order.with_options(id="order-17").start("visa")
+    assert await value(first) == "visa"
+    same: dict[str, Any] = {"before": "order-17:2", "id": "again", "args": ["master"]}
+    assert await value(first.fork(**same)) == "master"
+    assert await value(first.fork(**same)) == "master"
+    others: list[dict[str, Any]] = [{"args": ["amex"]}, {"args": None}, {"before": "order-17:1"}]
+    for other in others:
+        with pytest.raises(hf.errors.IdTaken):
+            await first.fork(**(same | other)).started()
+
+
 async def test_what_becomes_of_an_execution_that_has_the_id(app: hf.App) -> None:
     ledger = Ledger()
 

@@ -191,6 +191,29 @@ def test_a_schedule_is_changed_and_another_one_under_its_id_is_refused(run: Run,
     assert run("schedules", "create", "lone", "--cron", "0 9 * * 1", "--limit-key", "a").code == 2
 
 
+def test_a_function_is_scheduled_for_the_workers_that_invoke_starts_it_on(run: Run, data: Data) -> None:
+    words = ("--every", "1w", "--func", "report", "--arg", "7")
+    plain = data("schedules", "create", "plain", *words)["schedule"]
+    assert (plain["cron"], plain["promiseTags"]["resonate:target"]) == ("@every 604800s", anybody)
+    assert "timeout   none" in run("schedules", "get", "plain").out
+    started = run("schedules", "trigger", "plain").out.strip()
+    found = data("list", "report", "--prefix", "plain")["executions"]
+    assert [(each["id"], each["name"], each["status"]) for each in found] == [(started, "report", "pending")]
+    assert data("list", "--schedule", "plain")["executions"] == found
+    assert data("list", "--schedule", "another")["executions"] == []
+    data("invoke", "by-hand", "--func", "report", "--arg", "7")
+    [by_hand] = data("list", "report", "--prefix", "by-hand")["executions"]
+    assert by_hand["tags"]["resonate:target"] == found[0]["tags"]["resonate:target"]
+    assert data("schedules", "update", "plain", "--every", "1d")["schedule"]["cron"] == "@every 86400s"
+
+
+def test_an_interval_or_an_instant_that_cannot_be_read_is_named(run: Run) -> None:
+    refused = run("schedules", "create", "half", "--every", "1.5s", "--func", "report")
+    assert (refused.code, "'1.5s' must be whole seconds" in refused.err) == (2, True)
+    refused = run("schedules", "backfill", "half", "--since", "2d", "--until", "1d")
+    assert (refused.code, "'2d' is not a date and time" in refused.err) == (2, True)
+
+
 def test_a_schedule_has_one_param(run: Run) -> None:
     refused = run("schedules", "create", "both", "--cron", "* * * * *", "--func", "f", "--data", "1")
     assert refused.code == 2

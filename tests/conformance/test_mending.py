@@ -547,8 +547,31 @@ def test_the_same_fork_again_is_the_same_execution_and_an_id_that_is_taken_is_re
     wire.create("taken")
     assert fork(wire, "charge", "taken").head["code"] == "HF1701"
     wire.create("g:0~1")
-    assert fork(wire, "nothing").status == 200  # it exists
     assert fork(wire, "nothing", "h").head["code"] == "HF1707"
+
+
+def test_another_fork_under_the_id_of_one_is_refused(wire: Wire) -> None:
+    execution(wire)
+    record(wire, "w:1", "step charge", 1)
+    record(wire, "w:2", "step ship", 2)
+    first = fork(wire, "ship").promise
+    assert first["tags"]["holdfast:fork-before"] == "ship"
+    assert fork(wire, "charge").head["code"] == "HF1701"
+    assert fork(wire, "nothing").head["code"] == "HF1701"
+    assert fork(wire, "ship").promise == first
+    other = fork(wire, "ship", "other", param={"data": "b3RoZXI="}).promise
+    assert fork(wire, "ship", "other").head["code"] == "HF1701"
+    assert fork(wire, "ship", "other", param={"data": "b3RoZXI="}).promise == other
+
+
+def test_a_fork_of_a_fork_is_one_before_its_own_operation(wire: Wire) -> None:
+    execution(wire)
+    record(wire, "w:1", "step charge", 1)
+    record(wire, "w:2", "step ship", 2)
+    fork(wire, "ship")
+    again = wire.send("execution.fork", {"id": "f", "newId": "g", "before": "charge"})
+    assert again.promise["tags"]["holdfast:fork-of"] == "f"
+    assert again.promise["tags"]["holdfast:fork-before"] == "charge"
 
 
 # --- under a claim -----------------------------------------------------------------------------------------

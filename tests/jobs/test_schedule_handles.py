@@ -90,6 +90,8 @@ def test_a_backfill_of_more_than_one_request_runs_each_occurrence_once(app: hf.A
     assert schedule.backfill(until - timedelta(minutes=250), until) == 0
     with pytest.raises(BadOption):
         schedule.backfill(datetime(2026, 1, 1), until)  # noqa: DTZ001
+    with pytest.raises(BadOption, match="until must not be before since"):
+        schedule.backfill(until, until - timedelta(minutes=1))
 
 
 def test_an_id_is_an_agreement(app: hf.App) -> None:

@@ -112,6 +112,17 @@ async def test_what_is_not_there_is_said_to_be_no_execution(api: Api) -> None:
     assert await api.refused("POST", "tasks/nosuch/rerun") == (404, "HF1102")
 
 
+async def test_another_fork_under_the_id_of_one_is_refused(api: Api) -> None:
+    await api.post("executions", {"workflow": "checkout", "args": [5], "id": "c5"})
+    await until(api, "c5", "completed")
+    fork = {"before": "charge", "args": [6], "id": "c6"}
+    assert (await api.post("executions/c5/fork", fork))["id"] == "c6"
+    assert (await api.post("executions/c5/fork", fork))["id"] == "c6"
+    assert await api.refused("POST", "executions/c5/fork", fork | {"args": [7]}) == (409, "HF3402")
+    other = {"before": "c5:1", "id": "c6"}
+    assert await api.refused("POST", "executions/c5/fork", other) == (409, "HF1701")
+
+
 async def test_everything_is_changed_only_if_that_is_asked_for_by_name(api: Api) -> None:
     for action in ("cancel", "retry", "halt", "resume"):
         assert await api.refused("POST", "bulk", {"action": action}) == (400, "HF3401")
@@ -132,6 +143,8 @@ async def test_executions_are_found_newest_first_and_counted(api: Api) -> None:
     assert "cursor" not in rest
     failed = await api.get("executions", status="failed,cancelled", error="ValueError", name="checkout")
     assert [each["id"] for each in failed["executions"]] == ["c-1"]
+    misspelt = await api.call("GET", "executions", None, None, status="completed,fialed")
+    assert "status='fialed' is not one of pending, waiting" in misspelt.json["error"]
     assert (await api.get("executions/c-1"))["failure"]["message"] == "too little"
     counts = (await api.get("counts", name="checkout"))["executions"]["counts"]
     assert {status: number for status, number in counts.items() if number} == {"completed": 2, "failed": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -31,6 +32,15 @@ async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[A
         yield Api(server.url)
 
 
+async def declared(api: Api) -> None:
+    """Until the worker has told what it can run."""
+    for _ in range(3_000):
+        if (await api.get("declarations"))["declarations"]:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no worker has told anything")
+
+
 async def test_a_schedule_is_created_once_and_shows_its_next_five_runs(api: Api) -> None:
     made = await api.post("schedules", NIGHTLY)
     assert (made["cron"], made["timezone"], made["call"]["args"]) == ("0 3 * * *", "Europe/Berlin", [7])
@@ -50,6 +60,9 @@ async def test_a_run_is_triggered_and_is_among_the_last_ones(api: Api) -> None:
     assert (await until(api, run, "completed"))["result"] == "paid 7"
     shown = await api.get("schedules/nightly")
     assert [each["id"] for each in shown["lastRuns"]] == [run]
+    assert [each["id"] for each in (await api.get("executions", schedule="nightly"))["executions"]] == [run]
+    assert (await api.get("executions", schedule="weekly"))["executions"] == []
+    assert (await api.get("counts", schedule="nightly"))["executions"]["counts"]["completed"] == 1
     assert shown["lastRunAt"] > 0
 
 
@@ -111,6 +124,34 @@ async def test_what_is_given_is_changed_and_the_rest_stays(api: Api) -> None:
     assert (await until(api, run, "completed"))["result"] == "paid 9"
 
 
+@pytest.mark.parametrize("field", [{"args": [9]}, {"queue": "mail"}, {"tags": {"a": "b"}}, {"check": False}])
+async def test_a_change_of_what_is_run_that_does_not_name_it_is_refused(
+    field: dict[str, object], api: Api
+) -> None:
+    made = await api.post("schedules", NIGHTLY)
+    answer = await api.call("PUT", "schedules/nightly", field)
+    assert (answer.status, answer.json["code"]) == (400, "HF3401")
+    assert "give workflow or task, too" in answer.json["error"]
+    shown = await api.get("schedules/nightly")
+    assert (shown["call"], shown["tags"]) == (made["call"], made["tags"])
+
+
+async def test_a_schedule_with_arguments_that_do_not_fit_is_refused(api: Api) -> None:
+    await declared(api)
+    wrong = NIGHTLY | {"args": ["seven"]}
+    answer = await api.call("POST", "schedules", wrong)
+    assert (answer.status, answer.json["code"]) == (400, "HF3422")
+    assert "cents must be of type integer" in answer.json["error"]
+    assert (await api.post("schedules", wrong | {"check": False}))["call"]["args"] == ["seven"]
+
+
+async def test_a_background_task_runs_in_the_queue_that_it_declares(api: Api) -> None:
+    await declared(api)
+    await api.post("schedules", {"id": "mail", "every": 3600, "task": "send_mail", "args": ["a@b"]})
+    run = (await api.post("schedules/mail/trigger"))["id"]
+    assert (await until(api, run, "completed", "tasks"))["queue"] == "mail"
+
+
 async def test_a_deleted_schedule_fires_no_more_and_its_runs_go_on(api: Api) -> None:
     await api.post("schedules", NIGHTLY | {"workflow": "approve", "args": []})
     run = (await api.post("schedules/nightly/trigger"))["id"]
@@ -132,6 +173,9 @@ async def test_a_deleted_schedule_fires_no_more_and_its_runs_go_on(api: Api) -> 
         {"catchUp": -1},
         {"tags": {"resonate:target": "x"}},
         {"retry": {"delays": [0]}, "workflow": None, "task": "t"},
+        {"retry": {"retries": 3}},
+        {"group": "shop", "workflow": None, "task": "t"},
+        {"version": 2, "workflow": None, "task": "t"},
     ],
 )
 async def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:

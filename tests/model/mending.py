@@ -164,7 +164,9 @@ class MendingMachine(StreamMachine):
         source = self.mendable(source_id)
         existing = self.promises.get(new_id)
         if existing is not None:
-            if existing.tags.get("holdfast:fork-of") != source_id:
+            is_same = existing.tags.get("holdfast:fork-of") == source_id
+            is_same = is_same and existing.tags.get("holdfast:fork-before") in (None, before)
+            if not is_same or (param is None and existing.param != source.param):
                 raise Refused(409, "the id is taken", "HF1701")
             return 200, {"promise": self.show_promise(existing, call.dialect, call.now)}
         if timeout_at is not None and timeout_at <= call.now:
@@ -193,7 +195,7 @@ class MendingMachine(StreamMachine):
         names += [f"{below(new_id)}{stream}.1" for stream in published]
         if any(name in self.promises for name in names):
             raise Refused(409, "the id is taken", "HF1701")
-        self.write_fork(source, new_id, param, deadline, copies, messages, published, call)
+        self.write_fork(source, new_id, before, param, deadline, copies, messages, published, call)
         return 200, {"promise": self.show_promise(self.promises[new_id], call.dialect, call.now)}
 
     # -------------------------------------------------------------------------------------- what is there
@@ -500,6 +502,7 @@ class MendingMachine(StreamMachine):
         self,
         source: Promise,
         new_id: str,
+        before: str,
         param: Json | None,
         deadline: int,
         copies: list[Promise],
@@ -512,7 +515,8 @@ class MendingMachine(StreamMachine):
             "resonate:delay", "resonate:schedule", "holdfast:sending", "holdfast:rerun-of", "resonate:prefix",
         )  # fmt: skip
         tags = {name: text for name, text in source.tags.items() if name not in left_out}
-        tags |= {**lineage, "resonate:scope": "global", "holdfast:fork-of": source.id}
+        tags |= {**lineage, "resonate:scope": "global"}
+        tags |= {"holdfast:fork-of": source.id, "holdfast:fork-before": before}
         target, dialect = self.tasks[source.id].target, call.dialect
         root = Promise(new_id, source.param if param is None else param, tags, deadline, call.now)
         self.promises[new_id] = root

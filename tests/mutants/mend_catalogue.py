@@ -232,4 +232,12 @@ MENDING = (
         "write_end(known, ws, now)",
         _CONFORMANCE,
     ),
+    Mutant(
+        "the id of a fork stands for any fork of its execution",
+        "an id is an agreement: another fork under it is refused",
+        "engine",
+        "existing.tags.get(tags.FORK_BEFORE, data.before) == data.before",
+        "True",
+        _CONFORMANCE,
+    ),
 )

@@ -96,6 +96,12 @@ def test_never_is_one_try() -> None:
     assert after(Retry.never(), 1) is None
 
 
+@pytest.mark.parametrize("delay_max", [None, "2h", "3d"])
+def test_a_first_wait_of_hours_is_as_long_as_asked_for(delay_max: Any) -> None:
+    assert after(Retry(delay="2h", delay_max=delay_max, jitter=0), 1) == 7_200
+    assert after(Retry.fixed(["2h"], jitter=0), 1) == 7_200
+
+
 def test_a_thousand_attempts_do_not_overflow() -> None:
     assert after(Retry(attempts=None, delay_max=None, jitter=0), 5000) == DELAY_S_MAX
 
@@ -113,6 +119,7 @@ def test_a_thousand_attempts_do_not_overflow() -> None:
         {"retry_for": "SMTP_DOWN"},
         {"retry_for": [ValueError]},
         {"retry_crashes": "no"},
+        {"delay": "2h"},
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:

@@ -570,7 +570,9 @@ async def test_a_step_whose_signal_is_set_already_is_not_performed(runner: StepR
 def test_a_pending_retry_is_dropped() -> None:
     async def main(runner: StepRunner) -> StepOutcome:
         above = Signal()
-        outcome = start(runner, step(fail, above=above), mode="inline", retry=Retry(delay="1d"))
+        outcome = start(
+            runner, step(fail, above=above), mode="inline", retry=Retry(delay="1d", delay_max="1d")
+        )
         await asyncio.sleep(10)
         assert [each.state for each in runner.running()] == ["waiting to retry"]
         above.set(ValueError())

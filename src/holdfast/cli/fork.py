@@ -11,6 +11,7 @@ from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import ExecutionFork, PromiseGet
+from holdfast.workflow.same_call import check_same_call
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +42,8 @@ async def _fork(session: CliSession, arguments: argparse.Namespace) -> None:
         timeout_at = deadline(arguments.timeout, await session.now(arguments.id))
     request = ExecutionFork(arguments.id, arguments.new_id, arguments.step, param, timeout_at)
     promise = (await session.ask(request, PromiseReply)).promise
+    if param is not None:
+        check_same_call(param, promise, Payloads())
     if arguments.json:
         print_json(PromiseReply(promise))
     else:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.cli.options import add_connection, add_tags, duration, page_size
 from holdfast.cli.output import ago, brief, instant, print_json, print_line, print_more, print_table
 from holdfast.cli.session import CliSession, with_session
+from holdfast.protocol import tags
 from holdfast.protocol.executions import ExecutionStatus, ExecutionView
 from holdfast.protocol.replies import CountsReply, ExecutionsReply
 from holdfast.protocol.requests import ExecutionCount, ExecutionSearch
@@ -38,6 +39,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="DURATION", type=duration, help="started in the last DURATION")
     parser.add_argument("--until", metavar="DURATION", type=duration, help="started longer ago than DURATION")
     add_tags(parser, "only with this tag")
+    parser.add_argument("--schedule", metavar="ID", help="only started by this schedule")
     parser.add_argument("--prefix", help="only ids with this prefix")
 
 
@@ -63,11 +65,14 @@ async def _list(session: CliSession, arguments: argparse.Namespace) -> None:
 
 def filters_of(arguments: argparse.Namespace, now: int) -> tuple[Any, ...]:
     """The fields of a search, in their order."""
+    entries = dict(arguments.tags)
+    if arguments.schedule is not None:
+        entries[tags.SCHEDULE] = arguments.schedule
     return (
         arguments.kind,
         arguments.status,
         arguments.name,
-        dict(arguments.tags) or None,
+        entries or None,
         arguments.queue,
         arguments.error,
         arguments.prefix,

@@ -167,7 +167,13 @@ def creation_tags(arguments: argparse.Namespace) -> dict[str, str]:
 instant_help: Final = "an instant such as 2026-01-31T09:00+01:00; without an offset it is UTC"
 
 
-def instant(text: str) -> int:
+def _instant(text: str) -> int:
     """Milliseconds of an ISO date and time; without a zone it is UTC."""
-    at = datetime.fromisoformat(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date and time, {instant_help}") from None
     return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+instant: Final = _reader(_instant)

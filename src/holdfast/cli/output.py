@@ -188,7 +188,7 @@ def print_schedule(schedule: Schedule) -> None:
             ("cron", schedule.cron),
             ("timezone", schedule.timezone),
             ("promise", schedule.promise_id),
-            ("timeout", format_duration(schedule.promise_timeout)),
+            ("timeout", _timeout(schedule)),
             ("param", shown_payload(schedule.promise_param)),
             ("tags", shown_entries(schedule.promise_tags)),
             ("overlap", schedule.overlap),
@@ -200,6 +200,11 @@ def print_schedule(schedule: Schedule) -> None:
             ("declared by", schedule.promise_tags.get(tags.DECLARED_BY)),
         ]
     )
+
+
+def _timeout(schedule: Schedule) -> str:
+    timeout_ms = schedule.promise_timeout
+    return "none" if timeout_ms >= instant_ms_max else format_duration(timeout_ms)
 
 
 def print_schedules(schedules: Sequence[Schedule], known: tuple[str, Collection[str]] | None = None) -> None:

@@ -11,6 +11,7 @@ from holdfast.cli.options import (
     add_payload,
     add_tags,
     creation_tags,
+    default_target,
     duration,
     instant,
     instant_help,
@@ -32,6 +33,7 @@ from holdfast.jobs.schedules import is_same
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol import tags
 from holdfast.protocol.jobs import check_queue
+from holdfast.protocol.limits import every_ms_min, instant_ms_max
 from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.records import Value
 from holdfast.protocol.replies import BackfillReply, PromiseReply, ScheduleReply, SchedulesReply
@@ -62,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         commands, "create", "create a promise or a task at each occurrence of a cron expression", _create
     )
     create.add_argument("id", help="the id of the schedule")
-    create.add_argument("--cron", required=True, help=_cron_help)
+    _add_cron(create, required=True)
     create.add_argument(
         "--promise-id",
         metavar="TEMPLATE",
@@ -72,13 +74,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         type=duration,
-        help="time until the deadline of each (1h; of background tasks: none)",
+        help="time until the deadline of each (none; of a promise that no function settles: 1h)",
     )
     add_payload(create, "param of each promise")
     add_call(create.add_argument_group("a function to call instead of --data"), required=False)
     add_task_options(create.add_argument_group("a background task instead of both, with --arg and the like"))
     add_tags(create, "a tag of each promise")
-    create.add_argument("--target", metavar="ADDRESS", help="address of the workers that run them")
+    create.add_argument(
+        "--target",
+        metavar="ADDRESS",
+        help=f"address of the workers that run them (of a function {default_target})",
+    )
     create.add_argument("--queue", metavar="NAME", help="instead of --target: the queue in which they wait")
     create.add_argument("--limit-key", metavar="KEY", help="the key for the limits per key of the queue")
     create.add_argument("--priority", type=int, metavar="N", help="higher ones first (0)")
@@ -86,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     update = add_command(commands, "update", "change a schedule; the rest stays as it is", _update)
     update.add_argument("id", help="the id of the schedule")
-    update.add_argument("--cron", help=_cron_help)
+    _add_cron(update, required=False)
     update.add_argument(
         "--timeout", metavar="DURATION", type=duration, help="time until the deadline of each run"
     )
@@ -111,6 +117,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     backfill.add_argument("id", help="the id of the schedule")
     for name in ("since", "until"):
         backfill.add_argument(f"--{name}", type=instant, metavar="INSTANT", required=True, help=instant_help)
+
+
+def _add_cron(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    either = parser.add_mutually_exclusive_group(required=required)
+    either.add_argument("--cron", help=_cron_help)
+    either.add_argument(
+        "--every",
+        dest="cron",
+        metavar="DURATION",
+        type=_every,
+        help="instead of --cron: an interval of whole seconds",
+    )
+
+
+def _every(text: str) -> str:
+    span_ms = duration(text)
+    if span_ms < every_ms_min or span_ms % 1_000:
+        raise argparse.ArgumentTypeError(f"{text!r} must be whole seconds, at least one")
+    return f"@every {span_ms // 1_000}s"
 
 
 def _add_rhythm(parser: argparse.ArgumentParser) -> None:
@@ -146,11 +171,12 @@ async def _create(session: CliSession, arguments: argparse.Namespace) -> None:
 
 def _promise_schedule(arguments: argparse.Namespace) -> ScheduleCreate:
     check_no_task_options(arguments)
+    timeout_ms = instant_ms_max if arguments.func else _timeout_ms
     return ScheduleCreate(
         arguments.id,
         arguments.cron,
         arguments.promise_id or _promise_ids,
-        _timeout_ms if arguments.timeout is None else arguments.timeout,
+        timeout_ms if arguments.timeout is None else arguments.timeout,
         _param(arguments),
         _tags(arguments),
         arguments.timezone,
@@ -170,8 +196,8 @@ def _tags(arguments: argparse.Namespace) -> dict[str, str]:
         raise UsageError("--limit-key is what the limits of a queue count by: give --queue, too")
     if arguments.priority:
         found[tags.PRIORITY] = str(arguments.priority)
-    if arguments.func and tags.TARGET in found:
-        found[tags.WORKFLOW] = arguments.func
+    if arguments.func:
+        found = {tags.TARGET: default_target, **found, tags.SCOPE: "global", tags.WORKFLOW: arguments.func}
     return found
 
 

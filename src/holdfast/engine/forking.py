@@ -11,7 +11,8 @@ and goes on from there by itself. The old one stays as it is.
    only started is not started again.
 4. Its messages are copied up to the instant at which the operation began, and the last of each published
    value. Questions among them are messages: the old execution answers.
-5. The new execution has a tag that names the old one. Asking for the same fork again gives the same one.
+5. The new execution has tags that name the old one and the operation. Asking for the same fork again gives
+   the same one; another fork under its id is refused.
 """
 
 from msgspec.structs import replace
@@ -60,7 +61,7 @@ def fork(request: Request, data: ExecutionFork, ws: WorkingSet, now: Millis) -> 
     source, task = find_execution(data.id, ws)
     existing = ws.promise(data.new_id)
     if existing is not None:
-        if existing.tags.get(tags.FORK_OF) != data.id:
+        if not _is_same_fork(existing, data, source):
             raise AlreadyExists(data.new_id)
         return Reply(200, PromiseReply(see_promise(existing, ws, now)))
     check_whole(source, ws)
@@ -79,7 +80,8 @@ def fork(request: Request, data: ExecutionFork, ws: WorkingSet, now: Millis) -> 
     copies = [_copy(record, data, lineage, deadline, now) for record in copied]
     _check_free(data.new_id, copies, messages, published, ws)
     entries = {name: text for name, text in source.tags.items() if name not in _NOT_INHERITED}
-    entries = {**entries, **lineage, tags.SCOPE: "global", tags.FORK_OF: data.id}
+    entries = {**entries, **lineage, tags.SCOPE: "global"}
+    entries |= {tags.FORK_OF: data.id, tags.FORK_BEFORE: data.before}
     make_place(entries, task.target, request.scope, ws, now)
     param = source.param if data.param is None else data.param
     promise, born = new_promise(
@@ -91,6 +93,15 @@ def fork(request: Request, data: ExecutionFork, ws: WorkingSet, now: Millis) -> 
     _copy_streams(data, messages, published, lineage, deadline, ws, now)
     offer(born, ws, now)
     return Reply(200, PromiseReply(promise))
+
+
+def _is_same_fork(existing: Promise, data: ExecutionFork, source: Promise) -> bool:
+    """Whoever gives a param compares it: a codec may write the same one differently each time."""
+    return (
+        existing.tags.get(tags.FORK_OF) == data.id
+        and existing.tags.get(tags.FORK_BEFORE, data.before) == data.before
+        and (data.param is not None or existing.param == source.param)
+    )
 
 
 def _check_free(

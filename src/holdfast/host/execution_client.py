@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client.caller import Caller, expect
+from holdfast.client.errors import Refused
 from holdfast.client.listening import OutcomeWait, Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
@@ -191,7 +192,14 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         self, promise_id: str, new_id: str, before: str, param: Value | None, timeout_s: float | None
     ) -> None:
         deadline = await self._deadline(promise_id, timeout_s)
-        await self._ask(ExecutionFork(promise_id, new_id, before, param, deadline))
+        try:
+            promise = await self._ask(ExecutionFork(promise_id, new_id, before, param, deadline))
+        except Refused as refused:
+            if refused.reply_code != AlreadyExists.code:
+                raise
+            raise IdTaken(f"The id {new_id!r} is taken by something else, or by another fork") from None
+        if param is not None:
+            check_same_call(param, promise, self.payloads)
 
     async def call_of(self, promise_id: str) -> StoredCall:
         """What it was called with."""

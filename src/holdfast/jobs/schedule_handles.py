@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.client.caller import Caller, expect
 from holdfast.client.errors import Refused
-from holdfast.jobs.errors import ScheduleExists, ScheduleNotFound
+from holdfast.jobs.errors import BadOption, ScheduleExists, ScheduleNotFound
 from holdfast.jobs.options import WithOptions, instant
 from holdfast.jobs.schedules import Recurrence, declare_recurrence, is_same, read_rhythm
 from holdfast.jobs.task_client import TaskApp
@@ -280,6 +280,8 @@ class ScheduleHandle:
 
     async def _backfill(self, since: datetime, until: datetime) -> int:
         count, next_at, until_ms = 0, instant("since", since), instant("until", until)
+        if until_ms < next_at:
+            raise BadOption("until must not be before since")
         more: Millis | None = next_at
         while more is not None:
             reply = await self._ask(ScheduleBackfill(self.id, more, until_ms), BackfillReply)

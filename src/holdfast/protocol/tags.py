@@ -54,6 +54,7 @@ DECLARED_BY: Final = "holdfast:declared-by"  # of a schedule: the group of the a
 TIME_LIMIT: Final = "holdfast:time-limit"  # of one attempt at a background task, in milliseconds
 RERUN_OF: Final = "holdfast:rerun-of"
 FORK_OF: Final = "holdfast:fork-of"
+FORK_BEFORE: Final = "holdfast:fork-before"  # the operation, as it was named
 CALLER: Final = "holdfast:caller"  # of an execution with an id of its own: the operation that called it
 
 RECORDS: Final = (LOCK, TOPIC, WAITS, BUCKET, EVENT)  # of these promises the node alone settles those pending

@@ -102,6 +102,14 @@ class Retry(Struct, frozen=True, kw_only=True):
                 note(error)
                 value = _harmless[name]
             force_setattr(self, name, value)
+        most = _harmless["delay_max"]
+        if not self.delays and self.delay_max == most and duration_s(self.delay) > most:
+            note(
+                BadRetry(
+                    f"delay={self.delay!r} is longer than the default delay_max, 1h: give delay_max, too"
+                )
+            )
+            force_setattr(self, "delay", most)
 
     @staticmethod
     def never() -> Retry:

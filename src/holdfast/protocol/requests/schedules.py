@@ -126,7 +126,9 @@ class ScheduleBackfill(RequestData, frozen=True):
     def __post_init__(self) -> None:
         check_text("id", self.id)
         check_integer("since", self.since, 0)
-        check_integer("until", self.until, self.since)
+        check_integer("until", self.until, 0)
+        if self.until < self.since:
+            raise ValueError("until must not be before since")
 
 
 class ScheduleSearch(RequestData, frozen=True):

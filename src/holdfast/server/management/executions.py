@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
-from holdfast.protocol.executions import ExecutionKind
+from holdfast.protocol.executions import ExecutionKind, ExecutionStatus
 from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
 from holdfast.protocol.operations import is_tried, operations_of, tries_of
@@ -44,15 +44,16 @@ from holdfast.server.management.shapes import (
 )
 
 _searches_max: Final = 50  # in one commit
+_known_statuses: Final[tuple[str, ...]] = get_args(ExecutionStatus)
 
 
 def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
     """The filters, as the protocol has them; it says which of them make no sense."""
     return ExecutionSearch(
         kind,
-        call.texts("status"),  # type: ignore[arg-type]  # the protocol refuses what is none
+        _statuses(call),
         call.text("name"),
-        call.tags(),
+        _tags(call),
         call.text("queue"),
         call.text("error"),
         call.text("prefix"),
@@ -61,6 +62,19 @@ def search_of(call: Call, kind: ExecutionKind | None) -> ExecutionSearch:
         call.integer("limit"),
         call.text("cursor"),
     )
+
+
+def _statuses(call: Call) -> list[ExecutionStatus] | None:
+    found: list[Any] | None = call.texts("status")
+    wrong = [each for each in found or () if each not in _known_statuses]
+    if wrong:
+        raise BadManagementRequest(f"status={wrong[0][:40]!r} is not one of {', '.join(_known_statuses)}")
+    return found
+
+
+def _tags(call: Call) -> dict[str, str] | None:
+    schedule = call.text("schedule")
+    return call.tags() if schedule is None else {**(call.tags() or {}), tags.SCHEDULE: schedule}
 
 
 async def find(call: Call) -> Json:
@@ -248,7 +262,7 @@ async def fork(call: Call) -> Json:
     if not before:
         raise BadManagementRequest("before must be the name of a step, or the id of an operation")
     new_id = call.field("id", str) or call.fresh_id(call.id)
-    param = None
+    param, wanted = None, None
     if "args" in call.body or "kwargs" in call.body:
         _, found = await call.ask_all([ExecutionGet(call.id), PromiseGet(call.id)])
         known = show_call(found["promise"]["param"])
@@ -256,7 +270,11 @@ async def fork(call: Call) -> Json:
             raise BadManagementRequest("What it was called with cannot be read here, so it cannot be changed")
         args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
         param = plain_call(known["workflow"], args, kwargs, known["version"])
-    await call.ask(ExecutionFork(call.id, new_id, before, param, _deadline(call)))
+        wanted = {"data": param.data}
+    forking = ExecutionFork(call.id, new_id, before, param, _deadline(call))
+    forked = await call.ask_for("promise", forking)
+    if wanted is not None:
+        _check_same(forked, wanted)
     return await call.ask_for("execution", ExecutionGet(new_id))
 
 

@@ -58,7 +58,10 @@ def _operation(route: Route) -> dict[str, Any]:
             "properties": {each.name: _schema(each) for each in route.body},
             "required": [each.name for each in route.body if each.required],
         }
-        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {
+            "required": bool(schema["required"]),
+            "content": {"application/json": {"schema": schema}},
+        }
     if route.content is not None:
         operation["requestBody"] = {
             "description": route.content,
@@ -86,7 +89,7 @@ def _parameter(name: str, place: str) -> dict[str, Any]:
 
 def _query(parameter: Parameter) -> dict[str, Any]:
     found = _parameter(parameter.name, "query") | {"description": parameter.about}
-    return found | {"schema": {"type": parameter.kind}}
+    return found | {"required": parameter.required, "schema": {"type": parameter.kind}}
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:

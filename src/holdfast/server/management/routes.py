@@ -30,7 +30,7 @@ from holdfast.server.management import (
 )  # fmt: skip
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.events import Feed
-from holdfast.server.management.parameters import SEND, START, WORKER, Parameter as Parameter
+from holdfast.server.management.parameters import CHECK, SEND, START, WORKER, Parameter as Parameter
 
 Handler = Callable[[Call], Awaitable[Json]]
 Follow = Callable[[Call], Awaitable[Feed | None]]  # None: it is over, and the reader has had everything
@@ -63,12 +63,14 @@ _PAGING: Final = (
 )
 _PREFIX: Final = Parameter("prefix", "string", "only ids that begin with it")
 _TAG: Final = Parameter("tag", "string", "only with this tag, name:value; may be given several times")
+_SCHEDULE: Final = Parameter("schedule", "string", "only started by this schedule")
 _FILTERS: Final = (
     Parameter("status", "string", "only with one of these, separated by commas"),
     Parameter("name", "string", "only of this workflow or background task"),
     _TAG,
     Parameter("queue", "string", "only of this queue or group of workers"),
     Parameter("error", "string", "only failed with this code"),
+    _SCHEDULE,
     _PREFIX,
     Parameter("since", "integer", "only created at or after this instant, in milliseconds"),
     Parameter("until", "integer", "only created before this instant, in milliseconds"),
@@ -82,7 +84,7 @@ _BULK: Final = (
     Parameter("kind", "string", "execution or task; both without it"),
     Parameter("status", "array", "only with one of these; without it those for which the action makes sense"),
     Parameter("tags", "object", "only with these tags"),
-    *(each for each in _FILTERS if each.name not in ("status", "tag")),
+    *(each for each in _FILTERS if each.name not in ("status", "tag", "schedule")),
     Parameter("all", "boolean", "everything: needed if no filter is given"),
     Parameter("now", "boolean", "of cancel: end them at once"),
     Parameter("reason", "string", "of halt: why, for people"),
@@ -113,13 +115,14 @@ _RHYTHM: Final = (
     Parameter(
         "queue",
         "string",
-        "where its runs wait, instead of `group`; `default` for a background task without it",
+        "where its runs wait, instead of `group`; without it that which the background task declares",
     ),
     Parameter("priority", "integer", "higher ones first"),
     Parameter("limitKey", "string", "the key for limits and turns of the queue"),
     Parameter("retry", "object", "of the background task: {retries, delays} or {retries, base, factor, max}"),
     Parameter("tags", "object", "texts to find the runs by"),
     Parameter("timeout", "number", "seconds in which each run must be over"),
+    CHECK,
 )
 
 ROUTES: Final[tuple[Route, ...]] = (

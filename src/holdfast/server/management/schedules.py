@@ -4,6 +4,7 @@ What a schedule runs is named as plain data: a workflow or a background task, an
 it means to pause, to trigger or to backfill one is the engine's.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,12 +27,26 @@ from holdfast.protocol.requests import (
     ScheduleUpdate,
 )
 from holdfast.server.errors import BadManagementRequest, IdInUse
+from holdfast.server.management.arguments import check_arguments
 from holdfast.server.management.beginning import default_group
 from holdfast.server.management.call import Call, Json
 from holdfast.server.management.shapes import RESERVED, show_call
+from holdfast.server.management.tasks import declared_queue
 
 runs_shown: Final = 5
 _RUN_ID: Final = "{{.id}}-{{.timestamp}}"
+_ABOUT_WORK: Final = (
+    "args",
+    "kwargs",
+    "version",
+    "group",
+    "queue",
+    "priority",
+    "limitKey",
+    "retry",
+    "tags",
+    "check",
+)
 _DEFINITION: Final = (
     "cron",
     "promiseTimeout",
@@ -69,7 +84,7 @@ async def create(call: Call) -> Json:
         raise BadManagementRequest("id must be the id of the schedule")
     if cron is None:
         raise BadManagementRequest("A schedule has either cron or every")
-    work = _work(call)
+    work = await _work(call)
     if work is None:
         raise BadManagementRequest("workflow or task must name what is run")
     param, entries = work
@@ -92,8 +107,8 @@ async def create(call: Call) -> Json:
 
 
 async def update(call: Call) -> Json:
-    """What is not given stays as it is."""
-    work = _work(call)
+    """What is not given stays as it is. What is run is given as a whole."""
+    work = await _work(call)
     param, entries = (None, None) if work is None else work
     if entries is not None:
         stored = await call.ask_for("schedule", ScheduleGet(call.id))
@@ -156,13 +171,18 @@ def _timeout(call: Call) -> int | None:
     return None if timeout is None else round(timeout * 1000)
 
 
-def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
+async def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
     """What is run: the param and the tags of each run."""
     workflow, task = call.field("workflow", str), call.field("task", str)
     if not workflow and not task:
+        _refuse(call, _ABOUT_WORK, "is about what is run: give workflow or task, too")
         return None
     if workflow and task:
         raise BadManagementRequest("A schedule runs either a workflow or a task")
+    if workflow:
+        _refuse(call, ("retry",), "is for a background task: a workflow has it in its code")
+    else:
+        _refuse(call, ("group", "version"), "is for a workflow: leave it out for a background task")
     given = call.text_fields("tags") or {}
     if any(name.startswith(RESERVED) for name in given):
         raise BadManagementRequest(f"Tags that begin with {' or '.join(RESERVED)} are the protocol's own")
@@ -170,6 +190,11 @@ def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
     queue, limit_key = call.field("queue", str), call.field("limitKey", str)
     if queue is not None:
         check_queue(queue)
+    version = call.field("version", int, 0 if workflow else 1)
+    args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
+    if call.field("check", bool, True):
+        kind, wanted = ("workflow", version) if workflow else ("task", 0)
+        await check_arguments(call, kind, workflow or task, wanted, args, kwargs)
     if workflow:
         entries |= {**_workflow_place(call, queue, limit_key), tags.WORKFLOW: workflow}
     else:
@@ -177,15 +202,20 @@ def _work(call: Call) -> tuple[Value, dict[str, str]] | None:
         rule = None if retry is None else msgspec.convert(retry, RetryRule)
         spec = JobSpec(retry=rule, key=limit_key)
         entries |= {
-            tags.TARGET: f"poll://any@{queue_group(queue or 'default')}",
+            tags.TARGET: f"poll://any@{queue_group(queue or await declared_queue(call, task))}",
             tags.JOB: msgspec.json.encode(spec).decode(),
             tags.TASK: task,
         }
     if priority := call.field("priority", int, 0):
         entries[tags.PRIORITY] = str(priority)
-    version = call.field("version", int, 0 if workflow else 1)
-    args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
     return plain_call(workflow or task, args, kwargs, version), entries
+
+
+def _refuse(call: Call, names: Sequence[str], why: str) -> None:
+    """What would be left out in silence."""
+    for name in names:
+        if call.body.get(name) is not None:
+            raise BadManagementRequest(f"{name} {why}")
 
 
 def _workflow_place(call: Call, queue: str | None, limit_key: str | None) -> dict[str, str]:

@@ -85,7 +85,7 @@ async def send(call: Call) -> Json:
     args, kwargs, now = call.field("args", list, []), call.field("kwargs", dict, {}), call.now()
     if call.field("check", bool, True):
         await check_arguments(call, "task", name, 0, args, kwargs)
-    queue = call.field("queue", str) or await _declared_queue(call, name)
+    queue = call.field("queue", str) or await declared_queue(call, name)
     check_queue(queue)
     retry = call.field("retry", dict)
     rule = None if retry is None else msgspec.convert(retry, RetryRule)
@@ -110,9 +110,8 @@ async def send(call: Call) -> Json:
     if priority := call.field("priority", int, 0):
         entries[tags.PRIORITY] = str(priority)
     entries |= begins_at(call, now)
-    for field, name_of_tag in (("timeLimit", tags.TIME_LIMIT), ("keep", tags.KEEP)):
-        if (span_ms := span(call, field)) is not None:
-            entries[name_of_tag] = str(span_ms)
+    spans = {tags.TIME_LIMIT: span(call, "timeLimit"), tags.KEEP: span(call, "keep")}
+    entries |= {tag: str(span_ms) for tag, span_ms in spans.items() if span_ms is not None}
     timeout_ms = span(call, "timeout")
     timeout_at = limits.instant_ms_max if timeout_ms is None else now + timeout_ms
     task_id = call.field("id", str) or call.fresh_id(
@@ -127,7 +126,7 @@ async def send(call: Call) -> Json:
     return await call.ask_for("execution", ExecutionGet(promise["id"]))
 
 
-async def _declared_queue(call: Call, name: str) -> str:
+async def declared_queue(call: Call, name: str) -> str:
     declared = await declaration_of(call, "task", name)
     if declared is None and await declaration_of(call, "task", name, is_believed=False) is not None:
         raise BadManagementRequest(
