@@ -40,7 +40,9 @@ def overview(found: Any, width: int) -> list[str]:
     lines += ["", "FAILURES"]
     causes = found.get("failures", {})
     by_name = [(str(each["count"]), f"{each['kind']} {each['name']}") for each in causes.get("byName", [])]
-    by_code = [(str(each["count"]), f"error {each['code']}") for each in causes.get("byCode", [])]
+    by_code = [
+        (str(each["count"]), f"{each['kind']} error {each['code']}") for each in causes.get("byCode", [])
+    ]
     lines += _table([*by_name[:5], *by_code[:5]]) or ["  none"]
     lines += ["", "QUEUES", *(_table([_queue(each, now) for each in found["queues"][:8]]) or ["  none yet"])]
     due = [

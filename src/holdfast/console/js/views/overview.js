@@ -141,7 +141,7 @@ function node(node, workers) {
 }
 
 /** @param {string} label @param {string[]} heads @param {Node[]} rows */
-const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: index && /^(since|depth|oldest|count|last|due)$/i.test(text) ? "num w-ago" : text === "Execution" ? "w-half" : "", text })))), el("tbody", {}, rows));
+const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: text === "Due" ? "num w-time" : index && /^(since|depth|oldest|count|last)$/i.test(text) ? "num w-ago" : text === "Execution" ? "w-half" : "", text })))), el("tbody", {}, rows));
 
 /** @param {any[]} rows */
 function waiting(rows) {
@@ -152,14 +152,17 @@ function waiting(rows) {
     el("td", { class: "num" }, when(row.since, "ago")))));
 }
 
+/** @type {Record<string, string>} */
+const FAILED = { task: "failed,expired", execution: "failed,timed_out" };
+
 /** @param {any} found */
 function failures(found) {
   const byName = found.byName ?? [];
   const byCode = found.byCode ?? [];
   if (!byName.length && !byCode.length) return empty("Nothing has failed in this time.");
   return el("div", {},
-    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.name }, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: each.kind === "task" ? "failed" : "failed,timed_out" }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
-    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.code }, el("td", {}, el("a", { class: "bad", href: link(["executions"], { error: each.code, status: "failed" }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
+    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": `${each.kind} ${each.name}` }, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: FAILED[each.kind] }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
+    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": `${each.kind} ${each.code}` }, el("td", {}, el("a", { class: "bad", href: link([each.kind === "task" ? "tasks" : "executions"], each.code in STATUSES ? { status: each.code } : { error: each.code, status: FAILED[each.kind] }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
 }
 
 /** @param {any[]} rows */
