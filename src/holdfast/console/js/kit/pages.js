@@ -133,7 +133,7 @@ export class Pages {
     const done = !this.cursor;
     const note = rows.length ? (done ? `${plural(rows.length, source.noun)}, all of them.` : `${count(rows.length)} loaded; more follow as you scroll.`) : null;
     const none = !rows.length && done
-      ? empty(source.filtered?.() ? `No ${source.noun} matches these filters.` : source.nothing)
+      ? source.filtered?.() ? empty(`No ${source.noun} matches these filters.`, el("a", { href: location.hash.split("?")[0] ?? "#", text: "Show all" })) : empty(source.nothing)
       : !rows.length ? el("span", { text: "Searching further back\u2026" }) : note;
     this.table.set(rows, { total: done ? rows.length : -1, foot: none });
   }

@@ -21,11 +21,26 @@ import { asField, fromField, now, when } from "../time.js";
 /** @type {Record<string, string>} */
 const OVERLAPS = { allow: "start the next one beside it", skip: "skip the next one", replace: "cancel it and start the next one" };
 
+/** Which are being deleted from here: their page asks for them no more. @type {Set<string>} */
+const leaving = new Set();
+
 /** @param {Context} context */
 export async function view(context) {
   const id = context.path[0] ?? "";
+  leaving.delete(id);
   context.title(id);
-  await showOne(context, () => api.schedules.get(id), draw, (changes) => changes.schedules.has(id) || changes.executions.size > 0);
+  await showOne(context, () => api.schedules.get(id), draw, (changes) => !leaving.has(id) && (changes.schedules.has(id) || changes.executions.size > 0));
+}
+
+/** @param {string} id */
+async function remove(id) {
+  leaving.add(id);
+  try {
+    return await api.make({ method: "DELETE", parts: ["schedules", id] });
+  } catch (error) {
+    leaving.delete(id);
+    throw error;
+  }
 }
 
 /** @param {Schedule} it @param {() => void} again */
@@ -58,7 +73,7 @@ function buttons(it, paused, again) {
     el("button", { type: "button", text: "Trigger\u2026", onclick: () => askFirst({ title: "Make one run now?", about: [...about, "One run is started at once. The next regular run does not change."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "trigger"] }), then: (answer) => { if (answer.id) go(link(["executions", answer.id])); else again(); } }) }),
     el("button", { type: "button", text: "Backfill\u2026", onclick: () => backfill(it, again) }),
     el("button", { type: "button", text: "Edit\u2026", onclick: () => edit(it, again) }),
-    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It starts no more runs. Runs that have started continue."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
+    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It starts no more runs. Runs that have started continue."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), run: () => remove(it.id), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
   ];
 }
 

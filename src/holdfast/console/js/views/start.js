@@ -14,6 +14,7 @@ import { empty, present } from "../kit/states.js";
 import { go, link } from "../router.js";
 import { mayAct } from "../session.js";
 import { plural, said, visible } from "../text.js";
+import { valuesOf } from "./signature.js";
 
 /** @param {Context} context */
 export async function view({ main, query, signal, title }) {
@@ -36,12 +37,6 @@ async function load() {
     cursor = page.cursor;
   } while (cursor && all.length < 2000);
   return all.sort((a, b) => a.kind.localeCompare(b.kind) * -1 || a.name.localeCompare(b.name) || (b.version ?? 0) - (a.version ?? 0));
-}
-
-/** What it was called with, by the names of the parameters. @param {Execution} model @param {Declaration} it */
-function valuesOf({ call = {} }, it) {
-  const names = it["positional"] ?? Object.keys(it.parameters?.["properties"] ?? {});
-  return { ...Object.fromEntries((call.args ?? []).map((/** @type {any} */ value, /** @type {number} */ at) => [names[at] ?? `argument ${at + 1}`, value])), ...call.kwargs };
 }
 
 /** @param {Declaration[]} all @param {string} wanted @param {Execution | null} model */

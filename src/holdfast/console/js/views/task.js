@@ -55,9 +55,15 @@ function draw(it, again) {
     el("div", { class: "grid" },
       panel("Input", { flush: true, class: "half" }, json("input" in call ? call.input : Object.keys(call.kwargs ?? {}).length ? { args: call.args, kwargs: call.kwargs } : call.args, "Input")),
       it.status === "completed" ? panel("Result", { flush: true, class: "half" }, json(it.result ?? null, "Result")) : failurePanel(it)),
-    panel("Attempts", { flush: true }, attempts(job.attempts ?? [])),
+    panel("Attempts", { flush: true }, attempts(withLast(job.attempts ?? [], it))),
     ...tracebacks(job.attempts ?? []),
     el("details", {}, el("summary", { text: "Raw JSON" }), json(it, "Task as JSON")));
+}
+
+/** The last attempt said what the task failed with; of those before, the record has it. @param {any[]} all @param {Execution} it */
+function withLast(all, it) {
+  const said = it.status === "failed" ? it.failure?.message : undefined;
+  return all.map((each, at) => (at === all.length - 1 && each.error === undefined && each.outcome !== "COMPLETED" && typeof said === "string" ? { ...each, error: said } : each));
 }
 
 /** @param {any[]} all */
