@@ -15,7 +15,7 @@ export function toast(text, tone = "good", more) {
   const stay = () => { clearTimeout(timer); if (!more) timer = setTimeout(() => note.remove(), tone === "good" ? STAY_MS : STAY_BAD_MS); };
   const note = el("div", { class: `toast tone-${tone}`, onpointerenter: () => clearTimeout(timer), onpointerleave: stay },
     icon(tone === "good" ? "completed" : "failed"),
-    el("span", { class: "grow text", text: visible(text.slice(0, 600)) }), more ?? null,
+    el("div", { class: "grow stack tight" }, el("span", { class: "text", text: visible(text.slice(0, 600)) }), more ?? null),
     el("button", { class: "icon small", type: "button", "aria-label": "Close this note", onclick: () => note.remove() }, icon("close")));
   box.append(note);
   while (box.childElementCount > TOASTS_MAX) box.firstElementChild?.remove();
