@@ -16,6 +16,7 @@ import { untakenWords } from "./execution_obstacle.js";
 
 const EVERY_MS = 1_000;
 const SLOW_MS = 10_000; // what becomes of time alone: leases, workers that fall silent, work that nobody takes
+const APART = "Failures and figures over time are counted for the whole server. A token for a prefix does not see them; \u201call that failed\u201d lists what it may see."; // of a token for everything they are always there
 const RANGES = /** @type {const} */ ([[60, "last hour"], [360, "last 6 hours"], [1440, "last day"]]);
 
 /** @param {Context} context */
@@ -56,14 +57,14 @@ function draw(found) {
     figures(found.counts ?? {}),
     el("div", { class: "grid" },
       panel("Waiting longest", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "pending,waiting,suspended,halted" }), text: "all that wait" }) }, waiting(found.oldest ?? [])),
-      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, failures(found.failures ?? {})),
+      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, found.failures ? failures(found.failures) : empty(APART)),
       panel("Started and ended", { class: "two-thirds" }, rates.bucketMs ? chart({
         since: rates.since, bucketMs: rates.bucketMs, label: "Executions that were started, completed and failed over time",
         series: [
           { name: "completed", tone: "good", values: rates.completed ?? [] }, { name: "failed", tone: "bad", values: plus(rates.failed, rates.timedOut) },
           { name: "cancelled", tone: "off", values: rates.cancelled ?? [] }, { name: "started", tone: "busy", values: rates.started ?? [], line: true },
         ],
-      }) : empty("No figures over time yet."), rates.tasks?.completed ? el("div", {}, el("h3", { text: "Background tasks" }), chart({
+      }) : empty(APART), rates.tasks?.completed ? el("div", {}, el("h3", { text: "Background tasks" }), chart({
         since: rates.since, bucketMs: rates.bucketMs, label: "Background tasks that were sent, completed and failed over time",
         series: [{ name: "completed", tone: "good", values: rates.tasks.completed ?? [] }, { name: "failed", tone: "bad", values: rates.tasks.failed ?? [] }, { name: "sent", tone: "busy", values: rates.tasks.started ?? [], line: true }],
       })) : null),

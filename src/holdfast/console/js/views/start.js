@@ -12,7 +12,7 @@ import { form } from "../kit/form.js";
 import { panel } from "../kit/panel.js";
 import { empty, present } from "../kit/states.js";
 import { go, link } from "../router.js";
-import { mayAct } from "../session.js";
+import { mayAct, onlyOwn } from "../session.js";
 import { plural, said, visible } from "../text.js";
 import { valuesOf } from "./signature.js";
 
@@ -23,7 +23,7 @@ export async function view({ main, query, signal, title }) {
   main.append(el("div", { class: "head" }, el("h1", { text: "Start" })), box);
   const like = query.get("like");
   const read = async () => { const [all, model] = await Promise.all([load(), like ? api.executions.get(like) : null]); return { all, model }; };
-  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app. Its workflows and tasks then appear here.")), signal);
+  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app. Its workflows and tasks then appear here.", onlyOwn())), signal);
 }
 
 async function load() {
