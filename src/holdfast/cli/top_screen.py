@@ -63,7 +63,8 @@ def overview(found: Any, width: int) -> list[str]:
 def executions(found: Any, now: int, chosen: int, status: str | None, width: int) -> list[str]:
     rows = _table([_execution(each, now) for each in found["executions"]], width // 3)
     lines = [f"{'>' if number == chosen else ' '} {row.lstrip()}" for number, row in enumerate(rows)]
-    title = f"EXECUTIONS   {_word(status or 'all')}, newest first{', there are more' if found.get('cursor') else ''}"
+    more = ", there are more" if found.get("cursor") else ""
+    title = f"EXECUTIONS   {_word(status or 'all')}, newest first{more}"
     return fit([title, "", *(lines or ["  Nothing here yet."])], width)
 
 

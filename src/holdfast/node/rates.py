@@ -34,7 +34,7 @@ ENDS: Final = ("completed", "failed", "cancelled", "timed_out", "expired")
 
 
 class Tally(Struct):
-    """`counts`: by "kind event", such as "execution started". `names`, `codes`: of failures, as "task pay"."""
+    """`counts`: by "kind event", as "execution started". `names`, `codes`: of failures, as "task pay"."""
 
     counts: dict[str, int] = field(default_factory=dict[str, int])
     names: dict[str, int] = field(default_factory=dict[str, int])

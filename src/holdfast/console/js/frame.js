@@ -43,16 +43,14 @@ export function drawFrame(session, signOut) {
 
 /** Where an id leads: the page of what has it, or a list of what begins with it. @param {string} id */
 async function found(id) {
-  const query = { prefix: id, limit: 50 };
-  const [runs, jobs] = await Promise.all([executions.find(query), tasks.find(query)]);
-  const is = (/** @type {{id: string}} */ each) => each.id === id;
-  if (runs.executions.some(is)) return link(["executions", id]);
-  if (jobs.tasks.some(is)) return link(["tasks", id]);
-  if (runs.executions.length || runs.cursor) return link(["executions"], { prefix: id });
-  if (jobs.tasks.length || jobs.cursor) return link(["tasks"], { prefix: id });
-  const others = await promises.find(query);
-  if (others.promises.some(is)) return link(["promises", id]);
-  return link([others.promises.length ? "promises" : "executions"], { prefix: id });
+  let list = "";
+  for (const [view, find] of Object.entries({ executions: executions.find, tasks: tasks.find, promises: promises.find })) {
+    /** @type {any} */
+    const page = await find({ prefix: id, limit: 50 });
+    if (page[view].some((/** @type {any} */ each) => each.id === id)) return link([view, id]);
+    list ||= page[view].length ? view : "";
+  }
+  return link([list || "executions"], { prefix: id });
 }
 
 /** @param {Session} session */

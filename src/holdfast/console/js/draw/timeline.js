@@ -71,7 +71,7 @@ export class Timeline {
 
   dispose() { this.observer.disconnect(); this.strip.dispose(); cancelAnimationFrame(this.frame); }
 
-  /** What stands above the rows ends where they end: a scrollbar takes room in some browsers, in others none. */
+  /** What stands above the rows ends where they end: some scrollbars take room. */
   align() { this.element.style.setProperty("--gutter", `${this.scroll.offsetWidth - this.scroll.clientWidth}px`); }
 
   /** @param {Model} model */
@@ -258,7 +258,7 @@ export class Timeline {
       const at = this.at(each.at);
       if (at < 0 || at > 1) continue;
       const flag = el("span", { class: `tl-flag is-${each.kind}`, title: visible(`${each.words}\n${full(each.at)}`) }, icon(each.kind === "crash" ? "crash" : "call"), el("span", { class: "visually-hidden", text: `${each.words} at ${moment(each.at)}` }));
-      flag.style.left = `${100 * at}%`;
+      flag.style.left = each.kind === "crash" ? `max(18px, ${100 * at}%)` : `min(${100 * at}%, calc(100% - 18px))`;
       found.push(flag);
     }
     renew(this.lane, found);

@@ -1,4 +1,4 @@
-/** Short notes at the edge of the page: what was done, or why not. They go by themselves, but not while somebody points at them; errors stay longer, answers until they are closed. */
+/** Short notes at the edge of the page: what was done, or why not. They go by themselves; errors stay longer, answers until they are closed. */
 import { el, part } from "../dom.js";
 import { Problem } from "../api.js";
 import { icon } from "../icons.js";

@@ -10,8 +10,6 @@ import { brief, said } from "../text.js";
 import { ENDED } from "../words.js";
 import { signatureOf, valuesOf } from "./signature.js";
 
-const STEPS_OFFERED = 200;
-
 /** @param {string} id @returns {HTMLElement} */
 const idOf = (id) => el("p", {}, el("span", { class: "mono" }, said(id, { max: 200 })));
 
@@ -58,8 +56,8 @@ export function fork(it, before, rows) {
   /** @type {Map<string, number>} */
   const named = new Map();
   for (const { name } of rows) named.set(name, (named.get(name) ?? 0) + 1);
-  const label = (/** @type {Row} */ row) => (row.name && (named.get(row.name) ?? 0) < 2 ? row.name : row.id); // a name that several have says nothing
-  const steps = el("datalist", { id: fresh("steps") }, rows.slice(-STEPS_OFFERED).map((row) => el("option", { value: label(row), text: brief(`${row.kind} ${row.name}, ${row.state}`, 120) })));
+  const label = (/** @type {Row} */ row) => (row.name && (named.get(row.name) ?? 0) < 2 ? row.name : row.id);
+  const steps = el("datalist", { id: fresh("steps") }, rows.slice(-200).map((row) => el("option", { value: label(row), text: brief(`${row.kind} ${row.name}, ${row.state}`, 120) })));
   const id = el("input", { type: "text", value: `${it.id}-fork-${Date.now().toString(36).slice(-4)}`, spellcheck: "false" });
   const step = el("input", { type: "text", list: steps.id, value: chosen ? label(chosen) : "", placeholder: "the name of a step, or the id of an operation", spellcheck: "false", autocomplete: "off" });
   const given = it.call ?? {};
@@ -133,6 +131,3 @@ export function reject(promise, again) {
 
 /** @param {Wait} wait */
 export const canSettle = (wait) => /^promise|^$/.test(wait.what ?? "");
-
-/** @param {string} id */
-export const shortId = (id) => brief(id, 60);

@@ -6,7 +6,7 @@ import { el, fill } from "../dom.js";
 import { chip, givenTags, idLink, tag } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { facts, panel, tabs } from "../kit/panel.js";
-import { problem } from "../kit/states.js";
+import { lookOnly, problem } from "../kit/states.js";
 import { current, onChanges } from "../live.js";
 import { renew } from "../renew.js";
 import { amend, link, place } from "../router.js";
@@ -100,7 +100,7 @@ function header(it, again, rows) {
     el("div", { class: "head" },
       el("h1", { class: "mono" }, said(it.id, { max: 200 })), chip(it.status),
       it.status === "suspended" || it.status === "halted" || it.status === "waiting" ? el("span", { class: "muted" }, "for ", when(it.since, "for")) : null,
-      el("div", { class: "actions" }, mayAct() ? actions(it, again, rows) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+      el("div", { class: "actions" }, mayAct() ? actions(it, again, rows) : lookOnly())),
     facts([
       ["Workflow", el("a", { href: link(["executions"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
       ["Version", it.call?.version === undefined || it.call.version === null ? null : it.call.version ? String(it.call.version) : "the newest"],

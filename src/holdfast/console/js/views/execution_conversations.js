@@ -40,7 +40,7 @@ export function conversations(id, signal) {
     /** @param {HTMLElement} box */
     messages(box) {
       again = () => present(box, () => api.executions.messages(id, { limit: PAGE }), (found) => {
-        if (!found.messages.length) return empty("It has no messages. Messages come from app.tell, app.ask, or \u201cTell\u201d above.");
+        if (!found.messages.length) return empty("It has no messages. They come from app.tell, app.ask, or \u201cTell\u201d above.");
         return el("div", { class: "tall scroll", tabindex: 0, role: "region", "aria-label": "Messages" }, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "Messages" }),
           el("thead", {}, el("tr", {}, ["#", "Sent", "State", "Message", "Answer"].map((text, index) => el("th", { scope: "col", class: ["w-num", "w-time", "w-status", "", "w-id"][index] ?? "", text })))),
           el("tbody", {}, found.messages.map(message))));

@@ -14,7 +14,7 @@ export function failurePanel(it) {
     return panel("Result", { class: "half" }, el("p", { class: "muted", text: it.status === "cancelled" ? "It was cancelled and has no result." : "It is not over yet. The result appears here." }));
   }
   const isError = failure && typeof failure === "object" && ("message" in failure || "name" in failure);
-  const raised = failure?.exception?.name ? failure.exception : failure; // the error of a background task holds what its code raised
+  const raised = failure?.exception?.name ? failure.exception : failure; // in the error of a task
   const trace = isError ? failure.traceback ?? failure.stack ?? raised.traceback : undefined;
   return panel(failure === undefined ? "Last error" : "Error", { class: "half" },
     el("div", { class: "stack" },

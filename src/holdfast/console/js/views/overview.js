@@ -16,7 +16,7 @@ import { untakenWords } from "./execution_obstacle.js";
 
 const EVERY_MS = 1_000;
 const SLOW_MS = 10_000; // what becomes of time alone: leases, workers that fall silent, work that nobody takes
-const APART = "Failures and figures over time are counted for the whole server. A token for a prefix does not see them; \u201call that failed\u201d lists what it may see."; // of a token for everything they are always there
+const APART = "These are counted for the whole server. A token for a prefix does not see them.";
 const RANGES = /** @type {const} */ ([[60, "last hour"], [360, "last 6 hours"], [1440, "last day"]]);
 
 /** @param {Context} context */

@@ -6,7 +6,7 @@ import { field } from "../kit/dialog.js";
 import { problem } from "../kit/states.js";
 import { readSession } from "../session.js";
 
-const HINT = "Check that it is complete. Tokens are set where the server starts (--tokens, --token-file, --jwt-key).";
+const HINT = "Check that it is complete. Tokens are set where the server starts.";
 
 /** @param {Context} context */
 export function view({ main, title }) {
