@@ -74,7 +74,7 @@ _nothing_came: Final = ("pending", "rejected_canceled")
 
 
 class Untrue(AssertionError):
-    """The record of an execution does not lead where the execution went."""
+    """A replay of the records of an execution ends otherwise than the execution did."""
 
 
 class Performed(Struct, frozen=True):

@@ -129,7 +129,7 @@ class SharedLock:
         return self
 
     def release(self) -> None:
-        """Let it go. The next in line has it in the commit that makes this durable."""
+        """Release it. The next in line gets it in the commit that makes this durable."""
         if self._token is None:
             raise BadLock(f"{self} is not held, so it cannot be released")
         self._give_up(is_over=False)
@@ -174,7 +174,7 @@ def lock(name: str, *, timeout: Duration | None = None) -> SharedLock:
 
 
 def permits(name: str, limit: int, *, count: int = 1, timeout: Duration | None = None) -> SharedLock:
-    """`async with hf.permits("gpu", 4):` at most four at a time, over all workers; `count` of them for this.
+    """`async with hf.permits("gpu", 4):` at most four at a time, over all workers. This block takes `count`.
 
     Everything else is as with `lock`. All that use a name must give the same `limit`: another one is refused
     with `LimitDiffers` while anybody holds or wants a permit.
