@@ -100,12 +100,30 @@ def test_a_failed_one_is_forked_before_the_failing_step_with_edited_input_and_su
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Id of the new execution").fill("order-fork-2")
     dialog.get_by_role("checkbox", name="with another input").check()
-    dialog.get_by_label("Input (JSON)").fill('{"args": ["18", "good-card", 5], "kwargs": {}}')
+    expect(dialog.get_by_label("order", exact=True)).to_have_value("18")
+    dialog.get_by_label("card", exact=True).fill("good-card")
     confirm(page, "Fork")
     expect(page).to_have_url(re.compile("#/executions/order-fork-2"))
     expect_status(page, "completed")
     assert shop.get("executions/order-fork-2")["result"] == "receipt for 5 on good-card"
     assert shop.status("order-fork") == "failed"
+
+
+def test_a_fork_begins_before_the_step_that_failed_and_its_command_is_of_what_is_filled_in(
+    shop: World, look: Watched
+) -> None:
+    shop.start_execution("checkout", "19", "bad-card", 5, id="order-proposed")
+    shop.until("order-proposed", "failed")
+    page = look.open("executions/order-proposed")
+    expect(page.locator(".tl-row", has_text="charge")).to_be_visible()
+    press(page, "Fork")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Before the step")).to_have_value("charge")
+    dialog.get_by_text("The same for a shell").click()
+    expect(dialog.locator("pre")).to_contain_text('"before":"order-proposed:2"')
+    dialog.get_by_label("Before the step").fill("pack")
+    dialog.get_by_label("Id of the new execution").fill("order-proposed-2")
+    expect(dialog.locator("pre")).to_contain_text('{"id":"order-proposed-2","before":"pack"}')
 
 
 def test_a_failed_one_is_retried_from_the_failure(shop: World, look: Watched) -> None:
@@ -178,7 +196,9 @@ def test_it_is_told_and_asked(shop: World, look: Watched) -> None:
     press(page, "Ask")
     write_json(page, '{"name": "salt", "price": 1}')
     confirm(page, "Ask")
-    expect(page.locator("#toasts")).to_contain_text("3")
+    answer = page.locator("#toasts .json")
+    expect(answer).to_have_text("3")
+    assert (answer.bounding_box() or {})["width"] > 200, "there is room for it"
     expect_status(page, "completed")
     expect(page.locator(".board")).to_contain_text("size")
 
@@ -277,7 +297,9 @@ def test_a_failed_task_shows_its_attempts_and_is_sent_again(shop: World, look: W
     task = shop.post("tasks", {"task": "report", "queue": "reports", "args": ["q3", True]})["id"]
     shop.until_true(lambda: shop.get(f"tasks/{task}")["status"] == "failed")
     page = look.open(f"tasks/{task}")
-    expect(page.locator("main")).to_contain_text("no data for q3")
+    expect(page.get_by_role("region", name="Error")).to_contain_text("RuntimeError: no data for q3")
+    expect(page.get_by_role("region", name="Error").locator("pre")).to_contain_text("in report")
+    expect(page.get_by_role("table", name="Attempts")).to_contain_text("no data for q3")
     do(page, "Rerun")
     expect(page).not_to_have_url(re.compile(re.escape(task)))
     expect(page.locator("main .head h1")).to_contain_text("report")

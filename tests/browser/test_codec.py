@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 from playwright.sync_api import Browser, expect
@@ -64,12 +65,17 @@ def decoder() -> Iterator[tuple[str, type[Decoder]]]:
         thread.join()
 
 
-def store_secret(made: World) -> None:
-    data = {"id": "secret", "timeoutAt": 4_102_444_800_000, "tags": {}, "param": {"data": hide(SECRET)}}
+def send(made: World, kind: str, data: Any) -> None:
+    """As an SDK does it."""
     head = {"corrId": "1", "version": "2026-04-01"}
-    body = json.dumps({"kind": "promise.create", "head": head, "data": data}).encode()
+    body = json.dumps({"kind": kind, "head": head, "data": data}).encode()
     with urlopen(Request(made.url, body, {"content-type": "application/json"}), timeout=60) as answer:
         assert answer.status == 200
+
+
+def store_secret(made: World) -> None:
+    param = {"data": hide(SECRET)}
+    send(made, "promise.create", {"id": "secret", "timeoutAt": 4_102_444_800_000, "tags": {}, "param": param})
 
 
 def test_what_a_codec_has_written_is_decoded_by_the_endpoint_of_the_operator(
@@ -93,6 +99,23 @@ def test_what_a_codec_has_written_is_decoded_by_the_endpoint_of_the_operator(
                 page.get_by_role("button", name="Decode").click()
                 expect(page.locator(".encoded")).to_contain_text("4711")
                 assert handler.asked == [hide(SECRET)] * 2
+        finally:
+            made.stop()
+
+
+def test_a_message_that_a_codec_has_written_is_decoded_too(browser: Browser, tmp_path: Path) -> None:
+    with decoder() as (url, _):
+        made = World(tmp_path, "memory:", "--codec-url", url)
+        try:
+            made.start(workers=0)
+            made.post("executions", {"workflow": "chat", "id": "chat-1", "check": False})
+            send(made, "stream.append", {"id": "chat-1", "stream": "in", "value": {"data": hide(SECRET)}})
+            with watched(browser, made.console) as look:
+                look.expect_wrong("another origin: " + url)
+                panel = look.open("executions/chat-1?tab=messages").locator(".tabpanel")
+                expect(panel.locator(".encoded")).to_contain_text("written by a codec")
+                panel.get_by_role("button", name="Decode").click()
+                expect(panel.locator(".encoded")).to_contain_text("4711")
         finally:
             made.stop()
 

@@ -29,7 +29,7 @@ def test_a_server_with_tokens_asks_for_one_and_keeps_it_in_memory(guarded: World
         page = look.open("executions")
         page.get_by_label("Token").fill("wrong")
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("alert")).to_be_visible()
+        expect(page.get_by_role("alert").locator(".hint")).to_contain_text("Check that it is complete.")
         page.get_by_label("Token").fill(TOKENS["admin"])
         page.get_by_role("button", name="Sign in").click()
         expect(page.locator("main h1")).to_have_text("Executions")
@@ -83,3 +83,9 @@ def test_a_prefix_token_sees_its_prefix(guarded: World, browser: Browser) -> Non
         expect(page.locator(".rows tbody")).to_contain_text("eu-1")
         expect(page.locator(".rows tbody")).not_to_contain_text("us-1")
         expect(page.locator(".side")).to_contain_text("Only ids that begin with eu-")
+        for view in ("workers", "queues", "start"):  # there are some
+            look.open(view)
+            expect(page.locator("main")).to_contain_text("Your token sees only what begins with eu-.")
+        look.open("overview")
+        failures = page.get_by_role("region", name="Failures", exact=True)
+        expect(failures).to_contain_text("A token for a prefix does not see them")

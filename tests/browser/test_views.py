@@ -103,10 +103,32 @@ def test_executions_are_found_by_tag_error_and_id(shop: World, filled: Scenes, l
     expect(page.locator(".rows tbody")).not_to_contain_text("scene-failed")
     look.open("executions?error=ValueError&status=failed")
     expect(page.locator(".rows tbody")).to_contain_text("scene-failed")
-    page.locator("#find").fill("scene-fam")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("prefix=scene-fam"))
-    expect(page.locator(".rows tbody")).to_contain_text("scene-family")
+
+
+def test_an_id_leads_to_the_page_of_what_has_it_and_a_beginning_to_a_list(
+    shop: World, filled: Scenes, look: Watched
+) -> None:
+    task = filled.place("task").removeprefix("tasks/")
+    leads = {
+        "scene-family": "#/executions/scene-family$",
+        task: f"#/tasks/{task}$",
+        "scene-approval:approval": "#/promises/scene-approval%3Aapproval$",
+        "scene-fam": r"#/executions\?prefix=scene-fam$",
+        task[:12]: r"#/tasks\?prefix=",
+        "there-is-no-such-id": r"#/executions\?prefix=there-is-no-such-id$",
+    }
+    page = look.open("overview")
+    for text, place in leads.items():
+        page.locator("#find").fill(text)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(place))
+
+
+def test_filters_that_match_nothing_are_cleared_by_a_link(shop: World, filled: Scenes, look: Watched) -> None:
+    page = look.open("executions?prefix=there-is-no-such-")
+    page.get_by_role("link", name="Show all").click()
+    expect(page.locator(".rows tbody tr[data-key]").first).to_be_visible()
+    expect(page.locator("[data-search]")).to_have_value("")
 
 
 def test_a_list_goes_on_as_one_scrolls_and_only_rows_in_sight_exist(shop: World, look: Watched) -> None:
@@ -114,13 +136,12 @@ def test_a_list_goes_on_as_one_scrolls_and_only_rows_in_sight_exist(shop: World,
         shop.start_execution("echo", number, id=f"scroll-{number:03}")
     page = look.open("executions?prefix=scroll-")
     expect(page.locator(".rows tbody")).to_contain_text("scroll-149")
-    area = page.locator("main .scroll")
-    for _ in range(30):
-        area.evaluate("area => area.scrollTo(0, area.scrollHeight)")
-        if page.get_by_text("150 executions, all of them").count():
-            break
-        page.wait_for_timeout(100)
-    area.evaluate("area => area.scrollTo(0, area.scrollHeight)")
+    area, foot = page.locator("main .scroll"), page.locator("main .foot")
+    down = "area => area.scrollTo(0, area.scrollHeight)"
+    while (said := foot.inner_text()) != "150 executions, all of them.":
+        area.evaluate(down)
+        expect(foot).not_to_have_text(said)
+    area.evaluate(down)
     expect(page.locator(".rows tbody")).to_contain_text("scroll-000")
     assert page.locator(".rows tbody tr").count() < 100
     assert page.locator(".rows").get_attribute("aria-rowcount") == "151"
@@ -151,6 +172,33 @@ def test_ten_thousand_steps_are_drawn_as_rows_in_sight_and_as_a_table(shop: Worl
     expect(page.locator('.tl-row[data-id="ten-thousand:10000"]')).to_be_visible()
     page.get_by_role("tab", name="Steps").click()
     expect(page.locator(".rows")).to_have_attribute("aria-rowcount", "10001")
+
+
+ENDS = """
+([...found]) => found.map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right])
+"""
+
+
+def test_what_stands_above_the_rows_of_a_timeline_is_as_wide_as_they_are(
+    shop: World, filled: Scenes, look: Watched
+) -> None:
+    page = look.open(filled.place("done"))
+    expect(page.locator(".tl-row")).to_have_count(3)
+    tracks = page.locator(".timeline .tl-track")
+    assert len({tuple(each) for each in tracks.evaluate_all(ENDS)}) == 1
+
+
+def test_on_a_narrow_screen_a_list_says_below_each_id_what_it_waits_for(
+    shop: World, filled: Scenes, browser: Browser
+) -> None:
+    with watched(browser, shop.console, size=narrow) as look:
+        page = look.open("executions?prefix=scene-label-2")
+        below = page.locator(".rows tbody .below")
+        expect(below).to_be_visible()
+        expect(below).to_contain_text("print_label \u00b7 lock printer-3")
+        row, head = page.locator(".rows tbody tr[data-key]"), page.locator("main .rows")
+        assert row.evaluate("row => row.offsetHeight") == 48
+        assert head.evaluate("table => table.scrollWidth <= table.clientWidth")
 
 
 def test_nothing_here_yet_is_a_sentence(shop: World, look: Watched) -> None:

@@ -26,6 +26,7 @@ from tests.management.client import Api
 
 patience_s = 60.0
 COMMAND = [sys.executable, "-m", "holdfast"]
+SOURCES = Path(hf.__file__).parent
 
 
 def fill(url: str) -> None:
@@ -133,7 +134,7 @@ def test_an_execution_tells_how_long_its_steps_took_and_when_the_next_try_is() -
         {"id": "o:2", "name": "pay", "state": "running", "beganAt": 1000, "attempts": 2, "resumesAt": 70_000},
     ]}  # fmt: skip
     text = "\n".join(top_screen.execution(found, steps, 10_000, 120))
-    assert "waits for step pay (o:2), for 9s, due in 1m" in text
+    assert "waits for next try of pay (o:2), for 9s, due in 1m" in text
     assert "tried 2x, the last error: no" in text
     assert "held by other for 6s" in text
     assert re.search(r"o:1 +completed +250ms +reserve", text)
@@ -303,6 +304,19 @@ def test_the_terminal_says_why_nobody_takes_it_and_what_failed() -> None:
     text = "\n".join(top_screen.executions({"executions": [failed, pending]}, 1_000, 0, None, 120))
     assert "ValueError: too little" in text
     assert "waits for worker of group packers" in text
+
+
+def test_the_words_for_what_is_waited_for_and_for_statuses_are_those_of_the_console() -> None:
+    words = (SOURCES / "console" / "js" / "words.js").read_text("utf-8")
+    [short] = re.findall(r"const WAITS_SHORT = \{ (.*) \};", words)
+    assert dict(re.findall(r'(\w+): "([^"]+)"', short)) == top_screen.WAITS
+    [ordered] = re.findall(r"OF_EXECUTIONS = \[(.*)\];", words)
+    assert tuple(re.findall(r'"(\w+)"', ordered)) == top_screen.STATUSES
+    row: Any = {"id": "o", "status": "timed_out", "since": 0}
+    rest: Any = {"id": "p", "status": "suspended", "since": 0, "waits": [{"id": "p:1", "what": "call pay"}]}
+    late, waits = top_screen.executions({"executions": [row, rest]}, 9_000, 0, None, 120)[2:]
+    assert "timed out  9s ago" in late
+    assert "waits for execution pay" in waits
 
 
 def test_hostile_texts_are_shown_as_text_and_no_line_is_too_wide() -> None:

@@ -106,6 +106,30 @@ async def test_rates_survive_a_restart_and_add_up_over_nodes(tmp_path: Path) -> 
     assert len(found["rates"]["started"]) == 2
 
 
+async def test_an_error_says_whether_executions_or_background_tasks_failed_with_it(api: Api) -> None:
+    async with shop(api.url) as app:
+        with pytest.raises(ValueError, match="no money"):
+            await app.start("pay", False, id="bad")
+        sent = (
+            await api.post("tasks", {"task": "send_mail", "queue": "mail", "args": ["x"], "check": False})
+        )["id"]
+        for _ in range(2_000):
+            if (await api.get(f"tasks/{sent}"))["status"] == "failed":
+                break
+            await asyncio.sleep(0.02)
+    failures = (await api.get("overview"))["failures"]
+    assert {(each["kind"], each["name"]) for each in failures["byName"]} == {
+        ("execution", "pay"),
+        ("task", "send_mail"),
+    }
+    assert {(each["kind"], each["code"]) for each in failures["byCode"]} == {
+        ("execution", "ValueError"),
+        ("task", "UNHANDLED_EXCEPTION"),
+    }
+    last = [each["last"] for cause in failures.values() for each in cause]
+    assert all(last)
+
+
 async def test_a_prefix_token_is_told_of_its_prefix_alone() -> None:
     settings = Settings(port=0, store="memory:", tokens=("admin-token", "acme acme-token"))
     async with running(settings) as server:

@@ -20,6 +20,7 @@ _cell_chars_max: Final = 48
 _cell_chars_min: Final = 12
 _ENDED: Final = ("completed", "failed", "cancelled", "timed_out", "expired")
 _RESTS: Final = ("sleep", "timer")
+WAITS: Final = {"sleep": "timer", "receive": "message", "call": "execution", "retry": "next try of"}
 
 
 def overview(found: Any, width: int) -> list[str]:
@@ -29,7 +30,11 @@ def overview(found: Any, width: int) -> list[str]:
         lines += ["NEEDS ATTENTION", *_table([_problem(each, now) for each in found["problems"]]), ""]
     for kind, title in (("executions", "Executions"), ("tasks", "Background tasks")):
         counts, more = found["counts"][kind]["counts"], found["counts"][kind].get("more", [])
-        shown = [f"{name} {number}{'+' if name in more else ''}" for name, number in counts.items() if number]
+        shown = [
+            f"{_word(name)} {number}{'+' if name in more else ''}"
+            for name, number in counts.items()
+            if number
+        ]
         lines.append(f"{title}: {', '.join(shown) or 'none yet'}")
     if "rates" in found:
         for name in ("started", "completed", "failed"):
@@ -40,7 +45,9 @@ def overview(found: Any, width: int) -> list[str]:
     lines += ["", "FAILURES"]
     causes = found.get("failures", {})
     by_name = [(str(each["count"]), f"{each['kind']} {each['name']}") for each in causes.get("byName", [])]
-    by_code = [(str(each["count"]), f"error {each['code']}") for each in causes.get("byCode", [])]
+    by_code = [
+        (str(each["count"]), f"{each['kind']} error {each['code']}") for each in causes.get("byCode", [])
+    ]
     lines += _table([*by_name[:5], *by_code[:5]]) or ["  none"]
     lines += ["", "QUEUES", *(_table([_queue(each, now) for each in found["queues"][:8]]) or ["  none yet"])]
     due = [
@@ -56,7 +63,8 @@ def overview(found: Any, width: int) -> list[str]:
 def executions(found: Any, now: int, chosen: int, status: str | None, width: int) -> list[str]:
     rows = _table([_execution(each, now) for each in found["executions"]], width // 3)
     lines = [f"{'>' if number == chosen else ' '} {row.lstrip()}" for number, row in enumerate(rows)]
-    title = f"EXECUTIONS   {status or 'all'}, newest first{', there are more' if found.get('cursor') else ''}"
+    more = ", there are more" if found.get("cursor") else ""
+    title = f"EXECUTIONS   {_word(status or 'all')}, newest first{more}"
     return fit([title, "", *(lines or ["  Nothing here yet."])], width)
 
 
@@ -96,9 +104,9 @@ def execution(found: Any, steps: Any, now: int, width: int) -> list[str]:
 
 def _lasted(found: Any, now: int) -> str:
     if found["status"] not in _ENDED or "settledAt" not in found:
-        return f"{found['status']} for {_span(now - found['since'])}"
+        return f"{_word(found['status'])} for {_span(now - found['since'])}"
     took = found["settledAt"] - found.get("createdAt", found["settledAt"])
-    return f"{found['status']} {_span(now - found['settledAt'])} ago, took {_span(took)}"
+    return f"{_word(found['status'])} {_span(now - found['settledAt'])} ago, took {_span(took)}"
 
 
 def _failure(found: Any) -> str:
@@ -128,13 +136,14 @@ def _table(rows: Sequence[Sequence[str]], most: int = _cell_chars_max) -> list[s
 
 def _execution(each: Any, now: int) -> tuple[str, ...]:
     waits = each.get("waits") or ()
-    about = f"waits for {waits[0].get('what') or waits[0]['id']}" if waits else ": ".join(_error_of(each))
+    about = f"waits for {_wait_words(waits[0])}" if waits else ": ".join(_error_of(each))
     if not about and each["status"] == "pending":
         about = f"waits for worker of {_place(each)}"
     elif not about and each.get("crashes"):
         about = f"waits for next try; its worker died {_times(each['crashes'])}"
-    since = f"for {_span(now - each['since'])}"
-    return each["id"], each["status"], since, each.get("name") or "", about
+    lasted = _span(now - each["since"])
+    since = f"{lasted} ago" if each["status"] in _ENDED else f"for {lasted}"
+    return each["id"], _word(each["status"]), since, each.get("name") or "", about
 
 
 def _error_of(each: Any) -> list[str]:
@@ -185,13 +194,24 @@ def _queue(each: Any, now: int) -> tuple[str, ...]:
     return each["name"], waiting, running, age, "paused" if each.get("paused") else ""
 
 
+def _word(status: str) -> str:
+    return status.replace("_", " ")
+
+
+def _wait_words(wait: Any) -> str:
+    """In a list, as the console says it."""
+    kind, _, name = (wait.get("what") or "promise").partition(" ")
+    kind = "retry" if wait.get("resumesAt") else kind
+    return f"{WAITS.get(kind, kind)} {'number ' if kind == 'message' else ''}{name}".rstrip()
+
+
 def _wait(wait: Any, now: int) -> str:
     what = wait.get("what") or "promise"
     lasted = f", for {_span(now - wait['since'])}" if wait.get("since") else ""
     ends = wait.get("resumesAt") or wait.get("dueAt")
     is_rest = bool(wait.get("resumesAt")) or what in _RESTS
     word = "due" if is_rest else "times out"
-    return f"{what} ({wait['id']}){lasted}{f', {word} in {_span(ends - now)}' if ends else ''}"
+    return f"{_wait_words(wait)} ({wait['id']}){lasted}{f', {word} in {_span(ends - now)}' if ends else ''}"
 
 
 def _step(each: Any, now: int) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ ENDS: Final = ("completed", "failed", "cancelled", "timed_out", "expired")
 
 
 class Tally(Struct):
-    """`counts`: by "kind event", such as "execution started". `names`, `codes`: of failures."""
+    """`counts`: by "kind event", as "execution started". `names`, `codes`: of failures, as "task pay"."""
 
     counts: dict[str, int] = field(default_factory=dict[str, int])
     names: dict[str, int] = field(default_factory=dict[str, int])
@@ -64,7 +64,7 @@ def tally(ws: WorkingSet, found: Tally | None) -> Tally | None:
             _count(found.counts, lane, 1)
             if lane.endswith(("failed", "timed_out", "expired")):
                 _count(found.names, f"{kind} {listing.name or ''}", 1)
-                _count(found.codes, listing.code or lane.partition(" ")[2], 1)
+                _count(found.codes, f"{kind} {listing.code or lane.partition(' ')[2]}", 1)
     return found
 
 

@@ -6,7 +6,7 @@
  * 3. A refusal is a `Problem` with what happened, what to do, and a code.
  * 4. Pages that ask the same at the same moment may share an answer (`max-age`); not behind a change of their own.
  */
-/** @import { Execution, Json, Promised, Queue, Schedule, Session, Worker, Declaration } from "./types.js" */
+/** @import { Execution, Promised, Queue, Schedule, Session, Worker, Declaration } from "./types.js" */
 
 const BASE = new URL("../v1/", document.baseURI);
 const KEPT = "holdfast-token";
@@ -101,8 +101,6 @@ async function ask(method, parts, more = {}) {
 
 /** @param {...string} parts */
 const get = (...parts) => (/** @type {Query} */ query = {}, /** @type {AbortSignal | undefined} */ signal = undefined) => ask("GET", parts, { query, ...(signal && { signal }) });
-/** @param {...string} parts */
-const post = (...parts) => (/** @type {any} */ body = undefined) => ask("POST", parts, { body: body ?? {} });
 
 /** The same call for a shell, shown in each dialog. @param {Change} change */
 export function curl({ method, parts, query, body }) {
@@ -141,7 +139,6 @@ export const executions = {
   /** @type {(id: string) => Promise<Execution>} */
   get: (id) => get("executions", id)(),
   timeline: (/** @type {string} */ id, /** @type {Query} */ query) => get("executions", id, "timeline")(query),
-  steps: (/** @type {string} */ id, /** @type {Query} */ query) => get("executions", id, "steps")(query),
   history: (/** @type {string} */ id, /** @type {Query} */ query) => get("executions", id, "history")(query),
   published: (/** @type {string} */ id) => get("executions", id, "published")(),
   messages: (/** @type {string} */ id, /** @type {Query} */ query) => get("executions", id, "messages")(query),
@@ -177,8 +174,6 @@ export const workers = get("workers");
 /** @type {(query: Query) => Promise<{declarations: Declaration[], cursor?: string}>} */
 export const declarations = get("declarations");
 export const bulk = {
-  /** @param {Json} body */
-  start: (body) => post("bulk")(body),
   get: (/** @type {string} */ id) => get("bulk", id)(),
 };
 

@@ -1,6 +1,6 @@
 /** The bar above and the list of views: where one is, whether the page is live, colours, time zone, who looks. */
 /** @import { Session } from "./types.js" */
-import { hasToken } from "./api.js";
+import { executions, hasToken, promises, tasks } from "./api.js";
 import { el, fill, part } from "./dom.js";
 import { icon } from "./icons.js";
 import { showKeys } from "./keyboard.js";
@@ -23,11 +23,11 @@ let drawn = new AbortController();
 export function drawFrame(session, signOut) {
   drawn.abort();
   drawn = new AbortController();
-  const find = el("input", { type: "search", id: "find", placeholder: "Find by id", "aria-label": "Find an execution by its id", autocomplete: "off", spellcheck: "false" });
+  const find = el("input", { type: "search", id: "find", placeholder: "Find by id", "aria-label": "Find an execution, a background task or a promise by its id", autocomplete: "off", spellcheck: "false" });
   const search = el("form", { class: "find", role: "search", onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
     const wanted = find.value.trim();
-    if (wanted) go(link(["executions"], { prefix: wanted }));
+    if (wanted) void found(wanted).catch(() => link(["executions"], { prefix: wanted })).then(go);
     find.value = "";
   } }, find, el("kbd", { "aria-hidden": "true", text: "/" }));
   fill(part("bar"),
@@ -39,6 +39,18 @@ export function drawFrame(session, signOut) {
   fill(part("side"),
     VIEWS.map(([name, word, key]) => el("a", { href: link([name]), "data-view": name, title: `g ${key}`, "aria-current": name === here ? "page" : null }, icon(name), el("span", { text: word }))),
     el("span", { class: "rest" }), who(session));
+}
+
+/** Where an id leads: the page of what has it, or a list of what begins with it. @param {string} id */
+async function found(id) {
+  let list = "";
+  for (const [view, find] of Object.entries({ executions: executions.find, tasks: tasks.find, promises: promises.find })) {
+    /** @type {any} */
+    const page = await find({ prefix: id, limit: 50 });
+    if (page[view].some((/** @type {any} */ each) => each.id === id)) return link([view, id]);
+    list ||= page[view].length ? view : "";
+  }
+  return link([list || "executions"], { prefix: id });
 }
 
 /** @param {Session} session */

@@ -11,7 +11,7 @@ export function bindKeys() {
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (target.closest("input, textarea, select, dialog, [contenteditable]")) {
+    if (target.closest('input:not([type="checkbox"], [type="radio"]), textarea, select, dialog, [contenteditable]')) {
       if (event.key === "Escape" && target.id === "find") target.blur();
       return;
     }
@@ -26,9 +26,9 @@ export function bindKeys() {
     else if (event.key === "/") {
       const search = /** @type {HTMLElement | null} */ (document.querySelector("main [data-search]")) ?? part("find");
       search.focus();
-    } else if (["j", "k", "x", "Enter"].includes(event.key) && target === document.body || target.id === "main") {
+    } else if (["j", "k", "x", "Enter"].includes(event.key) && (target === document.body || target.id === "main" || event.key !== "Enter" && target.closest("main .rows"))) {
       const rows = document.querySelector("main .scroll");
-      if (!rows || event.key === "Enter" && target.id !== "main" && target !== document.body) return;
+      if (!rows) return;
       /** @type {HTMLElement} */ (rows).focus({ preventScroll: true });
       rows.dispatchEvent(new KeyboardEvent("keydown", { key: event.key, bubbles: false }));
     } else return;

@@ -1,6 +1,7 @@
 /** Who looks, and at what: the answer of `/v1/session`, read when the page opens or somebody signs in. */
 /** @import { Session } from "./types.js" */
 import * as api from "./api.js";
+import { visible } from "./text.js";
 import { heardTime } from "./time.js";
 
 /** @type {Session} */
@@ -14,3 +15,6 @@ export async function readSession() {
   if (known.now) heardTime(known.now);
   return known;
 }
+
+/** Said where there is nothing, to somebody who would not see it if there were. */
+export const onlyOwn = () => (known.prefix ? `Your token sees only what begins with ${visible(known.prefix)}.` : null);

@@ -34,6 +34,9 @@ export const ENDED = new Set(["completed", "failed", "cancelled", "timed_out", "
 export const OPEN = new Set(["pending", "waiting", "claimed", "running"]);
 export const OF_PROMISES = ["pending", "resolved", "rejected", "rejected_canceled", "rejected_timedout"];
 
+/** What the attempts of an execution are. */
+export const TAKEN = "How often a worker has taken it: at its start, after each long wait and each crash.";
+
 /** What an execution waits for, as a sentence begins. @type {Record<string, string>} */
 export const WAITS = {
   promise: "a promise that somebody settles",

@@ -66,25 +66,25 @@ async def _rates(call: Call, now: int, minutes: int, count: int) -> Json:
     found = await call.node.observed.rates.read(since)
     failures = Tally()
     last: dict[str, int] = {}
+    last_codes: dict[str, int] = {}
     for minute, counted in sorted(found.items()):
         failures.add(Tally({}, counted.names, counted.codes))
-        last |= dict.fromkeys((*counted.names, *counted.codes), minute * minute_ms)
-    by_name = [
-        {
-            "kind": name.partition(" ")[0],
-            "name": name.partition(" ")[2],
-            "count": number,
-            "last": last.get(name),
-        }
-        for name, number in _most(failures.names)
-    ]
-    by_code = [
-        {"code": name, "count": number, "last": last.get(name)} for name, number in _most(failures.codes)
-    ]
+        last |= dict.fromkeys(counted.names, minute * minute_ms)
+        last_codes |= dict.fromkeys(counted.codes, minute * minute_ms)
+    by_name = [_cause("name", name, number, last) for name, number in _most(failures.names)]
+    by_code = [_cause("code", name, number, last_codes) for name, number in _most(failures.codes)]
     return {
         "rates": {"since": since, "bucketMs": bucket_ms} | buckets(found, since, bucket_ms, count),
         "failures": {"byName": by_name, "byCode": by_code},
     }
+
+
+def _cause(field: str, known_as: str, number: int, last: dict[str, int]) -> Json:
+    """Of executions or of background tasks; `others`, of which there were too many, stands by itself."""
+    kind, _, rest = known_as.partition(" ")
+    if kind not in ("execution", "task"):
+        kind, rest = "execution", known_as
+    return {"kind": kind, field: rest, "count": number, "last": last.get(known_as)}
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -6,6 +6,12 @@ import { el } from "../dom.js";
 const HEIGHT = 34;
 const COLOURS = /** @type {Record<string, string>} */ ({ completed: "--good-fill", failed: "--bad-fill", running: "--busy-fill", cancelled: "--off-fill", timed_out: "--bad-fill" });
 
+/** What does something; the other kinds of operations wait. */
+export const PERFORMS = new Set(["step", "transact", "call", "start", "task"]);
+
+/** Since when a step waits for its next attempt. @param {Row} row */
+export const restsSince = (row) => (row.resumesAt === undefined ? undefined : row.failures?.at(-1)?.at);
+
 export class Strip {
   /** @param {(from: number, to: number) => void} onChoose */
   constructor(onChoose) {
@@ -47,9 +53,14 @@ export class Strip {
     rows.forEach((row, index) => {
       const from = scale.place(row.startedAt) * width;
       const to = scale.place(row.endedAt ?? (row.state === "running" ? end : row.startedAt)) * width;
-      const waits = row.kind === "sleep" || row.kind === "promise" || row.kind === "message";
+      const rests = restsSince(row);
+      const waits = !PERFORMS.has(row.kind) || rests !== undefined;
+      const y = (index / rows.length) * (HEIGHT - height);
       context.fillStyle = waits && row.state !== "failed" ? rest : found[row.state] ?? rest;
-      context.fillRect(from, (index / rows.length) * (HEIGHT - height), Math.max(1, to - from), height);
+      context.fillRect(from, y, Math.max(1, to - from), height);
+      if (rests === undefined) return;
+      context.fillStyle = found["failed"] ?? rest; // its attempts so far
+      context.fillRect(from, y, Math.max(1, scale.place(rests) * width - from), height);
     });
     context.fillStyle = colour("--edge-strong");
     for (const each of scale.breaks) {

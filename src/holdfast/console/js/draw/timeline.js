@@ -15,13 +15,12 @@ import { renew, update } from "../renew.js";
 import { brief, visible } from "../text.js";
 import { duration, full, moment, now } from "../time.js";
 import { Scale, ticks } from "./scale.js";
-import { Strip } from "./strip.js";
+import { PERFORMS, Strip, restsSince } from "./strip.js";
 
 const ROW = 24;
 const SPARE = 10;
 const SHORT_CALL_MS = 10_000; // a longer call may be a gap: whoever is called waits, too
 const CALLS = new Set(["call", "start"]);
-const PERFORMS = new Set(["step", "transact", "call", "start", "task"]);
 
 /** @typedef {{from: number, to: number, rows: Row[], claims: Claim[], isOver: boolean}} Model */
 /** @typedef {{row: Row, depth: number, isOpen: boolean, canOpen: boolean}} Line */
@@ -66,11 +65,14 @@ export class Timeline {
       const title = target instanceof Element ? handlerOf(target, "tooltip") : undefined;
       if (title) title(target);
     });
-    this.observer = new ResizeObserver(() => this.redraw());
+    this.observer = new ResizeObserver(() => { this.align(); this.redraw(); });
     this.observer.observe(this.scroll);
   }
 
   dispose() { this.observer.disconnect(); this.strip.dispose(); cancelAnimationFrame(this.frame); }
+
+  /** What stands above the rows ends where they end: some scrollbars take room. */
+  align() { this.element.style.setProperty("--gutter", `${this.scroll.offsetWidth - this.scroll.clientWidth}px`); }
 
   /** @param {Model} model */
   set(model) {
@@ -178,7 +180,7 @@ export class Timeline {
 
   /** @param {Row} row @param {number} until */
   bars(row, until) {
-    const rests = row.resumesAt === undefined ? undefined : row.failures?.at(-1)?.at; // since when it waits for its next attempt
+    const rests = restsSince(row);
     const found = [this.bar(`tl-bar kind-${PERFORMS.has(row.kind) ? "work" : "wait"} state-${rests === undefined ? row.state : "failed"}`, row.startedAt, rests ?? until, () => `${row.kind} ${row.name}\n${row.state}, ${row.endedAt === undefined ? "since" : "took"} ${duration(until - row.startedAt)}${(row.attempts ?? 0) > 1 ? `, ${row.attempts} attempts` : ""}${row.worker ? `\non ${row.worker}` : ""}${row.error ? `\n${row.error}` : ""}\n${full(row.startedAt)}`)];
     if (rests !== undefined) found.push(this.bar("tl-bar kind-wait state-running", rests, until, () => `waits for the next attempt at ${row.name}\nat ${full(row.resumesAt ?? 0)}`));
     for (const each of row.failures ?? []) {
@@ -226,6 +228,13 @@ export class Timeline {
     }
     renew(this.axis, shown);
     const marks = [];
+    for (const each of moments(this.model.claims)) {
+      const at = this.at(each.at);
+      if (at < 0 || at > 1) continue;
+      const mark = el("span", { class: `tl-mark is-${each.kind}` });
+      mark.style.left = `${100 * at}%`;
+      marks.push(mark);
+    }
     for (const each of this.scale.breaks) {
       const left = (each.at - this.zoom.from) / (this.zoom.to - this.zoom.from);
       const right = (each.until - this.zoom.from) / (this.zoom.to - this.zoom.from);
@@ -235,28 +244,21 @@ export class Timeline {
       gap.style.width = `${100 * (Math.min(1, right) - Math.max(0, left))}%`;
       marks.push(gap);
     }
-    for (const each of moments(this.model.claims)) {
-      const at = this.at(each.at);
-      if (at < 0 || at > 1) continue;
-      const mark = el("span", { class: `tl-mark is-${each.kind}` });
-      mark.style.left = `${100 * at}%`;
-      marks.push(mark);
-    }
     renew(this.marks, marks);
   }
 
   drawLane() {
     const found = [];
-    for (const claim of this.model.claims) {
+    for (const [at, claim] of this.model.claims.entries()) {
       const lapsed = claim.end === "lapsed";
-      const bar = this.bar(`tl-claim ${lapsed ? "is-lapsed" : ""}`, claim.at, claim.until ?? this.end, () => `held by ${claim.worker ?? "a worker"}\n${claim.end ?? "still held"} after ${duration((claim.until ?? this.end) - claim.at)}\n${full(claim.at)}`);
+      const bar = this.bar(`tl-claim ${lapsed ? "is-lapsed" : ""} ${this.model.claims[at - 1]?.end === "lapsed" ? "is-takeover" : ""}`, claim.at, claim.until ?? this.end, () => `held by ${claim.worker ?? "a worker"}\n${claim.end ?? "still held"} after ${duration((claim.until ?? this.end) - claim.at)}\n${full(claim.at)}`);
       if (bar) { bar.append(el("bdi", { text: brief(claim.worker ?? "", 60) })); found.push(bar); }
     }
     for (const each of moments(this.model.claims)) {
       const at = this.at(each.at);
       if (at < 0 || at > 1) continue;
       const flag = el("span", { class: `tl-flag is-${each.kind}`, title: visible(`${each.words}\n${full(each.at)}`) }, icon(each.kind === "crash" ? "crash" : "call"), el("span", { class: "visually-hidden", text: `${each.words} at ${moment(each.at)}` }));
-      flag.style.left = `${100 * at}%`;
+      flag.style.left = each.kind === "crash" ? `max(18px, ${100 * at}%)` : `min(${100 * at}%, calc(100% - 18px))`;
       found.push(flag);
     }
     renew(this.lane, found);

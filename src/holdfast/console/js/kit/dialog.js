@@ -47,7 +47,9 @@ export function askFirst(question) {
       return error instanceof Error ? error.message : String(error);
     }
   };
-  shell.addEventListener("toggle", () => { const pre = shell.querySelector("pre"); if (pre) pre.textContent = visible(command()); });
+  const write = () => { const pre = shell.querySelector("pre"); if (pre && shell.open) pre.textContent = visible(command()); };
+  shell.addEventListener("toggle", write);
+  for (const event of ["input", "change", "click"]) form.addEventListener(event, write); // what is filled in is part of the command
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     confirm.disabled = true;

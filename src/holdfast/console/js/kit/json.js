@@ -7,7 +7,7 @@ import { decode } from "../api.js";
 import { icon } from "../icons.js";
 import { seal } from "../renew.js";
 import { session } from "../session.js";
-import { bytes, count, plural, visible } from "../text.js";
+import { bytes, count, plural, said, visible } from "../text.js";
 import { toast, toastProblem } from "./toast.js";
 
 const OPEN_DEPTH = 2;
@@ -18,6 +18,15 @@ const HITS_MAX = 500;
 
 /** @param {any} value */
 const isBranch = (value) => value !== null && typeof value === "object";
+
+/** What a codec has written stands in an object of its own. @param {any} value */
+const isEncoded = (value) => isBranch(value) && typeof value.encoded === "string" && Object.keys(value).length === 1;
+
+/** A value on one line of a list; a text of a stream as it is. @param {any} value @param {{max?: number, class?: string, title?: boolean, plain?: boolean}} [options] */
+export function inline(value, { plain, ...options } = {}) {
+  if (isEncoded(value)) return encoded(value.encoded);
+  return said(plain && typeof value === "string" ? value : JSON.stringify(value), { ...options, class: `mono ${options.class ?? ""}` });
+}
 
 /** @param {any} value @param {string} label */
 export function json(value, label) {
@@ -81,7 +90,7 @@ function find(value, wanted, open) {
 /** @param {string | null} key @param {any} value @param {number} depth @param {Search} search @returns {HTMLElement} */
 function node(key, value, depth, search) {
   const name = key === null ? [] : [el("span", { class: "key" }, ...marked(key, search.wanted)), ": "];
-  if (isBranch(value) && typeof value.encoded === "string" && Object.keys(value).length === 1) return el("div", {}, ...name, encoded(value.encoded));
+  if (isEncoded(value)) return el("div", {}, ...name, encoded(value.encoded));
   if (!isBranch(value)) return el("div", {}, ...name, leaf(value, search.wanted));
   const entries = Array.isArray(value) ? value.length : Object.keys(value).length;
   const [left, right] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];

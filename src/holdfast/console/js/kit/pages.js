@@ -11,6 +11,7 @@
 /** @import { Changes } from "../types.js" */
 import { el, fill } from "../dom.js";
 import { everything, onChanges } from "../live.js";
+import { onlyOwn } from "../session.js";
 import { count, plural } from "../text.js";
 import { empty, problem } from "./states.js";
 import { Table } from "./table.js";
@@ -133,7 +134,7 @@ export class Pages {
     const done = !this.cursor;
     const note = rows.length ? (done ? `${plural(rows.length, source.noun)}, all of them.` : `${count(rows.length)} loaded; more follow as you scroll.`) : null;
     const none = !rows.length && done
-      ? empty(source.filtered?.() ? `No ${source.noun} matches these filters.` : source.nothing)
+      ? source.filtered?.() ? empty(`No ${source.noun} matches these filters.`, el("a", { href: location.hash.split("?")[0] ?? "#", text: "Show all" })) : empty(source.nothing, onlyOwn())
       : !rows.length ? el("span", { text: "Searching further back\u2026" }) : note;
     this.table.set(rows, { total: done ? rows.length : -1, foot: none });
   }

@@ -9,10 +9,10 @@ export function panel(title, options, ...content) {
     el("div", { class: `body ${options.flush ? "flush" : ""}` }, ...content));
 }
 
-/** @param {([string, Node | string | null | undefined] | null | undefined | false)[]} entries those without a value are left out */
+/** Name, value, and where the name does not say it what it means. @param {([string, Node | string | null | undefined, string?] | null | undefined | false)[]} entries those without a value are left out */
 export function facts(entries) {
   const there = entries.filter((each) => Array.isArray(each) && each[1] !== null && each[1] !== undefined && each[1] !== "");
-  return el("dl", { class: "facts" }, /** @type {[string, Node | string][]} */ (there).map(([name, value]) => el("div", { "data-key": name }, el("dt", { text: name }), el("dd", {}, value))));
+  return el("dl", { class: "facts" }, /** @type {[string, Node | string, string?][]} */ (there).map(([name, value, means]) => el("div", { "data-key": name }, el("dt", { text: name, title: means ?? null, class: means ? "explained" : null }), el("dd", {}, value))));
 }
 
 /**

@@ -16,6 +16,9 @@ export function empty(sentence, ...more) {
   return el("div", { class: "empty" }, el("p", { text: sentence }), ...more);
 }
 
+/** In the place of buttons. */
+export const lookOnly = () => el("span", { class: "muted", text: "Your token may look, and change nothing." });
+
 /** @param {unknown} error @param {() => void} [again] */
 export function problem(error, again) {
   const known = error instanceof Problem ? error : null;

@@ -2,7 +2,7 @@
  * A table of any length: only the rows in sight exist. Real `table` markup, so screen readers find rows and
  * columns; `aria-rowcount` says how many there are.
  *
- * 1. All rows are equally high (the token `--row`), so the position of each is known without drawing it.
+ * 1. All rows of a table are equally high (`--row`), so the position of each is known without drawing it.
  * 2. A row keeps its element while it is in sight; what changed in its record is written into it in place.
  * 3. Nothing moves under the pointer: while it moves over the rows, and for `HOLD_MS` afterwards, rows are written in
  *    place, and those that come or go wait. A list that was scrolled stays where it is, and says how many are new above.
@@ -21,6 +21,8 @@ const HOLD_MS = 1_000;
  * @property {string} title
  * @property {(row: T) => Node | string | null} cell
  * @property {string} [class] `wide` and `mid` columns vanish on narrow screens
+ * @property {string} [means] what it shows, where the title does not say it
+ * @property {(row: T) => Node | null} [below] shown below the cell on narrow screens, for what is in columns that vanished
  */
 
 /**
@@ -69,11 +71,11 @@ export class Table {
     this.table = el("table", { class: "rows", "aria-label": options.label },
       el("thead", {}, el("tr", {},
         options.selectable ? el("th", { class: "pick", scope: "col" }, this.all) : null,
-        options.columns.map((column) => el("th", { scope: "col", class: column.class ?? null, text: column.title })))),
+        options.columns.map((column) => el("th", { scope: "col", class: column.class ?? null, text: column.title, title: column.means ?? null })))),
       this.body);
     this.foot = el("div", { class: "foot muted" });
     this.note = el("div", { class: "newer", hidden: true }, el("button", { class: "primary small", type: "button", onclick: () => { this.element.scrollTop = 0; this.element.focus(); } }));
-    this.element = el("div", { class: "scroll fill", tabindex: 0, role: "region", "aria-label": options.label, onscroll: () => this.schedule(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event) }, this.note, this.table, this.foot);
+    this.element = el("div", { class: `scroll fill ${options.columns.some((column) => column.below) ? "has-below" : ""}`, tabindex: 0, role: "region", "aria-label": options.label, onscroll: () => this.schedule(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event) }, this.note, this.table, this.foot);
     this.observer = new ResizeObserver(() => this.schedule());
     this.observer.observe(this.element);
   }
@@ -142,7 +144,7 @@ export class Table {
     return scrollTop + (at - first) * height;
   }
 
-  get height() { return Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 30; }
+  get height() { return Number.parseFloat(getComputedStyle(this.element).getPropertyValue("--row")) || 30; }
 
   schedule() {
     this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); });
@@ -191,7 +193,7 @@ export class Table {
     }
     for (const column of this.options.columns) {
       const content = column.cell(record);
-      row.append(el("td", { class: column.class ?? null }, content));
+      row.append(el("td", { class: column.class ?? null }, content, column.below ? el("div", { class: "below" }, column.below(record)) : null));
     }
     return row;
   }

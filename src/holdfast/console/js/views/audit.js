@@ -19,6 +19,9 @@ function target(row) {
   return row.target && PAGES.has(view) ? el("a", { href: link([view, row.target]) }, words) : words;
 }
 
+/** @param {Entry} row */
+const outcome = (row) => (row.outcome === "refused" ? brief(`refused ${row.code ?? ""}`, 30) : row.outcome === "asked" ? "outcome unknown" : "done");
+
 /** @param {Context} context */
 export async function view({ main, signal, title }) {
   title("Audit log");
@@ -31,10 +34,10 @@ export async function view({ main, signal, title }) {
     columns: [
       { title: "When", class: "w-time", cell: (row) => when(row.at) },
       { title: "Who", class: "w-mid mid", cell: (row) => said(row.who ?? "anybody", { max: 80 }) },
-      { title: "What", class: "w-id", cell: (row) => said(row.about ?? `${row.method} ${row.path}`, { max: 160, title: true }) },
-      { title: "To", class: "w-id", cell: target },
+      { title: "What", class: "w-id", cell: (row) => said(row.about ?? `${row.method} ${row.path}`, { max: 160, title: true }), below: (row) => el("span", {}, target(row), said(` \u00b7 ${row.who ?? "anybody"} \u00b7 ${outcome(row)}`, { max: 120 })) },
+      { title: "To", class: "w-id mid", cell: target },
       { title: "With", class: "wide", cell: (row) => (row.body && Object.keys(row.body).length ? said(JSON.stringify(row.body), { class: "mono muted", max: 160, title: true }) : null) },
-      { title: "Outcome", class: "w-status mid", cell: (row) => chip(row.outcome === "done" ? "completed" : row.outcome === "refused" ? "failed" : "pending", row.outcome === "refused" ? brief(`refused ${row.code ?? ""}`, 30) : row.outcome === "asked" ? "outcome unknown" : "done") },
+      { title: "Outcome", class: "w-status mid", cell: (row) => chip(row.outcome === "done" ? "completed" : row.outcome === "refused" ? "failed" : "pending", outcome(row)) },
     ],
   }, {
     noun: "change", nothing: "Nobody has changed anything through the management API yet.",

@@ -5,11 +5,12 @@
 /** @import { Pages } from "../kit/pages.js" */
 /** @import { Execution } from "../types.js" */
 import * as api from "../api.js";
-import { el } from "../dom.js";
+import { el, fill, part } from "../dom.js";
+import { icon } from "../icons.js";
 import { askFirst } from "../kit/dialog.js";
 import { toast, toastProblem } from "../kit/toast.js";
 import { renew } from "../renew.js";
-import { count, plural } from "../text.js";
+import { count, plural, visible } from "../text.js";
 import { ENDED } from "../words.js";
 import { wanted } from "./filters.js";
 
@@ -112,12 +113,13 @@ async function everyId(filter) {
   return ids;
 }
 
-/** A bar that says how many are done. @param {Action} action */
+/** A bar that says how many are done, and stays until it is closed or the next one begins. @param {Action} action */
 function progressBar(action) {
   const bar = el("progress", { "aria-label": `How many are ${action.past}`, max: 1, value: 0 });
-  const words = el("span");
+  const words = el("span", { class: "text" });
   const note = el("div", { class: "bulk", role: "status" }, words, bar);
-  document.querySelector("main .head")?.after(note);
+  for (const each of document.querySelectorAll("main .bulk.is-over")) each.remove();
+  part("main").append(note); // below the list: nothing moves under the pointer
   return {
     /** @param {number} done @param {number} total @param {number} failed @param {number} skipped */
     show(done, total, failed, skipped) {
@@ -127,8 +129,11 @@ function progressBar(action) {
     },
     /** @param {string} why the first refusal, if there was one */
     end(why) {
-      toast(`${words.textContent}.${why ? ` The first said: ${why}` : ""}`, why ? "bad" : "good");
-      setTimeout(() => note.remove(), 4_000);
+      const said = `${words.textContent}.${why ? ` The first said: ${why}` : ""}`;
+      if (!note.isConnected) { toast(said, why ? "bad" : "good"); return; }
+      words.textContent = visible(said);
+      note.classList.add("is-over");
+      fill(note, icon(why ? "failed" : "completed"), words, el("button", { class: "plain", type: "button", text: "Close", onclick: () => note.remove() }));
     },
     remove: () => note.remove(),
   };

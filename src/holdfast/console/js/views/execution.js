@@ -6,14 +6,14 @@ import { el, fill } from "../dom.js";
 import { chip, givenTags, idLink, tag } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { facts, panel, tabs } from "../kit/panel.js";
-import { problem } from "../kit/states.js";
+import { lookOnly, problem } from "../kit/states.js";
 import { current, onChanges } from "../live.js";
 import { renew } from "../renew.js";
 import { amend, link, place } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
 import { duration, isMeant, when } from "../time.js";
-import { ENDED, OPEN } from "../words.js";
+import { ENDED, OPEN, TAKEN } from "../words.js";
 import { actions } from "./actions.js";
 import { conversations } from "./execution_conversations.js";
 import { failurePanel } from "./execution_failure.js";
@@ -63,7 +63,7 @@ export async function view({ path, main, signal, title }) {
     const next = JSON.stringify([it, running, [...called]]);
     if (next === text) return;
     text = next;
-    renew(head, header(it, again), waitingPanel(it, again, running, called), ...talk.published(it, rows.nameOf));
+    renew(head, header(it, again, rows.all), waitingPanel(it, again, running, called), ...talk.published(it, rows.nameOf));
     renew(below, payloads(it));
   };
   const refresh = async (/** @type {boolean} */ all) => {
@@ -91,8 +91,8 @@ export async function view({ path, main, signal, title }) {
   await rows.ready;
 }
 
-/** @param {Execution} it @param {() => void} again */
-function header(it, again) {
+/** @param {Execution} it @param {() => void} again @param {() => import("../types.js").Row[]} rows */
+function header(it, again, rows) {
   const over = ENDED.has(it.status);
   const given = givenTags(it.tags);
   const parent = it.parent ?? (it.tags["resonate:parent"] !== it.id ? it.tags["resonate:parent"] : undefined);
@@ -100,14 +100,14 @@ function header(it, again) {
     el("div", { class: "head" },
       el("h1", { class: "mono" }, said(it.id, { max: 200 })), chip(it.status),
       it.status === "suspended" || it.status === "halted" || it.status === "waiting" ? el("span", { class: "muted" }, "for ", when(it.since, "for")) : null,
-      el("div", { class: "actions" }, mayAct() ? actions(it, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+      el("div", { class: "actions" }, mayAct() ? actions(it, again, rows) : lookOnly())),
     facts([
       ["Workflow", el("a", { href: link(["executions"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
       ["Version", it.call?.version === undefined || it.call.version === null ? null : it.call.version ? String(it.call.version) : "the newest"],
       ["Started", when(it.createdAt)],
       [over ? "Took" : "Age", over && it.settledAt !== undefined ? duration(it.settledAt - it.createdAt) : when(it.createdAt, "for")],
       over ? ["Ended", when(it.settledAt)] : null,
-      ["Attempts", String(it.attempts ?? 0)],
+      ["Attempts", String(it.attempts ?? 0), TAKEN],
       it.generation ? ["Generation", String(it.generation)] : null,
       it.crashes ? ["Crashes", String(it.crashes)] : null,
       it.worker ? ["Worker", el("a", { href: link(["workers"]), class: "mono" }, said(it.worker, { max: 80 }))] : null,

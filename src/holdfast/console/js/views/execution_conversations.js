@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { el, fill } from "../dom.js";
 import { chip } from "../kit/chip.js";
-import { json } from "../kit/json.js";
+import { inline, json } from "../kit/json.js";
 import { panel } from "../kit/panel.js";
 import { empty, present, problem } from "../kit/states.js";
 import { renew } from "../renew.js";
@@ -40,7 +40,7 @@ export function conversations(id, signal) {
     /** @param {HTMLElement} box */
     messages(box) {
       again = () => present(box, () => api.executions.messages(id, { limit: PAGE }), (found) => {
-        if (!found.messages.length) return empty("It has no messages. Messages come from app.tell, app.ask, or \u201cTell\u201d above.");
+        if (!found.messages.length) return empty("It has no messages. They come from app.tell, app.ask, or \u201cTell\u201d above.");
         return el("div", { class: "tall scroll", tabindex: 0, role: "region", "aria-label": "Messages" }, el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "Messages" }),
           el("thead", {}, el("tr", {}, ["#", "Sent", "State", "Message", "Answer"].map((text, index) => el("th", { scope: "col", class: ["w-num", "w-time", "w-status", "", "w-id"][index] ?? "", text })))),
           el("tbody", {}, found.messages.map(message))));
@@ -77,8 +77,8 @@ function message(each) {
   const word = each.setAside ? "set aside" : each.read ? (each.question ? "answered" : "read") : "unread";
   return el("tr", { "data-key": each.number },
     el("td", { text: String(each.number) }), el("td", {}, when(each.sentAt)), el("td", {}, chip(each.question && each.answer?.state === "pending" ? "pending" : state, each.question && each.answer?.state === "pending" ? "question" : word)),
-    el("td", {}, said(JSON.stringify(each.value), { class: "mono", max: 300, title: true })),
-    el("td", {}, each.answer && each.answer.state !== "pending" ? said(JSON.stringify(each.answer.value), { class: "mono", max: 200, title: true }) : each.setAside ? said(each.setAside.value?.message ?? JSON.stringify(each.setAside.value ?? ""), { class: "bad", max: 200, title: true }) : null));
+    el("td", {}, inline(each.value, { max: 300, title: true })),
+    el("td", {}, each.answer && each.answer.state !== "pending" ? inline(each.answer.value, { max: 200, title: true }) : each.setAside ? inline(each.setAside.value?.message ?? each.setAside.value ?? "", { class: "bad", max: 200, title: true, plain: true }) : null));
 }
 
 /** @param {HTMLElement} parent @param {string} name */
@@ -97,7 +97,7 @@ async function readStream(id, name, stream) {
     for (const each of page.elements) {
       if (each.number <= stream.after) continue;
       stream.after = each.number;
-      stream.list.append(el("li", { "data-number": each.number }, el("span", { class: "muted num", text: String(each.number) }), said(typeof each.value === "string" ? each.value : JSON.stringify(each.value), { class: "mono", max: 1000 }),
+      stream.list.append(el("li", { "data-number": each.number }, el("span", { class: "muted num", text: String(each.number) }), inline(each.value, { max: 1000, plain: true }),
         Number(each.attempt ?? 1) > 1 ? el("span", { class: "muted", text: ` attempt ${each.attempt}` }) : null));
     }
     while (stream.list.childElementCount > ELEMENTS_MAX) stream.list.firstElementChild?.remove();

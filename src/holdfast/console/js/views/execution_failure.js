@@ -14,12 +14,14 @@ export function failurePanel(it) {
     return panel("Result", { class: "half" }, el("p", { class: "muted", text: it.status === "cancelled" ? "It was cancelled and has no result." : "It is not over yet. The result appears here." }));
   }
   const isError = failure && typeof failure === "object" && ("message" in failure || "name" in failure);
+  const raised = failure?.exception?.name ? failure.exception : failure; // in the error of a task
+  const trace = isError ? failure.traceback ?? failure.stack ?? raised.traceback : undefined;
   return panel(failure === undefined ? "Last error" : "Error", { class: "half" },
     el("div", { class: "stack" },
-      isError ? el("p", { class: "bad" }, el("strong", {}, said(failure.name ?? failure.type ?? "Error", { max: 120 })), ": ", said(failure.message ?? "", { max: 2000 })) : null,
+      isError ? el("p", { class: "bad" }, el("strong", {}, said(raised.name ?? raised.type ?? "Error", { max: 120 })), ": ", said(failure.message ?? "", { max: 2000 })) : null,
       it.error ? el("p", {}, said(it.error, { class: "bad", max: 2000 })) : null,
       it.code ? el("p", { class: "muted" }, "Code ", el("code", {}, said(it.code, { max: 120 }))) : null,
-      isError && (failure.traceback ?? failure.stack) ? el("details", { open: true }, el("summary", { text: "Traceback" }), block(failure.traceback ?? failure.stack)) : null,
+      trace ? el("details", { open: true }, el("summary", { text: "Traceback" }), block(trace)) : null,
       failure !== undefined && failure !== null ? el("details", { open: !isError }, el("summary", { text: "As it is stored" }), json(failure, "Error")) : null,
       it.failures?.length ? el("details", {}, el("summary", { text: `Failed attempts (${it.failures.length})` }), el("ul", { class: "stack" }, it.failures.map((each) => el("li", {}, when(each.at), " ", said(`${each.code ?? each.name ?? ""} ${each.message ?? each.error ?? ""}`, { class: "bad", max: 500 }), each.traceback ? block(each.traceback) : null)))) : null));
 }

@@ -61,6 +61,7 @@ export function records(id, signal, current, onRead) {
   return {
     ready,
     refresh: read,
+    all: () => found.rows,
     /** What its worker is doing now. */
     running: () => found.rows.filter((row) => row.endedAt === undefined && row.state === "running" && row.kind === "step" && !row.resumesAt),
     /** @param {string} operation */
@@ -69,7 +70,7 @@ export function records(id, signal, current, onRead) {
     timeline(box) {
       const detail = el("div");
       line?.dispose();
-      const shown = new Timeline({ onOpen: readChild, onChoose: (row) => void one(id, row, detail, current) });
+      const shown = new Timeline({ onOpen: readChild, onChoose: (row) => void one(row, detail, current, found.rows) });
       line = shown;
       draw = () => {
         if (guard(box)) return;
@@ -124,7 +125,7 @@ export function records(id, signal, current, onRead) {
         columns: [
           { title: "When", class: "w-time", cell: (row) => when(row.at) },
           { title: "After", class: "w-short num mid", cell: (row) => `+${duration(row.at - current().createdAt)}` },
-          { title: "What", class: "w-id", cell: (row) => el("span", { class: "line one" }, icon(row.kind), row.words) },
+          { title: "What", class: "w-id", cell: (row) => el("span", { class: "line one" }, icon(row.kind), el("span", { class: "text", text: row.words })) },
           { title: "Detail", cell: (row) => said(row.what, { max: 300, title: true }) },
         ],
       });
@@ -139,13 +140,13 @@ export function records(id, signal, current, onRead) {
   };
 }
 
-/** What one operation gave, below the timeline. @param {string} id @param {Row} row @param {HTMLElement} box @param {() => Execution} current */
-async function one(id, row, box, current) {
+/** What one operation gave, below the timeline. @param {Row} row @param {HTMLElement} box @param {() => Execution} current @param {Row[]} rows */
+async function one(row, box, current, rows) {
   const took = row.endedAt === undefined ? null : duration(row.endedAt - row.startedAt);
   const value = el("div", { class: "muted", text: "" });
   fill(box, el("section", { class: "panel", "aria-label": "Operation" },
     el("header", {}, icon(row.kind), el("h2", {}, said(row.name || row.kind, { max: 120 })), chip(row.state), took ? el("span", { class: "muted", text: took }) : null, el("span", { class: "mono muted" }, said(row.id, { max: 120 })),
-      mayAct() ? el("span", { class: "more" }, el("button", { class: "small", type: "button", text: "Fork before this\u2026", onclick: () => fork(current(), row) })) : null),
+      mayAct() ? el("span", { class: "more" }, el("button", { class: "small", type: "button", text: "Fork before this\u2026", onclick: () => fork(current(), row, rows) })) : null),
     el("div", { class: "body stack" },
       row.worker ? el("p", { class: "muted" }, "on ", said(row.worker, { class: "mono", max: 80 }), (row.attempts ?? 0) > 1 ? `, ${row.attempts} attempts` : "") : null,
       row.failures?.length ? el("ul", { class: "stack tight", "aria-label": "Attempts that failed" }, row.failures.map((each) => el("li", {}, `attempt ${each.attempt ?? ""} failed `, when(each.at), " ", said(`${each.code ?? ""} ${each.message ?? ""}`, { class: "bad", max: 500 })))) : null,
@@ -157,5 +158,4 @@ async function one(id, row, box, current) {
   } catch (error) {
     fill(value, problem(error));
   }
-  void id;
 }

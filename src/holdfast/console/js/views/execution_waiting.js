@@ -20,7 +20,7 @@ const STEPS_SHOWN = 5;
 export function waitingPanel(it, again, running = [], called = new Map()) {
   const waits = it.waits ?? [];
   if (waits.length) return panel("Waiting for", { class: "waiting" }, el("ul", { class: "waits" }, waits.map((wait) => line(it, wait, again, called))));
-  if (it.status === "running" && it.worker) return panel("Running", { class: "waiting" }, el("ul", { class: "waits" }, driven(it, running)));
+  if (it.status === "running" && it.worker) return panel("Running", { class: "waiting is-running" }, el("ul", { class: "waits" }, driven(it, running)));
   const sentence = told(it);
   return sentence ? panel("Waiting for", { class: "waiting" }, el("ul", { class: "waits" }, sentence)) : null;
 }

@@ -10,7 +10,7 @@ import { link, place } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
 import { duration, now, when } from "../time.js";
-import { ENDED, OF_EXECUTIONS, waitWords } from "../words.js";
+import { ENDED, OF_EXECUTIONS, TAKEN, waitWords } from "../words.js";
 import { bulkBar } from "./bulk.js";
 import { untakenWords } from "./execution_obstacle.js";
 import { filters, wanted } from "./filters.js";
@@ -24,13 +24,20 @@ export function took(row) {
 }
 
 /** What it waits for or failed with, in a few words. @param {Execution} row */
-export function gist(row) {
+function about(row) {
   const error = row.error ?? row.failure?.message;
-  const words = (/** @type {string} */ text, style = "muted") => said(text, { class: style, title: true, max: 160 });
-  if (ENDED.has(row.status) || row.status === "halted") {
-    if (row.code || error) return words([row.code, error].filter(Boolean).join(": "), "bad");
-  } else if (row.waits?.[0]) return words(waitWords(row.waits[0]) + (row.waits.length > 1 ? `, and ${row.waits.length - 1} more` : ""));
-  else if (row.status === "pending" || row.status === "waiting") return words(untakenWords(row));
+  if (ENDED.has(row.status) || row.status === "halted") return [row.code, error].filter(Boolean).join(": ");
+  if (row.waits?.[0]) return waitWords(row.waits[0]) + (row.waits.length > 1 ? `, and ${row.waits.length - 1} more` : "");
+  return row.status === "pending" || row.status === "waiting" ? untakenWords(row) : "";
+}
+
+/** Since when there is it, its name and what it waits for, on one line. @param {Execution} row */
+export const below = (row) => el("span", {}, when(row.createdAt, "ago"), " \u00b7 ", said([row.name, about(row)].filter(Boolean).join(" \u00b7 "), { max: 160 }));
+
+/** The same, or else its tags. @param {Execution} row */
+export function gist(row) {
+  const words = about(row);
+  if (words) return said(words, { class: ENDED.has(row.status) || row.status === "halted" ? "bad" : "muted", title: true, max: 160 });
   return el("span", { class: "line one" }, givenTags(row.tags).slice(0, 4).map(([name, value]) => tag(name, value, link(["executions"], { tag: `${name}:${value}` }))));
 }
 
@@ -50,11 +57,11 @@ export async function view({ main, signal, title }) {
     onSelect: () => bar.draw(),
     columns: [
       { title: "Status", class: "w-status", cell: (row) => chip(row.status) },
-      { title: "Id", class: "w-id", cell: (row) => idLink(row.id) },
+      { title: "Id", class: "w-id", cell: (row) => idLink(row.id), below },
       { title: "Workflow", class: "w-name mid", cell: (row) => said(row.name ?? "", { max: 80, title: true }) },
       { title: "About", class: "mid", cell: gist },
-      { title: "Attempts", class: "w-num num wide", cell: (row) => String(row.attempts ?? 0) },
-      { title: "Started", class: "w-ago", cell: (row) => when(row.createdAt, "ago") },
+      { title: "Attempts", means: TAKEN, class: "w-num num wide", cell: (row) => String(row.attempts ?? 0) },
+      { title: "Started", class: "w-ago mid", cell: (row) => when(row.createdAt, "ago") },
       { title: "Took", class: "w-short num wide", cell: took },
     ],
   }, {
@@ -85,6 +92,6 @@ export async function view({ main, signal, title }) {
   });
   main.append(
     el("div", { class: "head" }, el("h1", { text: "Executions" }), mayAct() ? el("div", { class: "actions" }, el("a", { class: "button", href: link(["start"]) }, "Start one")) : null),
-    head.element, bar.element, pages.element);
+    head.element, pages.element, bar.element);
   await Promise.all([pages.reload(), count()]);
 }

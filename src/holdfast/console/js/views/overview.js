@@ -16,6 +16,7 @@ import { untakenWords } from "./execution_obstacle.js";
 
 const EVERY_MS = 1_000;
 const SLOW_MS = 10_000; // what becomes of time alone: leases, workers that fall silent, work that nobody takes
+const APART = "These are counted for the whole server. A token for a prefix does not see them.";
 const RANGES = /** @type {const} */ ([[60, "last hour"], [360, "last 6 hours"], [1440, "last day"]]);
 
 /** @param {Context} context */
@@ -56,14 +57,14 @@ function draw(found) {
     figures(found.counts ?? {}),
     el("div", { class: "grid" },
       panel("Waiting longest", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "pending,waiting,suspended,halted" }), text: "all that wait" }) }, waiting(found.oldest ?? [])),
-      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, failures(found.failures ?? {})),
+      panel("Failures", { class: "half", flush: true, more: el("a", { href: link(["executions"], { status: "failed,timed_out" }), text: "all that failed" }) }, found.failures ? failures(found.failures) : empty(APART)),
       panel("Started and ended", { class: "two-thirds" }, rates.bucketMs ? chart({
         since: rates.since, bucketMs: rates.bucketMs, label: "Executions that were started, completed and failed over time",
         series: [
           { name: "completed", tone: "good", values: rates.completed ?? [] }, { name: "failed", tone: "bad", values: plus(rates.failed, rates.timedOut) },
           { name: "cancelled", tone: "off", values: rates.cancelled ?? [] }, { name: "started", tone: "busy", values: rates.started ?? [], line: true },
         ],
-      }) : empty("No figures over time yet."), rates.tasks?.completed ? el("div", {}, el("h3", { text: "Background tasks" }), chart({
+      }) : empty(APART), rates.tasks?.completed ? el("div", {}, el("h3", { text: "Background tasks" }), chart({
         since: rates.since, bucketMs: rates.bucketMs, label: "Background tasks that were sent, completed and failed over time",
         series: [{ name: "completed", tone: "good", values: rates.tasks.completed ?? [] }, { name: "failed", tone: "bad", values: rates.tasks.failed ?? [] }, { name: "sent", tone: "busy", values: rates.tasks.started ?? [], line: true }],
       })) : null),
@@ -141,7 +142,7 @@ function node(node, workers) {
 }
 
 /** @param {string} label @param {string[]} heads @param {Node[]} rows */
-const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: index && /^(since|depth|oldest|count|last|due)$/i.test(text) ? "num w-ago" : text === "Execution" ? "w-half" : "", text })))), el("tbody", {}, rows));
+const table = (label, heads, rows) => el("table", { class: "rows plain" }, el("caption", { class: "visually-hidden", text: label }), el("thead", {}, el("tr", {}, heads.map((text, index) => el("th", { scope: "col", class: text === "Due" ? "num w-time" : index && /^(since|depth|oldest|count|last)$/i.test(text) ? "num w-ago" : text === "Execution" ? "w-half" : "", text })))), el("tbody", {}, rows));
 
 /** @param {any[]} rows */
 function waiting(rows) {
@@ -152,14 +153,17 @@ function waiting(rows) {
     el("td", { class: "num" }, when(row.since, "ago")))));
 }
 
+/** @type {Record<string, string>} */
+const FAILED = { task: "failed,expired", execution: "failed,timed_out" };
+
 /** @param {any} found */
 function failures(found) {
   const byName = found.byName ?? [];
   const byCode = found.byCode ?? [];
   if (!byName.length && !byCode.length) return empty("Nothing has failed in this time.");
   return el("div", {},
-    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.name }, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: each.kind === "task" ? "failed" : "failed,timed_out" }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
-    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": each.code }, el("td", {}, el("a", { class: "bad", href: link(["executions"], { error: each.code, status: "failed" }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
+    table("Failures by workflow", ["Workflow or task", "Count", "Last"], byName.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": `${each.kind} ${each.name}` }, el("td", {}, el("a", { href: link([each.kind === "task" ? "tasks" : "executions"], { name: each.name, status: FAILED[each.kind] }) }, said(each.name, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))),
+    table("Failures by error", ["Error", "Count", "Last"], byCode.slice(0, 6).map((/** @type {any} */ each) => el("tr", { "data-key": `${each.kind} ${each.code}` }, el("td", {}, el("a", { class: "bad", href: link([each.kind === "task" ? "tasks" : "executions"], each.code in STATUSES ? { status: each.code } : { error: each.code, status: FAILED[each.kind] }) }, said(each.code, { max: 80 }))), el("td", { class: "num", text: count(each.count) }), el("td", { class: "num" }, when(each.last, "ago"))))));
 }
 
 /** @param {any[]} rows */

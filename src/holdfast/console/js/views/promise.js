@@ -7,6 +7,7 @@ import { chip, idLink, tag } from "../kit/chip.js";
 import { json } from "../kit/json.js";
 import { showOne } from "../kit/one.js";
 import { facts, panel } from "../kit/panel.js";
+import { lookOnly } from "../kit/states.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
 import { said } from "../text.js";
@@ -37,7 +38,7 @@ function draw(it, again) {
   const parent = it.tags["resonate:parent"];
   return el("div", { class: "stack" },
     el("div", { class: "head" }, el("h1", { class: "mono" }, said(it.id, { max: 200 })), chip(it.state),
-      el("div", { class: "actions" }, it.state === "pending" && !hasTarget && mayAct() ? [el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(it, again) }), el("button", { type: "button", text: "Reject\u2026", onclick: () => reject(it, again) })] : null,
+      el("div", { class: "actions" }, it.state === "pending" && !hasTarget && mayAct() ? [el("button", { class: "primary", type: "button", text: "Settle\u2026", onclick: () => settle(it, again) }), el("button", { type: "button", text: "Reject\u2026", onclick: () => reject(it, again) })] : it.state === "pending" && !hasTarget ? lookOnly() : null,
         hasTarget ? el("a", { class: "button", href: link(["executions", it.id]), text: "Its execution" }) : null)),
     facts([
       ["Created", when(it.createdAt)], ["Settled", it.settledAt ? when(it.settledAt) : null], ["Deadline", isMeant(it.timeoutAt) ? when(it.timeoutAt) : "none"], parent && parent !== it.id ? ["Of the execution", idLink(parent)] : null,

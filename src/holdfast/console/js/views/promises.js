@@ -4,9 +4,9 @@
 import * as api from "../api.js";
 import { el } from "../dom.js";
 import { chip, givenTags, idLink, tag } from "../kit/chip.js";
+import { inline } from "../kit/json.js";
 import { Pages } from "../kit/pages.js";
 import { amend, link, place } from "../router.js";
-import { said } from "../text.js";
 import { isMeant, when } from "../time.js";
 import { OF_PROMISES, STATUSES } from "../words.js";
 
@@ -27,7 +27,7 @@ export async function view({ main, signal, title }) {
     columns: [
       { title: "State", class: "w-status", cell: (row) => chip(row.state) },
       { title: "Id", class: "w-id", cell: (row) => idLink(row.id, "promises") },
-      { title: "Value", class: "mid", cell: (row) => (row.state === "pending" ? null : said(JSON.stringify(row.value), { class: "mono muted", max: 160, title: true })) },
+      { title: "Value", class: "mid", cell: (row) => (row.state === "pending" ? null : inline(row.value, { class: "muted", max: 160, title: true })) },
       { title: "Tags", class: "w-name wide", cell: (row) => el("span", { class: "line one" }, givenTags(row.tags).slice(0, 3).map(([name, value]) => tag(name, value))) },
       { title: "Created", class: "w-time", cell: (row) => when(row.createdAt, "ago") },
       { title: "Deadline", class: "w-time wide", cell: (row) => (isMeant(row.timeoutAt) ? when(row.timeoutAt, "ago") : el("span", { class: "muted", text: "none" })) },

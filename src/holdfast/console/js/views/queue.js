@@ -7,7 +7,7 @@ import { chip } from "../kit/chip.js";
 import { FormError, askFirst, field } from "../kit/dialog.js";
 import { showOne } from "../kit/one.js";
 import { facts, meter, panel } from "../kit/panel.js";
-import { empty } from "../kit/states.js";
+import { empty, lookOnly } from "../kit/states.js";
 import { link } from "../router.js";
 import { mayAct } from "../session.js";
 import { count, said } from "../text.js";
@@ -31,7 +31,7 @@ function draw(it, again) {
           ? el("button", { class: "primary", type: "button", text: "Resume\u2026", onclick: () => askFirst({ title: "Resume this queue?", about: [`Queue ${it.name}: workers take its tasks again. ${count(it.pending ?? 0)} tasks wait.`], action: "Resume", change: () => ({ method: "POST", parts: ["queues", it.name, "resume"] }), done: "The queue is resumed.", then: again }) })
           : el("button", { type: "button", text: "Pause\u2026", onclick: () => askFirst({ title: "Pause this queue?", about: [`Queue ${it.name}: no task starts until you resume it. Running tasks continue.`], action: "Pause", change: () => ({ method: "POST", parts: ["queues", it.name, "pause"] }), done: "The queue is paused.", then: again }) }),
         el("button", { type: "button", text: "Change limits\u2026", onclick: () => change(it, again) }),
-      ] : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+      ] : lookOnly())),
     facts([
       ["Waiting", el("a", { href: link(["tasks"], { queue: it.name, status: "pending,waiting" }) }, count(it.pending ?? 0))],
       ["Of these delayed", count(it["delayed"] ?? 0)],

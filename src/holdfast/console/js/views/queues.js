@@ -2,7 +2,7 @@
 /** @import { Context } from "../main.js" */
 /** @import { Queue } from "../types.js" */
 import * as api from "../api.js";
-import { el, fill } from "../dom.js";
+import { el } from "../dom.js";
 import { chip } from "../kit/chip.js";
 import { meter } from "../kit/panel.js";
 import { Pages } from "../kit/pages.js";
@@ -48,5 +48,4 @@ export async function view({ main, signal, title }) {
   }, signal);
   main.append(el("div", { class: "head" }, el("h1", { text: "Queues" })), el("div", { class: "filters" }, search), pages.element);
   await pages.reload();
-  void fill;
 }

@@ -10,7 +10,7 @@ import { form } from "../kit/form.js";
 import { json } from "../kit/json.js";
 import { showOne } from "../kit/one.js";
 import { facts, panel } from "../kit/panel.js";
-import { empty } from "../kit/states.js";
+import { empty, lookOnly } from "../kit/states.js";
 import { toast } from "../kit/toast.js";
 import { preferences } from "../preferences.js";
 import { go, link } from "../router.js";
@@ -21,12 +21,17 @@ import { asField, fromField, now, when } from "../time.js";
 /** @type {Record<string, string>} */
 const OVERLAPS = { allow: "start the next one beside it", skip: "skip the next one", replace: "cancel it and start the next one" };
 
+/** Which are being deleted from here: their page asks for them no more. @type {Set<string>} */
+const leaving = new Set();
+
 /** @param {Context} context */
 export async function view(context) {
   const id = context.path[0] ?? "";
+  leaving.delete(id);
   context.title(id);
-  await showOne(context, () => api.schedules.get(id), draw, (changes) => changes.schedules.has(id) || changes.executions.size > 0);
+  await showOne(context, () => api.schedules.get(id), draw, (changes) => !leaving.has(id) && (changes.schedules.has(id) || changes.executions.size > 0));
 }
+
 
 /** @param {Schedule} it @param {() => void} again */
 function draw(it, again) {
@@ -36,7 +41,7 @@ function draw(it, again) {
   const given = givenTags(it.tags);
   return el("div", { class: "stack" },
     el("div", { class: "head" }, el("h1", {}, said(it.id, { max: 200 })), chip(paused ? "paused" : "active"), it.orphan ? el("span", { class: "muted", text: "no app declares it any more" }) : null,
-      el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+      el("div", { class: "actions" }, mayAct() ? buttons(it, paused === true, again) : lookOnly())),
     facts([
       ["When", said(it.words ?? (cronWords(it.cron) || "\u2013"), { max: 200 })], ["Cron", el("code", {}, said(it.cron, { max: 120 }))], ["Time zone", said(it.timezone ?? "UTC", { max: 60 })],
       ["Runs", said(it.call?.workflow ?? "", { max: 120 })], ["If the last run is not over", OVERLAPS[it.overlap ?? "allow"] ?? it.overlap], ["After downtime", `at most ${it.catchUp ?? 100} missed runs`], ["Created", when(it.createdAt)], paused ? ["Paused", when(it["pausedAt"])] : null,
@@ -58,7 +63,7 @@ function buttons(it, paused, again) {
     el("button", { type: "button", text: "Trigger\u2026", onclick: () => askFirst({ title: "Make one run now?", about: [...about, "One run is started at once. The next regular run does not change."], action: "Run it now", change: () => ({ method: "POST", parts: [...parts, "trigger"] }), then: (answer) => { if (answer.id) go(link(["executions", answer.id])); else again(); } }) }),
     el("button", { type: "button", text: "Backfill\u2026", onclick: () => backfill(it, again) }),
     el("button", { type: "button", text: "Edit\u2026", onclick: () => edit(it, again) }),
-    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It starts no more runs. Runs that have started continue."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
+    el("button", { class: "danger", type: "button", text: "Delete\u2026", onclick: () => askFirst({ title: "Delete this schedule?", about: [...about, "It starts no more runs. Runs that have started continue."], action: "Delete it", danger: true, change: () => ({ method: "DELETE", parts }), run: () => { leaving.add(it.id); return api.make({ method: "DELETE", parts }).catch((error) => { leaving.delete(it.id); throw error; }); }, done: "It was deleted.", then: () => go(link(["schedules"])) }) }),
   ];
 }
 

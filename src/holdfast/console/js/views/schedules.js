@@ -12,6 +12,9 @@ import { said } from "../text.js";
 import { when } from "../time.js";
 import { edit } from "./schedule.js";
 
+/** @param {Schedule} row */
+const wordsOf = (row) => row.words ?? (cronWords(row.cron) || row.cron);
+
 /** @param {Context} context */
 export async function view({ main, signal, title }) {
   title("Schedules");
@@ -22,9 +25,9 @@ export async function view({ main, signal, title }) {
   const pages = new Pages({
     label: "Schedules", key: (row) => row.id, href: (row) => link(["schedules", row.id]),
     columns: [
-      { title: "Schedule", class: "w-name", cell: (row) => el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 120 })) },
+      { title: "Schedule", class: "w-name", cell: (row) => el("a", { href: link(["schedules", row.id]) }, said(row.id, { max: 120 })), below: (row) => said(`${wordsOf(row)}${row["pausedAt"] ? ", paused" : ""}`, { max: 120 }) },
       { title: "State", class: "w-status mid", cell: (row) => chip(row["pausedAt"] ? "paused" : "active") },
-      { title: "When", class: "", cell: (row) => said(row.words ?? (cronWords(row.cron) || row.cron), { max: 120, title: true }) },
+      { title: "When", class: "mid", cell: (row) => said(wordsOf(row), { max: 120, title: true }) },
       { title: "Cron", class: "w-mid mid", cell: (row) => el("code", {}, said(row.cron, { max: 60 })) },
       { title: "Zone", class: "w-mid wide", cell: (row) => said(row.timezone ?? "UTC", { max: 40 }) },
       { title: "Runs", class: "w-name wide", cell: (row) => said(row.call?.workflow ?? "", { max: 80 }) },

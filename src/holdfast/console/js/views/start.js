@@ -12,8 +12,9 @@ import { form } from "../kit/form.js";
 import { panel } from "../kit/panel.js";
 import { empty, present } from "../kit/states.js";
 import { go, link } from "../router.js";
-import { mayAct } from "../session.js";
+import { mayAct, onlyOwn } from "../session.js";
 import { plural, said, visible } from "../text.js";
+import { valuesOf } from "./signature.js";
 
 /** @param {Context} context */
 export async function view({ main, query, signal, title }) {
@@ -22,7 +23,7 @@ export async function view({ main, query, signal, title }) {
   main.append(el("div", { class: "head" }, el("h1", { text: "Start" })), box);
   const like = query.get("like");
   const read = async () => { const [all, model] = await Promise.all([load(), like ? api.executions.get(like) : null]); return { all, model }; };
-  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app. Its workflows and tasks then appear here.")), signal);
+  await present(box, read, ({ all, model }) => (all.length ? draw(all, model?.name ?? query.get("name") ?? "", model) : empty("No worker has declared anything to run yet. Start a worker with your app. Its workflows and tasks then appear here.", onlyOwn())), signal);
 }
 
 async function load() {
@@ -36,12 +37,6 @@ async function load() {
     cursor = page.cursor;
   } while (cursor && all.length < 2000);
   return all.sort((a, b) => a.kind.localeCompare(b.kind) * -1 || a.name.localeCompare(b.name) || (b.version ?? 0) - (a.version ?? 0));
-}
-
-/** What it was called with, by the names of the parameters. @param {Execution} model @param {Declaration} it */
-function valuesOf({ call = {} }, it) {
-  const names = it["positional"] ?? Object.keys(it.parameters?.["properties"] ?? {});
-  return { ...Object.fromEntries((call.args ?? []).map((/** @type {any} */ value, /** @type {number} */ at) => [names[at] ?? `argument ${at + 1}`, value])), ...call.kwargs };
 }
 
 /** @param {Declaration[]} all @param {string} wanted @param {Execution | null} model */

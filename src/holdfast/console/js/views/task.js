@@ -8,6 +8,7 @@ import { askFirst } from "../kit/dialog.js";
 import { json } from "../kit/json.js";
 import { showOne } from "../kit/one.js";
 import { facts, panel } from "../kit/panel.js";
+import { lookOnly } from "../kit/states.js";
 import { go, link } from "../router.js";
 import { mayAct } from "../session.js";
 import { block, said } from "../text.js";
@@ -33,7 +34,7 @@ function draw(it, again) {
   const call = it.call ?? {};
   return el("div", { class: "stack" },
     el("div", { class: "head" }, el("h1", { class: "mono" }, said(it.id, { max: 200 })), chip(it.status),
-      el("div", { class: "actions" }, mayAct() ? buttons(it, again) : el("span", { class: "muted", text: "Your token may look, and change nothing." }))),
+      el("div", { class: "actions" }, mayAct() ? buttons(it, again) : lookOnly())),
     facts([
       ["Task", el("a", { href: link(["tasks"], { name: it.name ?? "" }) }, said(it.name ?? "", { max: 120 }))],
       ["Queue", el("a", { href: link(["queues", it.queue ?? job.queue ?? "default"]) }, said(it.queue ?? job.queue ?? "", { max: 80 }))],
@@ -55,18 +56,18 @@ function draw(it, again) {
     el("div", { class: "grid" },
       panel("Input", { flush: true, class: "half" }, json("input" in call ? call.input : Object.keys(call.kwargs ?? {}).length ? { args: call.args, kwargs: call.kwargs } : call.args, "Input")),
       it.status === "completed" ? panel("Result", { flush: true, class: "half" }, json(it.result ?? null, "Result")) : failurePanel(it)),
-    panel("Attempts", { flush: true }, attempts(job.attempts ?? [])),
+    panel("Attempts", { flush: true }, attempts(job.attempts ?? [], it.failure?.message)),
     ...tracebacks(job.attempts ?? []),
     el("details", {}, el("summary", { text: "Raw JSON" }), json(it, "Task as JSON")));
 }
 
-/** @param {any[]} all */
-function attempts(all) {
+/** `last`: what the last one said, which is the error of the task; the record has it of those before. @param {any[]} all @param {any} last */
+function attempts(all, last) {
   if (!all.length) return el("p", { class: "empty", text: "No attempt has ended yet." });
   return el("table", { class: "rows" }, el("caption", { class: "visually-hidden", text: "Attempts" }),
     el("thead", {}, el("tr", {}, [["#", "w-num"], ["Outcome", "w-status"], ["Began", "w-time mid"], ["Took", "w-short num mid"], ["Worker", "w-mid mid"], ["Error", ""]].map(([text, style]) => el("th", { scope: "col", class: style ?? "", text: text ?? "" })))),
-    el("tbody", {}, all.map((each) => el("tr", {}, el("td", { text: String(each.number) }), el("td", {}, chip(each.outcome === "COMPLETED" ? "completed" : "failed", each.outcome === "COMPLETED" ? "completed" : each.willRetry ? "failed, retried" : "failed")),
-      el("td", { class: "mid" }, when(each.startedAt)), el("td", { class: "num mid", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(attemptWords(each), { class: "bad", max: 400, title: true }))))));
+    el("tbody", {}, all.map((each, at) => el("tr", {}, el("td", { text: String(each.number) }), el("td", {}, chip(each.outcome === "COMPLETED" ? "completed" : "failed", each.outcome === "COMPLETED" ? "completed" : each.willRetry ? "failed, retried" : "failed")),
+      el("td", { class: "mid" }, when(each.startedAt)), el("td", { class: "num mid", text: duration(each.finishedAt - each.startedAt) }), el("td", { class: "mid" }, said(each.pid ?? "", { class: "mono", max: 60 })), el("td", {}, said(attemptWords(at < all.length - 1 ? each : { error: last, ...each }), { class: "bad", max: 400, title: true }))))));
 }
 
 /** Of the attempts that another one followed; that of the last is the error of the task. @param {any[]} all */

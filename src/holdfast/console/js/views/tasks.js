@@ -12,7 +12,7 @@ import { said } from "../text.js";
 import { now, when } from "../time.js";
 import { OF_TASKS } from "../words.js";
 import { bulkBar } from "./bulk.js";
-import { gist, took } from "./executions.js";
+import { below, gist, took } from "./executions.js";
 import { filters, wanted } from "./filters.js";
 
 /** @param {Context} context */
@@ -31,12 +31,12 @@ export async function view({ main, signal, title }) {
     onSelect: () => bar.draw(),
     columns: [
       { title: "Status", class: "w-status", cell: (row) => chip(row.status) },
-      { title: "Id", class: "w-id", cell: (row) => idLink(row.id, "tasks") },
+      { title: "Id", class: "w-id", cell: (row) => idLink(row.id, "tasks"), below },
       { title: "Task", class: "w-mid mid", cell: (row) => said(row.name ?? "", { max: 80, title: true }) },
       { title: "Queue", class: "w-mid wide", cell: (row) => (row.queue ? el("a", { href: link(["queues", row.queue]) }, said(row.queue, { max: 60 })) : null) },
       { title: "About", class: "mid", cell: gist },
       { title: "Attempts", class: "w-num num wide", cell: (row) => String(row.attempts ?? 0) },
-      { title: "Sent", class: "w-ago", cell: (row) => when(row.createdAt, "ago") },
+      { title: "Sent", class: "w-ago mid", cell: (row) => when(row.createdAt, "ago") },
       { title: "Took", class: "w-short num wide", cell: took },
     ],
   }, {
@@ -66,6 +66,6 @@ export async function view({ main, signal, title }) {
     clearTimeout(timer);
     timer = setTimeout(() => { if (!signal.aborted) void count(); }, Math.max(0, counted + 2_000 - now()));
   });
-  main.append(el("div", { class: "head" }, el("h1", { text: "Background tasks" }), mayAct() ? el("div", { class: "actions" }, el("a", { class: "button", href: link(["start"]) }, "Send one")) : null), head.element, bar.element, pages.element);
+  main.append(el("div", { class: "head" }, el("h1", { text: "Background tasks" }), mayAct() ? el("div", { class: "actions" }, el("a", { class: "button", href: link(["start"]) }, "Send one")) : null), head.element, pages.element, bar.element);
   await Promise.all([pages.reload(), count()]);
 }

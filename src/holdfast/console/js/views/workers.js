@@ -10,7 +10,7 @@ import { empty, present } from "../kit/states.js";
 import { current, onChanges } from "../live.js";
 import { renew } from "../renew.js";
 import { link } from "../router.js";
-import { mayAct } from "../session.js";
+import { mayAct, onlyOwn } from "../session.js";
 import { plural, said } from "../text.js";
 import { when } from "../time.js";
 
@@ -41,7 +41,7 @@ export async function view({ main, signal, title }) {
     text = JSON.stringify(all);
     const shown = all.filter((each) => gone.checked || each.state !== "stopped");
     return shown.length ? el("ul", { class: "cards", "aria-label": "Workers" }, shown.map((each) => card(each, () => void read())))
-      : empty("No worker is connected. Start one with \u201choldfast worker module:app\u201d, or run your app against this server.");
+      : empty("No worker is connected. Start one with \u201choldfast worker module:app\u201d, or run your app against this server.", onlyOwn());
   };
   const read = () => present(box, load, draw, signal);
   const refresh = async () => {
