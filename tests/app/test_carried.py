@@ -233,3 +233,8 @@ def test_what_is_no_json_is_refused_where_it_is_started(app: hf.App) -> None:
 def test_two_variables_under_one_name_are_refused(app: hf.App) -> None:
     with pytest.raises(BadCarried, match="Two context variables"):
         app.carry(ContextVar("another"), name=tenant.name)
+
+
+def test_what_is_no_context_variable_is_refused(app: hf.App) -> None:
+    with pytest.raises(BadCarried, match="'tenant' is no ContextVar"):
+        app.carry("tenant")  # type: ignore[arg-type]
