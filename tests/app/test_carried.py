@@ -238,3 +238,17 @@ def test_two_variables_under_one_name_are_refused(app: hf.App) -> None:
 def test_what_is_no_context_variable_is_refused(app: hf.App) -> None:
     with pytest.raises(BadCarried, match="'tenant' is no ContextVar"):
         app.carry("tenant")  # type: ignore[arg-type]
+
+
+async def test_a_fork_with_other_arguments_has_the_values_of_the_start(app: hf.App) -> None:
+    @app.workflow
+    async def order(cents: int) -> str:
+        first = await hf.run(read_tenant)
+        return f"{first} {await hf.run(read_tenant)} {cents}"
+
+    async with app:
+        tenant.set("acme")
+        started = order.with_options(id="order-17").start(5)
+        assert await started == "acme acme 5"
+        tenant.set("another")
+        assert await started.fork(before="order-17:2", id="order-18", args=[6]) == "acme acme 6"

@@ -16,7 +16,7 @@ from holdfast.client.caller import Caller, expect
 from holdfast.client.listening import OutcomeWait, Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.signature import Signature, StoredCall
+from holdfast.payloads.signature import Signature
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
 from holdfast.protocol.errors import AlreadyExists, HoldfastError
@@ -193,9 +193,9 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         deadline = await self._deadline(promise_id, timeout_s)
         await self._ask(ExecutionFork(promise_id, new_id, before, param, deadline))
 
-    async def call_of(self, promise_id: str) -> StoredCall:
+    async def param_of(self, promise_id: str) -> Value:
         """What it was called with."""
-        return self.payloads.decode_call((await self._ask(PromiseGet(promise_id))).param)
+        return (await self._ask(PromiseGet(promise_id))).param
 
     async def halt(self, promise_id: str, reason: str) -> None:
         await self.caller.ask(TaskHalt(promise_id, None, reason), Empty)
