@@ -1,6 +1,7 @@
 """What an app counts of its own work: `app.metrics()`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,9 @@ def test_an_observer_that_fails_changes_nothing(tmp_path: Path, caplog: pytest.L
     with app:
         assert order.start().result() == 1
     assert "an observer raised an exception: Broken.execution_ended" in caplog.text
+
+
+@pytest.mark.parametrize(("given", "why"), [(Observer, r"write app.use\(Observer\(\)\)"), (None, "not None")])
+def test_what_is_no_extension_is_refused(given: Any, why: str) -> None:
+    with pytest.raises(hf.errors.BadSetting, match=why):
+        hf.App("memory:").use(given)

@@ -233,3 +233,40 @@ def test_what_is_no_json_is_refused_where_it_is_started(app: hf.App) -> None:
 def test_two_variables_under_one_name_are_refused(app: hf.App) -> None:
     with pytest.raises(BadCarried, match="Two context variables"):
         app.carry(ContextVar("another"), name=tenant.name)
+
+
+def test_what_is_no_context_variable_is_refused(app: hf.App) -> None:
+    with pytest.raises(BadCarried, match="'tenant' is no ContextVar"):
+        app.carry("tenant")  # type: ignore[arg-type]
+
+
+async def test_a_fork_with_other_arguments_has_the_values_of_the_start(app: hf.App) -> None:
+    @app.workflow
+    async def order(cents: int) -> str:
+        first = await hf.run(read_tenant)
+        return f"{first} {await hf.run(read_tenant)} {cents}"
+
+    async with app:
+        tenant.set("acme")
+        started = order.with_options(id="order-17").start(5)
+        assert await started == "acme acme 5"
+        tenant.set("another")
+        assert await started.fork(before="order-17:2", id="order-18", args=[6]) == "acme acme 6"
+
+
+async def test_an_execution_that_an_event_starts_has_the_values_of_who_sent_it(app: hf.App) -> None:
+    @app.on("signed.up")
+    async def from_outside(event: dict[str, str]) -> str:
+        await hf.send_event("welcomed", id=event["user"])
+        return await hf.run(read_tenant)
+
+    @app.on("welcomed")
+    async def from_workflow(event: dict[str, str]) -> str:
+        return await hf.run(read_tenant)
+
+    async with app:
+        tenant.set("acme")
+        await app.event("signed.up", id="evt-1", user="ada")
+        tenant.set("another")
+        assert await app.handle("from_outside-evt-1") == "acme"
+        assert await app.handle("from_workflow-ada") == "acme"

@@ -44,20 +44,25 @@ print("still open", app.session.is_open)
 """
 
 
-def test_a_cell_may_be_run_again_while_the_app_is_open(tmp_path: Path) -> None:
+def at_the_prompt(cells: str, folder: Path) -> tuple[list[str], str]:
+    """What is said there, and the errors."""
     done = subprocess.run(
         [sys.executable, "-i", "-q"],
-        input=CELLS,
-        cwd=tmp_path,
+        input=cells,
+        cwd=folder,
         env=environment({"PYTHON_BASIC_REPL": "1"}),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    said = [line for line in done.stdout.splitlines() if not line.startswith("<")]
-    assert said == ["first 41 a", "then 42 A", "still open True"], done.stdout + done.stderr
-    assert "Error" not in done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("<")], done.stderr
+
+
+def test_a_cell_may_be_run_again_while_the_app_is_open(tmp_path: Path) -> None:
+    said, errors = at_the_prompt(CELLS, tmp_path)
+    assert said == ["first 41 a", "then 42 A", "still open True"], errors
+    assert "Error" not in errors
 
 
 def test_a_program_that_declares_a_name_twice_is_told() -> None:
@@ -71,3 +76,53 @@ def test_a_program_that_declares_a_name_twice_is_told() -> None:
     declare()
     with pytest.raises(hf.errors.DuplicateWorkflow, match="HF5105"):
         declare()
+
+
+EXTENSIONS = """
+import holdfast as hf
+from holdfast.steps.observer import Observer
+app = hf.App("memory:")
+said = []
+@app.workflow
+async def answer() -> int:
+    return 41
+
+@app.middleware("workflow")
+def loud(invocation):
+    said.append("loud")
+    yield
+
+def repeated(number):
+    def around(invocation):
+        said.append(f"repeated {number}")
+        yield
+    return around
+
+_ = app.middleware("workflow")(repeated(1))
+_ = app.middleware("workflow")(repeated(2))
+class Tracing(Observer):
+    def install(self, app):
+        app.hooks.middlewares.add(self.around, ("workflow",))
+    def around(self, invocation):
+        said.append("traced")
+        yield
+    def execution_ended(self, ended):
+        said.append("ended")
+
+app.use(Tracing())
+@app.middleware("workflow")
+def loud(invocation):
+    said.append("louder")
+    yield
+
+app.use(Tracing())
+print(answer.start().result(60))
+app.close()
+print(sorted(said))
+"""
+
+
+def test_a_middleware_or_extension_that_is_added_again_replaces_the_one_before(tmp_path: Path) -> None:
+    said, errors = at_the_prompt(EXTENSIONS, tmp_path)
+    assert said == ["41", "['ended', 'louder', 'repeated 1', 'repeated 2', 'traced']"], errors
+    assert "Error" not in errors

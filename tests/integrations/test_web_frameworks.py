@@ -115,7 +115,7 @@ def test_a_failure_is_shown_with_its_text(client: Any) -> None:
         ({"cart": {"item": "tea", "cents": "5"}}, "cents"),
         ({}, "cart"),
         (CART | {"colour": "red"}, "colour"),
-        ("cart", "Expected"),
+        ("cart", "Expected a JSON object of arguments by name, or an array of them, got str"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name_and_nothing_is_started(
@@ -130,6 +130,16 @@ def test_wrong_arguments_are_refused_by_name_and_nothing_is_started(
 def test_a_post_without_the_content_type_of_json_is_refused(client: Any) -> None:
     refused = client.post("/api/checkout", content=json.dumps(CART), headers={"content-type": "text/plain"})
     assert (refused.status_code, refused.json()["code"]) == (415, "HF7301")
+
+
+@pytest.mark.parametrize(
+    "path", ["checkout", "executions/{id}/promises/approval", "executions/{id}/messages"]
+)
+def test_a_body_that_is_no_json_is_refused_with_a_plain_sentence(client: Any, path: str) -> None:
+    headers = {"content-type": "application/json"}
+    own = path.replace("{id}", started(client).json()["id"])
+    refused = client.post(f"/api/{own}", content=b'{"cart":', headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (422, "The body is not JSON")
 
 
 def test_a_large_body_is_refused_by_its_size(client: Any) -> None:

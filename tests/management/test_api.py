@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,25 @@ async def test_the_same_call_under_an_id_is_one_and_another_is_refused(api: Api)
     await until(api, "one", "completed")
     assert (await api.post("executions", asked))["status"] == "completed"
     assert await api.refused("POST", "executions", asked | {"args": [6]}) == (409, "HF3402")
+
+
+async def test_a_fork_with_other_arguments_keeps_the_headers_of_the_call(api: Shop) -> None:
+    @api.app.middleware("start")
+    def traced(invocation: hf.types.Invocation) -> Generator[None, Any, None]:
+        invocation.headers["traceparent"] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        yield
+
+    seen: dict[str, str | None] = {}
+
+    @api.app.middleware("workflow")
+    def look(invocation: hf.types.Invocation) -> Generator[None, Any, None]:
+        seen[invocation.id] = invocation.headers.get("traceparent")
+        yield
+
+    await api.app.start("checkout", 5, id="one")
+    await api.post("executions/one/fork", {"before": "charge", "args": [6], "id": "two"})
+    assert (await until(api, "two", "completed"))["result"] == "paid 6"
+    assert seen["one"] == seen["two"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def test_what_is_not_there_is_said_to_be_no_execution(api: Api) -> None:

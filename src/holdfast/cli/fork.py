@@ -8,6 +8,7 @@ from holdfast.cli.output import print_json, print_line
 from holdfast.cli.payloads import parse_given
 from holdfast.cli.session import CliSession, with_session
 from holdfast.payloads.payloads import Payloads
+from holdfast.protocol.events import kept_headers
 from holdfast.protocol.plain_json import plain_call
 from holdfast.protocol.replies import PromiseReply
 from holdfast.protocol.requests import ExecutionFork, PromiseGet
@@ -36,7 +37,7 @@ async def _fork(session: CliSession, arguments: argparse.Namespace) -> None:
         call = Payloads().decode_call(promise.param)
         args = [] if arguments.args is None else read_array("--args", arguments.args)
         kwargs = {name: parse_given(text) for name, text in arguments.kwargs}
-        param = plain_call(call.function, args, kwargs, call.version)
+        param = plain_call(call.function, args, kwargs, call.version, kept_headers(promise.param.headers))
     timeout_at = None
     if arguments.timeout is not None:
         timeout_at = deadline(arguments.timeout, await session.now(arguments.id))

@@ -42,6 +42,7 @@ from holdfast.ext.web_errors import (
     status_of,
 )
 from holdfast.payloads.durations import duration_s
+from holdfast.payloads.errors import UndecodablePayload
 from holdfast.payloads.payloads import dump, load
 from holdfast.payloads.schemas import Schema, first_line, parameters_schema
 from holdfast.payloads.signature import StoredCall, signature_of
@@ -54,6 +55,8 @@ from holdfast.protocol.replies import ExecutionReply, PromiseReply
 from holdfast.protocol.requests import ExecutionGet, PromiseGet
 from holdfast.server import events
 from holdfast.server.events import frame, keep_alive
+from holdfast.workflow.errors import NotAWorkflow
+from holdfast.workflow.registry import check_workflow
 
 log = logging.getLogger("holdfast.web")
 
@@ -175,6 +178,10 @@ class Endpoints:
         tags: MakeTags | None = None,
         way: Way | None = None,
     ) -> None:
+        if isinstance(workflows, str) or not isinstance(workflows, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotAWorkflow(f"Expected a list of workflows, got {type(workflows).__name__}")
+        for workflow in workflows:
+            check_workflow(workflow)
         self.app = app
         self.workflows = {workflow.name: workflow for workflow in workflows}
         self._bridge = bridge_of(app)
@@ -225,14 +232,14 @@ class Endpoints:
 
     async def settle(self, request: WebRequest, execution_id: str, name: str) -> WebAnswer:
         """The body is the value of `hf.promise(name=...)`, which the execution waits for or will wait for."""
-        value = load(_json_body(request))
+        value = _loaded(_json_body(request))
         await self._seen(request, "settle", execution_id)
         await self._way.ask(self._settle(execution_id, name, value))
         return WebAnswer(204)
 
     async def tell(self, request: WebRequest, execution_id: str) -> WebAnswer:
         """The body is a message to the execution. With an `Idempotency-Key` it is sent once."""
-        message = load(_json_body(request))
+        message = _loaded(_json_body(request))
         await self._seen(request, "tell", execution_id)
         key = request.headers.get("idempotency-key")
         await self._way.ask(self._tell(execution_id, message, None if key is None else _checked_key(key)))
@@ -292,7 +299,7 @@ class Endpoints:
 
     def _arguments(self, workflow: Workflow[..., Any], body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Typed and checked as the function says; by name from an object, by position from an array."""
-        given: dict[str, Raw] | list[Raw] | None = load(body, dict[str, Raw] | list[Raw] | None)
+        given: dict[str, Raw] | list[Raw] | None = _loaded(body, dict[str, Raw] | list[Raw] | None)
         by_position = tuple(given) if isinstance(given, list) else ()
         call = StoredCall(workflow.name, by_position, given if isinstance(given, dict) else {})
         supplied = frozenset(self.app.providers.wanted_by(workflow.function))
@@ -406,6 +413,17 @@ def _json_body(request: WebRequest) -> bytes:
     if len(request.body) > body_bytes_max:
         raise WebBodyTooLarge(f"The body has more than {body_bytes_max:,} bytes")
     return request.body.strip() or b"null"
+
+
+def _loaded(body: bytes, expected: Any = Any) -> Any:
+    try:
+        return load(body, expected)
+    except UndecodablePayload:
+        try:
+            found = type(load(body)).__name__
+        except UndecodablePayload:
+            raise BadWebRequest("The body is not JSON") from None
+    raise BadWebRequest(f"Expected a JSON object of arguments by name, or an array of them, got {found}")
 
 
 def _checked_key(key: str) -> str:

@@ -10,12 +10,14 @@ from holdfast.payloads.event_values import check_event_name, encode_event
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.replies import EventReply
 from holdfast.protocol.requests import EventSend
+from holdfast.steps.hooks import Hooks, with_headers
 from holdfast.workflow.registry import Registry, WorkflowDefinition
 
 
 class Eventing:
     """In scripts `event` waits and returns; in asyncio it is awaited."""
 
+    hooks: Hooks
     payloads: Payloads
     registry: Registry
     tasks: TaskRegistry
@@ -30,6 +32,7 @@ class Eventing:
         >>> app.event("user.verified", user="ada", id="evt-9")
         """
         value, match = encode_event(self.payloads, attributes)
+        value = with_headers(value, self.hooks.carried.headers(self.payloads))
         sent = EventSend(check_event_name(name), id or fresh_key(), value, match)
 
         async def send() -> None:

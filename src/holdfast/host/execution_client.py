@@ -17,7 +17,7 @@ from holdfast.client.errors import Refused
 from holdfast.client.listening import OutcomeWait, Settlements
 from holdfast.host.errors import AlreadySettled, ClosedTooSoon, NotAnOpenPromise
 from holdfast.payloads.payloads import Payloads
-from holdfast.payloads.signature import Signature, StoredCall
+from holdfast.payloads.signature import Signature
 from holdfast.protocol import limits, tags
 from holdfast.protocol.address import target_of
 from holdfast.protocol.errors import AlreadyExists, HoldfastError
@@ -201,9 +201,9 @@ class ExecutionClient(Struct, frozen=True, kw_only=True):
         if param is not None:
             check_same_call(param, promise, self.payloads)
 
-    async def call_of(self, promise_id: str) -> StoredCall:
+    async def param_of(self, promise_id: str) -> Value:
         """What it was called with."""
-        return self.payloads.decode_call((await self._ask(PromiseGet(promise_id))).param)
+        return (await self._ask(PromiseGet(promise_id))).param
 
     async def halt(self, promise_id: str, reason: str) -> None:
         await self.caller.ask(TaskHalt(promise_id, None, reason), Empty)

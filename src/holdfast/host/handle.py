@@ -15,7 +15,9 @@ from holdfast.host.tracked_calls import TrackedCall
 from holdfast.jobs.stream_reader import StreamItem, StreamReader, read_published, stream_of, watch_of
 from holdfast.payloads.durations import Duration, duration_s, seconds
 from holdfast.payloads.user_tags import check_id
+from holdfast.protocol.events import kept_headers
 from holdfast.protocol.ids import new_id
+from holdfast.steps.hooks import with_headers
 from holdfast.workflow.registry import WorkflowDefinition
 
 T = TypeVar("T")
@@ -144,8 +146,10 @@ class Handle(Generic[T]):
         executions = self._app.session.executions
         param = None
         if given is not None:
-            call = await self._known(executions.call_of(self.id))
+            before_it = await self._known(executions.param_of(self.id))
+            call = executions.payloads.decode_call(before_it)
             param = executions.payloads.encode_call(call.function, *given, call.version)
+            param = with_headers(param, kept_headers(before_it.headers))
         await self._known(executions.fork(self.id, new, before, param, timeout_s))
 
     async def _halt(self, reason: str) -> None:

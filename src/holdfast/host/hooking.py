@@ -10,6 +10,7 @@ from holdfast.host.handle import Workflow
 from holdfast.host.workflow_shapes import is_durable
 from holdfast.jobs.errors import PlainWorkflow
 from holdfast.jobs.findings import note
+from holdfast.payloads.errors import BadSetting
 from holdfast.steps.hooks import Hooks
 from holdfast.steps.middleware import Kind, Middleware
 from holdfast.steps.observer import Observer
@@ -73,9 +74,13 @@ class Hooking:
 
     def use(self, extension: Extension | Observer, /) -> None:
         """Add an extension: `app.use(OpenTelemetry())`, `app.use(Sentry())`, or an observer of your own."""
-        if isinstance(extension, Observer):
-            self.hooks.observers.add(extension)
         install = getattr(extension, "install", None)
+        if isinstance(extension, type):
+            name = extension.__name__
+            raise BadSetting(f"app.use got the class {name}; write app.use({name}())")
+        if install is None and not isinstance(extension, Observer):
+            raise BadSetting(f"app.use takes an extension or an observer, not {extension!r}")
+        self.hooks.add_extension(extension)
         if install is not None:
             install(self)
 

@@ -124,6 +124,12 @@ def bucket_id(wait_list: str, number: int) -> str:
     return f"{wait_list}@{number}"
 
 
+def kept_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Those of a call that stay with it under other arguments: carried values, its trace. ON_HEADER does not:
+    it says that the arguments are those of an event."""
+    return {name: text for name, text in (headers or {}).items() if name != ON_HEADER}
+
+
 def record_value(record: Topic | WaitList | Bucket | Undelivered) -> Value:
     return Value(None, _encode(record).decode())
 

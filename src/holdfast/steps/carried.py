@@ -50,6 +50,8 @@ class CarriedContext:
         self.variables: dict[str, CarriedVariable] = {}
 
     def add(self, variable: ContextVar[Any], name: str | None = None, type_: Any = Any) -> None:
+        if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadCarried(f"{variable!r} is no ContextVar")
         name = name or variable.name
         known = self.variables.get(name)
         if known is not None and known.variable is not variable and not is_interactive():

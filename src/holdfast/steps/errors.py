@@ -27,7 +27,7 @@ class BadMiddleware(WorkerError):
 
 
 class BadCarried(WorkerError):
-    """A context variable cannot be carried: its name is taken, or its value is no JSON or too large."""
+    """A context variable cannot be carried: it is none, its name is taken, its value no JSON or too large."""
 
     code = "HF5171"
     hint = "Carry a few short values (ids, names) under different names: docs/reference/middleware.md."

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.payloads.interactive import is_interactive
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.records import Value
 from holdfast.steps.carried import CarriedContext
 from holdfast.steps.middleware import Entered, Invocation, Kind, Middlewares
-from holdfast.steps.observer import Observers
+from holdfast.steps.observer import Observer, Observers
 
 
 class Hooks:
@@ -15,6 +16,18 @@ class Hooks:
         self.middlewares = Middlewares()
         self.carried = CarriedContext()
         self.observers = Observers()
+        self._extensions: list[object] = []
+
+    def add_extension(self, extension: object) -> None:
+        """At a prompt and in a notebook, one that is used again replaces the one of its class."""
+        if is_interactive():
+            for other in [each for each in self._extensions if _class_name(each) == _class_name(extension)]:
+                self._extensions.remove(other)
+                self.observers.remove(other)
+                self.middlewares.remove(lambda each, of=other: getattr(each, "__self__", None) is of)
+        self._extensions.append(extension)
+        if isinstance(extension, Observer):
+            self.observers.add(extension)
 
     def leaving(
         self,
@@ -34,6 +47,10 @@ class Hooks:
             return None
         headers = self.carried.headers(payloads)
         return self.middlewares.enter(Invocation(kind, name, id, args, kwargs, headers=headers, **more))
+
+
+def _class_name(extension: object) -> tuple[str, str]:
+    return type(extension).__module__, type(extension).__qualname__
 
 
 def with_headers(value: Value, headers: Mapping[str, str] | None) -> Value:

@@ -15,16 +15,18 @@ coroutine on the loop and the fibers of a workflow.
 3. It runs in the Context of what it surrounds: a context variable that it sets is seen there.
 4. A generator that is closed at its `yield` (GeneratorExit) surrounds something that goes on elsewhere: an
    execution that is put aside. It has neither a result nor an error.
+5. At a prompt and in a notebook, one that is declared again replaces the one of its name.
 """
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from inspect import isgeneratorfunction
+from inspect import isfunction, isgeneratorfunction
 from types import CoroutineType
 from typing import Any, Final, Literal, cast, get_args
 
 from msgspec import Struct, field
 
+from holdfast.payloads.interactive import is_interactive
 from holdfast.steps.errors import BadMiddleware
 
 Kind = Literal["start", "send", "tell", "workflow", "step", "task"]
@@ -175,12 +177,20 @@ class Middlewares:
     def add(self, middleware: Middleware, kinds: tuple[Kind, ...] = ()) -> None:
         if not isgeneratorfunction(middleware):
             raise BadMiddleware(f"{middleware!r} is no generator function: a middleware has one `yield`")
-        for kind in kinds or KINDS:
+        for kind in kinds:
             if kind not in KINDS:
                 raise BadMiddleware(f"{kind!r} is not one of {', '.join(KINDS)}")
+        if is_interactive():
+            self.remove(lambda other: other is not middleware and _is_declared_again(other, middleware))
+        for kind in kinds or KINDS:
             if len(self._declared[kind]) >= middleware_max:
                 raise BadMiddleware(f"There are {middleware_max} middlewares around a {kind} already")
             self._declared[kind] += (middleware,)
+        self._choose()
+
+    def remove(self, is_meant: Callable[[Middleware], bool]) -> None:
+        for kind, declared in self._declared.items():
+            self._declared[kind] = tuple(each for each in declared if not is_meant(each))
         self._choose()
 
     def set_active(self, middleware: Middleware, *, is_active: bool) -> None:
@@ -208,6 +218,12 @@ class Middlewares:
                 return _refused(Entered(invocation, bodies), refusal)
             bodies.append(body)
         return Entered(invocation, bodies)
+
+
+def _is_declared_again(other: Middleware, middleware: Middleware) -> bool:
+    """Two functions of one name: the second run of a cell. A factory and a class may well make several."""
+    names = [(each.__module__, each.__qualname__) for each in (other, middleware) if isfunction(each)]
+    return len(names) == 2 and names[0] == names[1] and "<locals>" not in names[0][1]
 
 
 def _refused(entered: Entered, refusal: BaseException) -> Entered:

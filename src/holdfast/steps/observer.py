@@ -103,6 +103,9 @@ class Observers:
     def add(self, observer: Observer) -> None:
         self._observers.append(observer)
 
+    def remove(self, observer: object) -> None:
+        self._observers = [each for each in self._observers if each is not observer]
+
     def __bool__(self) -> bool:
         return bool(self._observers)
 

@@ -18,6 +18,7 @@ from holdfast.protocol.replies import EventReply, PromiseReply, Reply
 from holdfast.protocol.requests import AwaitAction, EventAwait, EventSend, SendAction
 from holdfast.runtime import Durable
 from holdfast.runtime.slot import current as current_scheduler
+from holdfast.steps.hooks import with_headers
 from holdfast.workflow.conversation import key_of
 from holdfast.workflow.messages import execution
 from holdfast.workflow.operations import Asked, DurableOperation
@@ -124,5 +125,7 @@ def send_event(name: str, /, *, id: str | None = None, **attributes: Any) -> Dur
 
     >>> await send_event("user.verified", user="ada")
     """
-    value, match = encode_event(execution().worker_context.payloads, attributes)
+    context = execution().worker_context
+    value, match = encode_event(context.payloads, attributes)
+    value = with_headers(value, context.hooks.carried.headers(context.payloads))
     return current_scheduler().issue(SendEvent(check_event_name(name), value, match, id))

@@ -5,6 +5,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import asdict, replace
 
 from holdfast.protocol import limits, tags
+from holdfast.protocol.events import kept_headers
 from holdfast.protocol.executions import ExecutionKind, ExecutionStatus
 from holdfast.protocol.failures import Failure, again_prefix, failures_max, read_failures, step_of
 from holdfast.protocol.ids import below
@@ -269,7 +270,8 @@ async def fork(call: Call) -> Json:
         if "workflow" not in known:
             raise BadManagementRequest("What it was called with cannot be read here, so it cannot be changed")
         args, kwargs = call.field("args", list, []), call.field("kwargs", dict, {})
-        param = plain_call(known["workflow"], args, kwargs, known["version"])
+        kept = kept_headers(found["promise"]["param"].get("headers"))
+        param = plain_call(known["workflow"], args, kwargs, known["version"], kept)
         wanted = {"data": param.data}
     forking = ExecutionFork(call.id, new_id, before, param, _deadline(call))
     forked = await call.ask_for("promise", forking)
