@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.protocol import limits
+from holdfast.protocol.cancelling import ask_to_cancel
 from holdfast.workflow import functions as hf
-from holdfast.workflow.cancellation import ask_to_cancel
 from tests.counts import rest_slow
 from tests.requests import ask
 from tests.seeds import chosen_seed

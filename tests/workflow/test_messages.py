@@ -11,9 +11,9 @@ from msgspec import Struct
 from holdfast import runtime
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import UndecodablePayload
+from holdfast.protocol.cancelling import ask_to_cancel
 from holdfast.protocol.requests import PromiseSettle
 from holdfast.workflow import functions as hf
-from holdfast.workflow.cancellation import ask_to_cancel
 from holdfast.workflow.errors import AlreadyAnswered, MessageRefused
 from holdfast.workflow.messages import mailbox, receive
 from tests.workflow.talk import ask, tell

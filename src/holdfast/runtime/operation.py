@@ -28,7 +28,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Body: TypeAlias = Generator[Any, Any, T] | Coroutine[Any, Any, T]
-BodyFunction: TypeAlias = Callable[P, Coroutine[Any, Any, T]] | Callable[P, Generator[Any, Any, T]]
 
 
 # The code flags of functions whose call makes a fresh body and does nothing else.
