@@ -85,7 +85,7 @@ def operation(function: Callable[P, Any]) -> Callable[P, Operation[Any]]:
 
 
 def delegate(work: Waitable[T]) -> Operation[T]:
-    """Lend `await` to a bare generator and `yield from` to a bare coroutine. Runs once, like its body."""
+    """Give `await` to a bare generator and `yield from` to a bare coroutine. Runs once, like its body."""
     if isinstance(work, Operation):
         return work
     return Operation(cast("Callable[..., Body[T]]", _identity), work)
