@@ -94,6 +94,33 @@ async def test_what_an_older_version_stored_is_there_after_the_upgrade(url: str)
     assert found[1].data.tasks[0].task.job is None  # type: ignore[union-attr]
 
 
+async def test_an_upgrade_that_ends_in_a_deadlock_is_run_again(url: str) -> None:
+    """A node that works meanwhile has read one table and wants another, in another order than the scripts."""
+    upgrade, worker, brake, observer = [await Connector(url).connect() for _ in range(4)]
+    await migrate(upgrade, up_to=1)
+    await worker.execute("SET deadlock_timeout = '1h'; SET lock_timeout = 0; BEGIN; SELECT FROM schedules")
+    await brake.execute("BEGIN; LOCK TABLE callbacks IN ROW EXCLUSIVE MODE")  # script 3 waits for it
+    upgrading = asyncio.create_task(migrate(upgrade))
+    await waits_for_a_lock(observer, upgrade)
+    reading = asyncio.create_task(worker.execute("SELECT FROM tasks; ROLLBACK"))
+    await waits_for_a_lock(observer, worker)
+    await brake.execute("ROLLBACK")  # now script 10 waits for the worker, which waits for the upgrade
+    async with asyncio.timeout(60):
+        await asyncio.gather(upgrading, reading)
+    fresh = database_url()
+    await (await opened(fresh)).close()
+    assert schema_of(url) == schema_of(fresh)
+    for connection in (upgrade, worker, brake, observer):
+        await connection.close()
+
+
+async def waits_for_a_lock(observer: Any, connection: Any) -> None:
+    query = "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1"
+    async with asyncio.timeout(60):
+        while await observer.fetchval(query, connection.get_server_pid()) != "Lock":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
     await (await opened(url)).close()
     execute(url, "UPDATE schema_version SET version = 9999, compatible_from = 9999")

@@ -154,6 +154,6 @@ async def test_a_framework_opens_and_closes_an_app_by_its_lifespan(tmp_path: Pat
         handle = await app.start("greet", id="g1").started()
         assert await handle == "hello"
         session = app.session
-    with pytest.raises(hf.errors.AppError, match="not open"):
+    with pytest.raises(hf.errors.AppError):
         _ = app.session
     assert session.is_idle

@@ -5,6 +5,8 @@
    others use the newer one.
    `compatible_from` in the version table is the oldest schema whose nodes may also start on it. A script says
    so in its first lines (`-- compatible from 2`); one that does not is for its own number and newer ones.
+3. Nodes that work meanwhile lock the same tables in another order. If PostgreSQL ends the migration to break
+   a deadlock, nothing has changed, and it is run again.
 """
 
 import re
@@ -13,6 +15,7 @@ from typing import Any, Final
 from holdfast.protocol.records import Millis
 from holdfast.store.interface import NameClash, NewerSchema, NotAStore
 from holdfast.store.migrations import OURS, clashes, migrations, split_statements
+from holdfast.store.postgres_connection import is_conflict
 from holdfast.store.postgres_statements import NOW
 
 # Asked of the catalogue itself: what to_regclass knows may be older than the lock we waited for.
@@ -29,12 +32,23 @@ _SET_VERSION: Final = (
     "UPDATE schema_version SET version = $1, compatible_from = GREATEST(compatible_from, $2::bigint)"
 )
 _lock_key: Final = 0x486F6C6466617374  # "Holdfast"
+migration_tries_max: Final = 20
 
 
 async def migrate(connection: Any, *, up_to: int | None = None, beside: bool = False) -> Millis:
     """Bring the schema up to date; answer with the time. `up_to` stops early, for tests of the way there.
     `beside`: our tables may be made in a schema that has tables of an application.
     """
+    for _ in range(migration_tries_max - 1):
+        try:
+            return await _migrate_once(connection, up_to, beside)
+        except Exception as error:
+            if not is_conflict(error):
+                raise
+    return await _migrate_once(connection, up_to, beside)
+
+
+async def _migrate_once(connection: Any, up_to: int | None, beside: bool) -> Millis:
     steps = migrations("postgres")
     latest = steps[-1][0] if up_to is None else up_to
     async with connection.transaction():
