@@ -438,7 +438,7 @@ class App(Declaring, Conversing, Eventing, DeclaringEntities, Hooking, Serving):
     def close(self) -> None:
         """Stop the worker, finish what was accepted, close the store.
 
-        A caller that still waits for a result, in another thread say, gets `ClosedTooSoon`.
+        A caller in another thread that still waits for a result gets `ClosedTooSoon`.
         """
         self._bridge.close()
 

@@ -13,6 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.payloads.errors import BadArguments
 from holdfast.protocol.errors import ExecutionOver
+from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.testing import World, crash_everywhere
 from holdfast.testing.ledger import Ledger
 from holdfast.workflow.errors import BadEntity, EntityMisused, EntityStateUnread
@@ -294,6 +295,24 @@ def test_a_read_may_not_set_a_field() -> None:
         assert odd.count() == 2
 
 
+@app.workflow
+async def setting_a_field() -> None:
+    Account("ada").balance = 5
+
+
+def test_a_reference_has_no_field_that_could_be_set() -> None:
+    told = r"Account\('ada'\) is a reference and has no field 'balance'"
+    with World(app), pytest.raises(EntityMisused, match=told):
+        app.start(setting_a_field).result()
+
+
+def test_an_entity_that_calls_itself_is_told_and_not_left_waiting() -> None:
+    with World(app):
+        with pytest.raises(EntityMisused, match=r"Account 'ada' calls itself.*`await self.deposit\(...\)`"):
+            entity().move("ada", 0)
+        assert entity().deposit(5) == 5
+
+
 def test_a_reference_without_a_key_is_told_so() -> None:
     with pytest.raises(TypeError, match=r"Account\(\) missing 1 required positional argument: 'key'"):
         Account()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -428,6 +447,14 @@ def test_a_class_that_cannot_be_an_entity_is_refused() -> None:
     with pytest.raises(Exception, match="Expected"):
         other.entity(WrongDefault)
 
+    class Savings(Account):
+        rate: int = 1
+
+    with pytest.raises(BadEntity, match="Account is an entity already"):
+        other.entity(Account)
+    with pytest.raises(BadEntity, match="Savings is a subclass of the entity Account"):
+        other.entity(Savings)
+
 
 def test_a_dataclass_may_be_one_and_a_read_may_be_a_plain_function() -> None:
     other = hf.App("memory:")
@@ -515,6 +542,11 @@ class Odd(hf.Entity):
     async def wait(self) -> None:
         await hf.sleep("1h")
 
+    async def keep_a_lock(self) -> int:
+        await hf.lock("nobody's", timeout="1m").acquire()
+        self.calls += 1
+        return self.calls
+
     @cached_property
     def doubled(self) -> int:
         return 2 * self.calls
@@ -568,3 +600,43 @@ def test_a_method_cannot_continue_as_new_and_its_caller_is_told() -> None:
         with pytest.raises(hf.errors.EntityContinues, match=r"Odd/o called continue_as_new.*HF5143"):
             odd.go_on()
         assert odd.count() == 1
+
+
+def test_a_lock_that_a_call_leaves_behind_is_released_with_its_answer() -> None:
+    with World(app) as world:
+        odd: Any = app.entity(Odd, "o")
+        assert odd.keep_a_lock() == 1
+        assert read_lock(world.store.promises[lock_id("nobody's")]).is_idle
+        assert odd.keep_a_lock() == 2
+
+
+@app.entity
+class Printer(hf.Entity):
+    pages: int = 0
+
+    async def print(self, ready: str) -> int:
+        async with hf.lock(ready):
+            self.pages += 1
+        return self.pages
+
+
+@app.workflow
+async def printing() -> str:
+    told = ""
+    async with hf.lock("tray"):
+        try:
+            await Printer("p").print("tray")
+        except hf.errors.LockDeadlock as error:
+            told = str(error)
+    return f"{told}, {await Printer('p').print('tray')}"
+
+
+def test_an_entity_that_wants_a_lock_of_its_caller_is_told_and_so_is_the_caller() -> None:
+    with World(app):
+        told = app.start(printing, id="job").result()
+        assert "'Printer/p' waits for 'tray', which 'job' holds; 'job' waits for 'Printer/p'" in told
+        assert told.endswith("[HF1503], 1")
+
+
+def test_a_deadlock_through_an_entity_is_found_after_a_crash_at_every_write() -> None:
+    crash_everywhere(printing, app=app, check=lambda told: "HF1503" in told and told.endswith(", 1"))

@@ -466,6 +466,63 @@ def test_a_ring_through_a_call_is_found_when_the_lock_is_asked_for(wire: Wire) -
     assert is_refused(acquire(wire, "b", "b:2", "one", holding=["b:1"]), 409, "HF1503")
 
 
+def ask(wire: Wire, execution: str, answer: str, other: str, **more: Any) -> None:
+    asked = {"id": other, "stream": "in", "answer": {"id": answer, "timeoutAt": FAR, **more}}
+    assert wire.send("stream.append", asked).status == 200
+
+
+def entity(wire: Wire, name: str, **more: Any) -> None:
+    wire.acquired(name, tags={"holdfast:entity": "k"}, **more)
+
+
+def test_a_call_of_an_entity_waits_for_that_entity(wire: Wire) -> None:
+    executions(wire, "a")
+    entity(wire, "Cart/k")
+    hold(wire, "a", "a:1")
+    ask(wire, "a", "a:2", "Cart/k")
+    assert suspend(wire, "a", "a:2").status == 200
+    wait(wire, "Cart/k", "Cart/k:1")
+    assert suspend(wire, "Cart/k", "Cart/k:1").status == 300
+    expected = "'Cart/k' waits for 'printer', which 'a' holds; 'a' waits for 'Cart/k'"
+    assert deadlock_of(wire, "Cart/k:1") == expected
+    assert wire.get("a:2").promise["state"] == "pending"
+
+
+def test_a_ring_through_a_call_of_an_entity_is_found_from_the_caller_too(wire: Wire) -> None:
+    executions(wire, "a")
+    entity(wire, "Cart/k")
+    hold(wire, "a", "a:1")
+    wait(wire, "Cart/k", "Cart/k:1")
+    assert suspend(wire, "Cart/k", "Cart/k:1").status == 200
+    ask(wire, "a", "a:2", "Cart/k")
+    assert suspend(wire, "a", "a:2").status == 200
+    assert deadlock_of(wire, "Cart/k:1").startswith("'a' waits for 'Cart/k'; 'Cart/k' waits for 'printer'")
+    assert state_of(wire, "Cart/k") == "pending"
+
+
+def test_the_answer_to_a_question_may_come_from_somebody_else(wire: Wire) -> None:
+    executions(wire, "a", "b")
+    hold(wire, "a", "a:1")
+    ask(wire, "a", "a:2", "b")
+    assert suspend(wire, "a", "a:2").status == 200
+    wait(wire, "b", "b:1")
+    assert suspend(wire, "b", "b:1").status == 200
+    assert wire.get("b:1").promise["state"] == "pending"
+
+
+def test_an_entity_or_an_answer_that_ends_by_itself_closes_no_ring(wire: Wire) -> None:
+    executions(wire, "a", "b")
+    entity(wire, "Cart/k")
+    entity(wire, "Cart/l", timeout_at=T0 + HOUR)
+    for name, other, until in (("a", "Cart/k", T0 + HOUR), ("b", "Cart/l", FAR)):
+        hold(wire, name, f"{name}:1", name)
+        ask(wire, name, f"{name}:2", other, timeoutAt=until)
+        assert suspend(wire, name, f"{name}:2").status == 200
+        wait(wire, other, f"{other}:1", name)
+        assert suspend(wire, other, f"{other}:1").status == 200
+        assert wire.get(f"{other}:1").promise["state"] == "pending"
+
+
 def test_whoever_waits_for_something_else_too_closes_no_ring(wire: Wire) -> None:
     executions(wire, "parent", "child")
     wire.create("approval")

@@ -59,12 +59,34 @@ def test_every_picture_says_what_it_shows() -> None:
             assert shown.strip(), name_of(page)
 
 
+@pytest.mark.parametrize("listing", ["index.md", "patterns.md"])
+def test_each_how_to_page_is_listed(listing: str) -> None:
+    folder = DOCS / "how-to"
+    links = LINK.findall((folder / listing).read_text("utf-8"))
+    pages = {page.name for page in folder.glob("*.md")} - {"index.md", "patterns.md"}
+    assert pages <= {target.partition("#")[0] for target in links}
+
+
 def test_the_index_of_examples_names_each_once_and_each_is_short() -> None:
-    index = (ROOT / "examples" / "README.md").read_text("utf-8")
-    listed_here = re.findall(r"^\| \[([\w/.]+)\]\(", index, re.M)
-    programs = sorted((ROOT / "examples").glob("*.py"))
-    assert sorted(name for name in listed_here if "/" not in name) == [path.name for path in programs]
+    folder = ROOT / "examples"
+    index = (folder / "README.md").read_text("utf-8")
+    programs = [path for path in folder.rglob("*.py") if path.name != "__init__.py"]
+    listed_here = re.findall(r"^\| \[([\w/.]+)\]\(([\w/.]+)\)", index, re.M)
+    assert all(name == target for name, target in listed_here)
+    names = [path.relative_to(folder).as_posix() for path in programs]
+    assert sorted(name for name, _ in listed_here) == sorted(names)
     assert not [path.name for path in programs if path.read_text("utf-8").count("\n") >= 100]
+
+
+def test_no_page_has_you_fetch_the_package_from_pypi_where_its_name_is_that_of_another_project() -> None:
+    """With an extra is fine: pip then takes Holdfast as it is installed, and adds packages to it."""
+    fetched = re.compile(
+        r"(?:pip|uv) install[^`\n]*[\s'\"]holdfast(?![\w\[/])|uvx holdfast|install -U[^`\n]*holdfast"
+    )
+    for page in [*PAGES, DOCS / "llms.txt"]:
+        assert not fetched.findall(page.read_text("utf-8")), name_of(page)
+    for path in (ROOT / "deploy").rglob("*.service"):  # what these install into is empty
+        assert "install 'holdfast" not in path.read_text("utf-8"), path.name
 
 
 def test_an_entry_of_the_changelog_stands_there_once() -> None:

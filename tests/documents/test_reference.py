@@ -10,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast import testing
 from holdfast.cli.main import COMMANDS
+from holdfast.server.settings import SETTINGS
 from tests.documents.pages import DOCS, ROOT
 from tests.documents.reference import GIVEN, INTERNAL, PAGES, below_of, groups, parsers, public, written
 from tests.documents.signatures import document, members
@@ -121,6 +122,16 @@ def described(page: Path) -> set[str]:
 def test_every_metric_is_described_and_no_other() -> None:
     page = described(DOCS / "reference" / "metrics.md")
     assert metrics() == page
+
+
+def test_every_variable_of_the_environment_is_described_and_no_other() -> None:
+    settings = {setting.variable for setting in SETTINGS}
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    read = set(re.findall(r"[\"'](HOLDFAST_[A-Z_]+[A-Z])[\"']", sources))
+    pages = "".join(path.read_text("utf-8") for path in [*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md"])
+    described = set(re.findall(r"\b(HOLDFAST_[A-Z_]+[A-Z])\b", pages))
+    assert read - settings <= described
+    assert described <= read | settings
 
 
 def test_every_method_of_the_app_is_described() -> None:

@@ -27,6 +27,7 @@ Step = Json | list[Any]
 EPOCH = 200
 IDS = ("a", "a:1", "a:1.2", "a:2", "b", "b.1", "b.1.1", "B", "c", "c:d", "é.1", "z%_")
 GHOST = "ghost"  # never created
+ENTITIES = ("a", "b", "c")  # if they are executions
 SCHEDULE_IDS = ("s", "s.1", "t")
 PIDS = ("p1", "p2", "p3")
 GROUPS = ("g", "h", "two words")
@@ -376,6 +377,8 @@ class Generator:
         timeout_at = self.timeout_at(near_chance=0.2 if target else 0.4)
         data: Json = {"id": promise_id, "timeoutAt": timeout_at}
         tags = self.tags(timeout_at, target=target)
+        if target and promise_id in ENTITIES:
+            tags["holdfast:entity"] = promise_id
         if plain and self.chance(0.97):
             tags.pop("resonate:delay", None)
         parent = parent_of(promise_id)
@@ -581,7 +584,8 @@ class Generator:
         return "task.suspend", {**data, "actions": actions}
 
     def bound_actions(self, task_id: str) -> list[Json]:
-        """To wait for one of its tickets, for one that it called, or for another: what rings are made of."""
+        """To wait for one of its tickets, for one that it called, for an answer of an entity, or for another:
+        what rings are made of."""
         tickets = [
             ticket.id
             for lock in self.oracle.locks.values()
@@ -590,7 +594,13 @@ class Generator:
         ]
         others = [lock.waiters[-1].execution for lock in self.oracle.locks.values() if lock.waiters]
         called = [name for caller, name in self.named_calls() if caller == task_id and self.chance(0.5)]
-        found = tickets[-1:] or called[-1:] or [each for each in others if each != task_id][:1]
+        answers = {
+            each.tags["holdfast:dependent"]: each.id
+            for each in self.oracle.promises.values()
+            if self.is_open_answer(each) and each.tags["holdfast:dependent"] in ENTITIES
+        }
+        other = [answers.get(each, each) for each in others if each != task_id][:1]
+        found = tickets[-1:] or called[-1:] or other
         kind = "promise.register_callback"
         return [self.action(kind, {"awaiter": task_id, "awaited": awaited}) for awaited in found]
 

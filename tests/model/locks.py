@@ -313,13 +313,18 @@ class LockMachine(Machine):
 
     def bound_by(self, task: Task, awaiteds: list[str]) -> list[str]:
         """What the execution waits for, if all of it are tickets and executions that last as long."""
-        found, ends_at = [*dict.fromkeys(awaiteds)], self.promises[task.id].timeout_at
-        every = [
-            (key in self.tasks or "holdfast:ticket" in self.promises[key].tags)
-            and self.promises[key].timeout_at >= ends_at
-            for key in found
-        ]
-        return found if all(every) and len(found) <= self.BOUND_MAX else []
+        asked, ends_at = [*dict.fromkeys(awaiteds)], self.promises[task.id].timeout_at
+        found = [*dict.fromkeys(map(self.who_settles, asked))]
+        is_bound = all(key in self.tasks or "holdfast:ticket" in self.promises[key].tags for key in found)
+        lasts = all(self.promises[key].timeout_at >= ends_at for key in (*asked, *found))
+        return found if is_bound and lasts and len(asked) <= self.BOUND_MAX else []
+
+    def who_settles(self, awaited: str) -> str:
+        """An answer of an entity comes from its execution; anything else is meant itself."""
+        tags = self.promises[awaited].tags
+        asked = tags["holdfast:dependent"] if "holdfast:answer" in tags else ""
+        is_entity = asked in self.promises and "holdfast:entity" in self.promises[asked].tags
+        return asked if is_entity else awaited
 
     def break_ring(self, task: Task, now: int) -> None:
         """A ticket fails that is part of the ring which this execution would close."""

@@ -81,6 +81,7 @@ EVENTS_PER_MILLION = {
     "lock granted later": 60,
     "lock refused for a ring": 50,
     "ring broken by a suspension": 50,
+    "bound by a call of an entity": 30,
     "lock let go with its execution": 500,
 }
 
@@ -305,6 +306,11 @@ class Witness(Oracle):
         states = {"resolved": "lock taken at once", "pending": "lock waited for"}
         self.seen[states.get(answer["promise"]["state"], "lock asked for too late")] += 1
         return answer
+
+    def bound_by(self, task: Task, awaiteds: list[str]) -> list[str]:
+        found = super().bound_by(task, awaiteds)
+        self.seen["bound by a call of an entity"] += any(each not in awaiteds for each in found)
+        return found
 
     def break_ring(self, task: Task, now: int) -> None:
         before = sum(len(lock.waiters) for lock in self.locks.values())

@@ -8,6 +8,14 @@ _CONFORMANCE = "tests/conformance/test_restart.py -k memory"
 
 RESTARTS = (
     Mutant(
+        "a lock outlives the generation that held it",
+        "locks that a generation leaves behind are released with it",
+        "workflow",
+        "return [ReleaseAction(LockRelease(name, ticket)) for ticket, name in self.tickets.items()]",
+        "return []",
+        "tests/workflow/test_generations.py -k locks",
+    ),
+    Mutant(
         "an entity stays in memory between two calls",
         "nothing of an idle entity is kept",
         "workflow",

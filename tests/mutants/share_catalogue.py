@@ -101,9 +101,9 @@ SHARES = (
         "an execution is stuck if one of its waits is",
         "an execution is stuck if all that it waits for is",
         "engine",
-        "if all((tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited)):\n    ...",
-        "if any(tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited):\n"
-        "    return [it.id for it in awaited if tags.TICKET in it.tags or ws.task(it.id) is not None]",
+        "if meant is None or not (...):\n    return []",
+        "if meant is None or not (is_entity or tags.TICKET in each.tags or ws.task(each.id) is not None):\n"
+        "    continue",
         _LOCKS,
     ),
     Mutant(
@@ -119,8 +119,32 @@ SHARES = (
         "a wait that ends by itself closes a ring",
         "what has an earlier deadline than whoever waits for it opens the ring",
         "engine",
-        "any(each.timeout_at < task.timeout_at for each in awaited)",
-        "any(each.timeout_at < 0 for each in awaited)",
+        "min(each.timeout_at, meant.timeout_at) < task.timeout_at",
+        "min(each.timeout_at, meant.timeout_at) < 0",
+        _LOCKS,
+    ),
+    Mutant(
+        "an entity that ends by itself closes a ring",
+        "a call of an entity ends at the latest with the entity",
+        "engine",
+        "min(each.timeout_at, meant.timeout_at) < task.timeout_at",
+        "each.timeout_at < task.timeout_at",
+        _LOCKS,
+    ),
+    Mutant(
+        "a call of an entity opens every ring",
+        "who calls an entity waits for that entity",
+        "engine",
+        "is_entity = meant is not None and meant is not each and tags.ENTITY in meant.tags",
+        "is_entity = False",
+        _LOCKS,
+    ),
+    Mutant(
+        "a question counts as a call of an entity",
+        "the answer to a question may come from somebody else",
+        "engine",
+        "is_entity = meant is not None and meant is not each and tags.ENTITY in meant.tags",
+        "is_entity = meant is not None and meant is not each",
         _LOCKS,
     ),
     Mutant(

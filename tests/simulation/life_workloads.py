@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import holdfast as hf
 from holdfast.client.errors import OutcomeUnknown
@@ -110,12 +110,7 @@ async def keep_a_tally(simulation: Simulation, expectation: Expectation, name: s
     told = sorted(number for own in heard.values() for number in own)
     assert told == [*range(1, callers * each + 1)], f"{name} told {told}"
     assert await repeated(app.entity(Tally, name).show) == callers * each
-    while True:
-        try:
-            await app.entities(Tally).delete(name)
-            break
-        except OutcomeUnknown:
-            await asyncio.sleep(0.5)
+    await repeated(app.entities(Tally).delete, name)
 
 
 async def repeated(call: Any, *args: Any) -> Any:
@@ -158,6 +153,16 @@ async def use_permit_and_fail(name: str, permits: int) -> None:
 
 
 @app.workflow
+async def borrow_and_go_on(name: str, permits: int, left: int) -> None:
+    """Each generation leaves its hold behind. If that stayed, the next one would find itself in its way."""
+    lock = hf.lock(name) if permits == 1 else hf.permits(name, permits, count=permits)
+    await lock.acquire()
+    await hf.sleep(0.5)
+    if left:
+        hf.continue_as_new(name, permits, left - 1)
+
+
+@app.workflow
 async def want(name: str) -> str:
     try:
         async with hf.lock(name):
@@ -173,6 +178,24 @@ async def hold_and_call(name: str) -> str:
         return await hf.call(want, name)
 
 
+@app.entity
+class Borrower:
+    async def want(self, name: str) -> str:
+        try:
+            async with hf.lock(name):
+                return "held"
+        except hf.errors.LockDeadlock:
+            return "told"
+
+
+@app.workflow
+async def hold_and_call_an_entity(name: str) -> str:
+    """The same, with a call of an entity."""
+    async with hf.lock(name):
+        entity: Any = cast(Any, Borrower)(name)
+        return cast(str, await entity.want(name))
+
+
 async def share_a_lock(simulation: Simulation, expectation: Expectation, name: str, chance: Random) -> None:
     count, turns = chance.randint(2, 5), chance.randint(1, 3)
     permits, use_s = chance.choice((1, 1, 2)), chance.choice((0.0, 0.5, 3.0))
@@ -185,8 +208,13 @@ async def share_a_lock(simulation: Simulation, expectation: Expectation, name: s
         with suppress(ValueError):
             await app.start(use_permit_and_fail, name, permits, id=f"{name}-careless")
             raise AssertionError(f"{name}-careless did not fail")
+    going_on = app.start(borrow_and_go_on, name, permits, count % 3, id=f"{name}-goes-on")
     ring = app.start(hold_and_call, f"{name}-ring", id=f"{name}-calls")
+    through_entity = app.start(hold_and_call_an_entity, f"{name}-entity", id=f"{name}-asks")
     tokens = await asyncio.gather(*handles)
+    await going_on
+    assert await through_entity == "told", f"{name}: an entity had a lock beside its caller"
+    await repeated(app.entities(Borrower).delete, f"{name}-entity")
     assert await ring == "told", f"{name}: a child had a lock beside its parent"
     for own in tokens:
         assert own == sorted(set(own)), f"{name}: one holder had the tokens {own}"

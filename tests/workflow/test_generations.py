@@ -10,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.payloads.errors import BadArguments
 from holdfast.protocol.ids import child_id
+from holdfast.protocol.locks import lock_id, read_lock
 from holdfast.testing import World, crash_everywhere
 from holdfast.workflow.errors import IdTaken, NotRunning
 from tests.counts import rest_slow
@@ -143,6 +144,54 @@ def test_an_id_is_compared_with_the_arguments_of_the_first_start() -> None:
         assert app.start(meter, 5, 0, id="m").id == handle.id
         with pytest.raises(IdTaken):
             app.start(meter, 6, 1, id="m")
+
+
+LOCKED = hf.App("memory:")
+
+
+async def leaving_locks_behind(number: int = 0) -> list[str]:
+    """Each generation takes a lock and never releases it. Of its fibers one holds a lock, one wants it."""
+    await hf.lock("own", timeout="1h").acquire()
+    for _ in range(2):
+        hf.spawn(keep_the_lock("shared"))
+    await hf.sleep("1m")
+    if number < 2:
+        hf.continue_as_new(number + 1)
+    return [lock.name for lock in await hf.gather(*[hf.lock(f"other {n}").acquire() for n in range(2)])]
+
+
+async def keep_the_lock(name: str) -> None:
+    async with hf.lock(name):
+        await hf.sleep("1d")
+
+
+leaving = LOCKED.workflow(name="leaving")(leaving_locks_behind)
+keeping = LOCKED.workflow(name="keeping", keep_generations=5)(leaving_locks_behind)
+
+
+@LOCKED.workflow
+async def taking_after_it() -> bool:
+    async with hf.lock("own", timeout="30s"), hf.lock("shared", timeout="30s"):
+        return True
+
+
+def held_by(world: World, name: str) -> list[str]:
+    return [holder.id for holder in read_lock(world.store.promises[lock_id(name)]).holders]
+
+
+@pytest.mark.parametrize("workflow", [leaving, keeping], ids=lambda it: it.name)
+def test_locks_that_a_generation_leaves_behind_are_released_with_it(workflow: Any) -> None:
+    with World(LOCKED) as world:
+        handle = LOCKED.start(workflow, id="x")
+        world.elapse("70s")
+        assert (held_by(world, "own"), held_by(world, "shared")) == (["x:g1.1"], ["x:g1.3"])
+        assert handle.result() == ["other 0", "other 1"]
+        assert LOCKED.start(taking_after_it).result()
+
+
+def test_a_generation_that_leaves_locks_behind_survives_a_crash_at_every_write() -> None:
+    proof = crash_everywhere(leaving, app=LOCKED)
+    assert proof.result == ["other 0", "other 1"]
 
 
 def test_a_promise_with_a_name_is_another_one_in_each_generation() -> None:

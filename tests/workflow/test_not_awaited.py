@@ -6,7 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -58,6 +58,30 @@ async def helper() -> None:
     charge("4111")
 
 
+entities = hf.App("memory:")
+
+
+@entities.entity
+class Cart(hf.Entity):
+    count: int = 0
+
+    async def add(self, count: int = 1) -> int:
+        self.count += count
+        return self.count
+
+    @hf.read
+    async def size(self) -> int:
+        return self.count
+
+
+async def drops_a_call_of_an_entity() -> None:
+    cast(Any, Cart("ada")).add(2)
+
+
+async def drops_a_read_of_an_entity() -> None:
+    cast(Any, Cart("ada")).size()
+
+
 async def drops_in_a_helper() -> None:
     await helper()
 
@@ -69,6 +93,8 @@ DROPPED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "hf.run": (drops_a_run, drops_a_run),
     "hf.sleep": (drops_a_sleep, drops_a_sleep),
     "hf.gather": (drops_a_gather, drops_a_gather),
+    "Cart(...).add": (drops_a_call_of_an_entity, drops_a_call_of_an_entity),
+    "Cart(...).size": (drops_a_read_of_an_entity, drops_a_read_of_an_entity),
     "charge in a helper": (drops_in_a_helper, helper),
 }
 

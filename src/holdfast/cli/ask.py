@@ -22,7 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="the id of the execution")
     add_payload(parser, "message")
     parser.add_argument(
-        "--timeout", metavar="DURATION", type=duration, default=60_000, help="for the answer (1m)"
+        "--timeout",
+        metavar="DURATION",
+        type=duration,
+        default=60_000,
+        help="how long to wait for the answer (1m)",
     )
     add_connection(parser)
 

@@ -18,7 +18,7 @@ from holdfast.protocol.requests import EventSend
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=with_session(_send))
     parser.add_argument("name", help="the name of the event")
-    parser.add_argument("--data", default="{}", help="its attributes, a JSON object")
+    parser.add_argument("--data", default="{}", metavar="JSON", help="its attributes, a JSON object")
     parser.add_argument("--id", help="events with the same id are sent once")
     add_connection(parser)
 

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--as", dest="new_id", metavar="ID", required=True, help="the id of the new execution"
     )
     parser.add_argument("--args", metavar="JSON", help="other arguments: an array")
-    add_named_arguments(parser, "another named argument; all that it is to have are given")
+    add_named_arguments(parser, "a named argument; if you give one, give all of them")
     parser.add_argument("--timeout", metavar="DURATION", type=duration, help="how long it may take")
     add_connection(parser)
 

@@ -35,11 +35,11 @@ class Continued(Struct, frozen=True):
 
 def add_continue(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     parser = add_command(commands, "continue", "continue a halted task, or many with --all", _continue)
-    parser.add_argument("id", nargs="?", help="of one task")
+    parser.add_argument("id", nargs="?", help="the id of one task")
     parser.add_argument("--version", type=int, help="the version of its claim")
     add_tags(parser, "only with this tag")
     many = parser.add_argument_group("many at once")
-    many.add_argument("--all", action="store_true", help="all halted tasks that match these filters:")
+    many.add_argument("--all", action="store_true", help="all halted tasks that match the filters")
     many.add_argument("--workflow", metavar="NAME", help="only of this workflow, or background task")
     many.add_argument("--code", help="only halted with this code, like HF5101")
     many.add_argument("--reason", metavar="TEXT", help="only with this text in their reason")

@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--delay", metavar="DURATION", type=duration, help="start no earlier than after this time"
     )
-    parser.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
+    parser.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier; {instant_help}")
     add_tags(parser)
     parser.add_argument(
         "--on-existing",

@@ -12,10 +12,10 @@ from holdfast.protocol.requests import LockGet, LockRelease, LockSearch
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    listing = add_command(commands, "list", "locks that somebody holds or waits for", _list)
+    listing = add_command(commands, "list", "list the locks that are held or waited for", _list)
     listing.add_argument("--prefix", help="only names with this prefix")
     listing.add_argument("--all", action="store_true", help="also locks that are not in use")
-    add_command(commands, "show", "who holds a lock, and who waits for it", _show).add_argument(
+    add_command(commands, "show", "show who holds a lock, and who waits for it", _show).add_argument(
         "name", help="the name of the lock"
     )
     release = add_command(commands, "release", "release a lock, or end a wait, by force", _release)

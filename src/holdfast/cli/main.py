@@ -16,8 +16,8 @@ from holdfast.protocol.text import printable
 
 COMMANDS: Final = {
     "serve": "run a node behind HTTP",
-    "dev": "the same in memory and in debug mode: nothing is kept",
-    "worker": "run the workflows of an App",
+    "dev": "run a node in memory and in debug mode: nothing is kept",
+    "worker": "run the workflows and tasks of an App",
     "demo": "watch an order survive kill -9",
     "invoke": "start an execution",
     "promises": "show, create and settle promises",
@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "check": "find mistakes in the declarations of an App",
     "schedules": "show, create and delete schedules",
     "list": "find executions and background tasks, newest first",
-    "info": "what an execution is doing, and what it waits for",
+    "info": "show what an execution is doing, and what it waits for",
     "tree": "draw the call tree of an execution",
     "history": "export an execution as JSON",
     "replay": "run the current code against exported executions",
@@ -37,14 +37,14 @@ COMMANDS: Final = {
     "bulk": "cancel, retry, halt, resume or fork all that a filter finds",
     "tell": "send a message to an execution",
     "event": "send an event: it wakes every execution that waits for it",
-    "events": "the events of a name, newest first",
+    "events": "list the events of a name, newest first",
     "ask": "send a message to an execution and wait for its answer",
     "watch": "follow what an execution publishes, emits and receives",
     "status": "show whether a node is healthy",
     "top": "watch executions live in the terminal",
     "console": "open the web console on a store",
     "mcp": "let a model inspect executions, over MCP",
-    "audit": "who changed what through the management API",
+    "audit": "show who changed what through the management API",
     "gc": "delete executions that ended long ago",
 }
 
@@ -101,7 +101,7 @@ def _parse_overview(words: list[str]) -> int:
         epilog=f"commands:\n{lines}\n\n`holdfast COMMAND --help` explains each of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
     arguments = parser.parse_args(words[:1])
     if arguments.version:

@@ -181,7 +181,7 @@ def creation_tags(arguments: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-instant_help: Final = "such as 2026-01-31T09:00 or 2026-01-31T09:00+01:00 (UTC)"
+instant_help: Final = "an instant such as 2026-01-31T09:00+01:00; without an offset it is UTC"
 
 
 def instant(text: str) -> int:

@@ -14,11 +14,11 @@ from holdfast.protocol.requests import QueueGet, QueuePause, QueueSearch, QueueS
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    listing = add_command(commands, "list", "all queues that have limits or are paused", _list)
+    listing = add_command(commands, "list", "list the queues that have limits or are paused", _list)
     listing.add_argument("--prefix", help="only names with this prefix")
-    add_command(commands, "show", "limits of a queue, and how many tasks wait and run", _show).add_argument(
-        "name", help="the name of the queue"
-    )
+    add_command(
+        commands, "show", "show the limits of a queue, and how many tasks wait and run", _show
+    ).add_argument("name", help="the name of the queue")
     add_command(commands, "pause", "start no more tasks; running ones continue", _pause).add_argument(
         "name", help="the name of the queue"
     )

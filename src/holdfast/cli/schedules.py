@@ -115,7 +115,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_rhythm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", help="an IANA name like Europe/Paris (UTC)")
-    parser.add_argument("--overlap", choices=("allow", "skip", "replace"), help="if the last run is not over")
+    parser.add_argument(
+        "--overlap", choices=("allow", "skip", "replace"), help="what to do if the last run is not over"
+    )
     parser.add_argument(
         "--catch-up", metavar="N", type=int, help="after downtime, run at most this many missed occurrences"
     )

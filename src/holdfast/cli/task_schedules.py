@@ -37,7 +37,9 @@ def add_task_options(options: Any) -> None:
         type=duration,
         help="a run that has not begun after this time expires",
     )
-    options.add_argument("--time-limit", metavar="DURATION", type=duration, help="of one attempt")
+    options.add_argument(
+        "--time-limit", metavar="DURATION", type=duration, help="how long one attempt may take"
+    )
 
 
 def check_no_task_options(arguments: argparse.Namespace) -> None:

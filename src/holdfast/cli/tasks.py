@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     fulfill = add_command(commands, "fulfill", "finish a task: settle its promise", actions.fulfill)
     _add_ref(fulfill)
-    fulfill.add_argument("--state", choices=settlements, default="resolved", help="as what (resolved)")
+    fulfill.add_argument("--state", choices=settlements, default="resolved", help="how it ends (resolved)")
     add_payload(fulfill, "value")
     fulfill.add_argument("--key", help="an idempotency key")
 
@@ -142,7 +142,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     )
 
     send = add_command(commands, "send", "queue a background task", jobs.send)
-    send.add_argument("--id", help="instead of a new one")
+    send.add_argument("--id", help="the id of the task (a new one)")
     add_call(send, required=True)
     add_declared(send)
     send.add_argument("--queue", help="where it waits (what the app says, or default)")
@@ -153,9 +153,11 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     send.add_argument(
         "--good-for", metavar="DURATION", type=duration, help="start no later than after this time"
     )
-    send.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier: {instant_help}")
-    send.add_argument("--time-limit", metavar="DURATION", type=duration, help="of one attempt")
-    send.add_argument("--timeout", metavar="DURATION", type=duration, help="it must be over by then")
+    send.add_argument("--at", type=instant, metavar="INSTANT", help=f"start no earlier; {instant_help}")
+    send.add_argument("--time-limit", metavar="DURATION", type=duration, help="how long one attempt may take")
+    send.add_argument(
+        "--timeout", metavar="DURATION", type=duration, help="how long it may take in all, with its waits"
+    )
     send.add_argument("--key", help="a unique key: at most one open task has it")
     send.add_argument(
         "--on-conflict",

@@ -54,7 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-g", "--group", help="the group whose tasks it claims")
     parser.add_argument(
-        "--grace", default="10s", help="how long running steps may take to finish (%(default)s)"
+        "--grace",
+        metavar="DURATION",
+        default="10s",
+        help="how long running steps may take to finish (%(default)s)",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="log warnings only")
 

@@ -3,7 +3,8 @@
 Tickets wait, not executions: one that waits in one strand of its code goes on in another. So a ticket says
 which others its strand keeps meanwhile (`holding`), and those are released only after its own turn has come.
 A suspended execution waits as a whole. If all that it waits for are tickets and executions, those are noted
-with it (`bound`), and the search goes on with them.
+with it (`bound`), and the search goes on with them. A call of an entity waits for the execution that it is:
+nobody else answers, and that one answers nobody while it is stuck.
 
 1. A holder is stuck if a ticket that is stuck keeps it, or if its execution is stuck. A ticket is stuck if
    the permits of holders that are not are too few for it. An execution is stuck if it is suspended and all
@@ -46,11 +47,20 @@ def find_ring_of_execution(execution_id: str, bound: list[str], ws: WorkingSet, 
 def bound_by(task: Task, awaited: list[Promise], ws: WorkingSet) -> list[str]:
     """Their ids, if all of them are tickets or executions; else something may settle by itself. So does what
     has a deadline of its own: who waits for it goes on then."""
-    if len(awaited) > limits.ring_waits_max or any(each.timeout_at < task.timeout_at for each in awaited):
+    if len(awaited) > limits.ring_waits_max:
         return []
-    if all(tags.TICKET in each.tags or ws.task(each.id) is not None for each in awaited):
-        return [each.id for each in awaited]
-    return []
+    callees = {each.id: each.tags[tags.DEPENDENT] for each in awaited if tags.ANSWER in each.tags}
+    ws.need(callees.values())
+    bound: dict[str, None] = {}
+    for each in awaited:
+        meant = ws.promise(callees[each.id]) if each.id in callees else each
+        is_entity = meant is not None and meant is not each and tags.ENTITY in meant.tags
+        if meant is None or not (is_entity or tags.TICKET in each.tags or ws.task(each.id) is not None):
+            return []
+        if min(each.timeout_at, meant.timeout_at) < task.timeout_at:
+            return []
+        bound[meant.id] = None
+    return [*bound]
 
 
 class Ring:

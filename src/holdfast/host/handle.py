@@ -192,7 +192,7 @@ class Handle(Generic[T]):
     def published(self, name: str, *, returns: Any = Any) -> Any:
         """The value that it has published last under this name; None before. In asyncio: await it.
 
-        The node answers: no worker need be awake, and it may be over.
+        The node answers, so no worker has to run. The execution may be over.
 
         >>> handle.published("stage")
         'packed'
@@ -287,7 +287,7 @@ class Workflow(WorkflowDefinition[P, T_co]):
         or `hf.call`. In a script it is durable when this returns, in asyncio after `await handle.started()`.
 
         Crash: once started, any worker continues it. Starting it again under its id changes nothing. With
-        `with_options(connection=...)` it exists exactly if you commit; on a connection that is awaited,
+        `with_options(connection=...)` it exists if and only if you commit; on a connection that is awaited,
         `await handle.started()` before you do.
 
         >>> handle = checkout.with_options(id="order-17", tags={"customer": "4"}).start(card, cents)

@@ -202,7 +202,7 @@ class LookClient:
 
 
 class Executions:
-    """What `app.find` gives: nothing is asked before it is used.
+    """What `app.find` gives. The node is asked when you use it, not before.
 
     `for each in found` reads page after page in a script, `async for` in asyncio. `count()` says how many
     there are of each state, each counted up to 10,000.
@@ -220,7 +220,7 @@ class Executions:
         return await self._app.bridge(self._page(cursor))
 
     def count(self) -> dict[str, int]:
-        """How many there are of each state, without those of which there are none."""
+        """How many there are of each state. States with none are left out."""
         return self._app.block(self._count())
 
     async def count_async(self) -> dict[str, int]:
@@ -258,7 +258,7 @@ class Executions:
         return self._bulk("halt", id, all, reason=reason)
 
     def resume(self, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002
-        """Let all of them that are halted go on, in the background. `all`: as for `cancel`."""
+        """Resume all of them that are halted, in the background. `all`: as for `cancel`."""
         return self._bulk("resume", id, all)
 
     def fork(self, before: str, *, id: str | None = None, all: bool = False) -> BulkHandle:  # noqa: A002

@@ -100,7 +100,7 @@ class Declaring:
         """Make a function a background task. A worker runs it once for each send.
 
         `queue`: where it waits. `retry`: when a failure is tried again. `priority`: higher ones first; the
-        queue's own if not given. `time_limit`: of one attempt, past which it fails as TIME_LIMIT_EXCEEDED.
+        queue's own if not given. `time_limit`: how long one attempt may take; then TIME_LIMIT_EXCEEDED.
         `keep`: delete the task and its result this long after it has ended; without it, they are deleted with
         everything else (`retention` of the app or the server). `mode`: "thread", "async" or "process" (its
         own process, which can be killed); chosen by the function otherwise. `exception_codes`: under which
@@ -201,7 +201,7 @@ class Declaring:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Callable[[W], W]:
-        """Put it above `@app.task` or `@app.workflow`: runs it by `cron`, or `every` interval.
+        """Run the task or workflow that is declared below it, by `cron` or at `every` interval.
 
         `overlap`: when the last run is not over, "allow" the next, "skip" it, or "replace" the last.
         `catch_up`: after downtime, run at most this many missed occurrences; 0: none. `good_for`: a run

@@ -25,8 +25,9 @@ class TaskHandle(Generic[T, E]):
     """
     result = handle.get(timeout=10)     # in asyncio: await handle, or await handle.get_async(timeout=10)
 
-    Neither raises because of the task: what became of it is the `TaskResult`. An outcome is remembered; that
-    it was not there in time (WAIT_TIMEOUT) or could not be had is not. `timeout=0` looks and returns.
+    Neither raises because of the task: the `TaskResult` has its value or its error. The handle keeps that.
+    It does not keep a WAIT_TIMEOUT or a lookup that failed: the next call asks again. `timeout=0` does not
+    wait.
     """
 
     def __init__(self, task_app: TaskApp, task_id: str, *, is_new: bool = True) -> None:
@@ -66,7 +67,7 @@ class TaskHandle(Generic[T, E]):
 
     def promote(self) -> None:
         """Let it begin now, whatever its delay or its retry policy says. Raises `CannotReschedule` if it does
-        not wait. What waits for a worker already keeps its place.
+        not wait. A task that waits only for a worker keeps its place.
         """
         self._task_app.block(self._reschedule(None))
 

@@ -29,7 +29,7 @@ class TaskStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing will change any more."""
+        """Whether it has ended, so that nothing changes any more."""
         return self in TASK_TERMINAL_STATES
 
 

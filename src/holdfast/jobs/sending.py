@@ -129,8 +129,8 @@ class Sending(Callee[P, TaskResult[T, E]], Generic[P, T, E]):
         """The same task with other options.
 
         `good_until`: it must start before this instant (with a time zone). `delay`, `at`: start no earlier
-        than after this time, or at this instant. `priority`: higher ones first. `timeout`: it must be over
-        by then. `key`: at most one open task has it; `on_conflict` says whether another send returns that
+        than after this time, or at this instant. `priority`: higher ones first. `timeout`: how long it may
+        take in all. `key`: at most one open task has it; `on_conflict` says whether another send returns that
         task (`existing`), replaces it (`replace`) or is refused (`reject`). `debounce`: start this long after
         the most recent send with the same key. `limit_key`: the key for the queue's limits per key. `retry`
         and `time_limit`: instead of the task's own. `tags`: to find it by; those of several `with_options`
@@ -216,7 +216,7 @@ _elsewhere: Final = {
 
 
 class BackgroundTask(TaskDefinition[P, R, T, E], Sending[P, T, E]):
-    """What `@app.task` makes of a function: called, it runs right here; sent, a worker runs it."""
+    """What `@app.task` makes of a function. A call runs it right here; after a send, a worker runs it."""
 
     def __init__(self, task_app: TaskApp, function: Any, name: str, options: TaskOptions) -> None:
         TaskDefinition.__init__(self, function, name, options)  # pyright: ignore[reportUnknownMemberType]

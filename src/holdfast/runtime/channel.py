@@ -47,7 +47,7 @@ class Channel(Generic[T]):
         self.receive: Future[T] = Received(name)
 
     def send(self, value: T) -> None:
-        """Settle the channel, unless it already is. Takes effect at once."""
+        """Give the channel its value, unless it has one. Takes effect at once."""
         scheduler, receive = current(), self.receive
         if receive.scheduler is not scheduler and not receive._admit(scheduler):
             raise wrong_execution(receive._describe())

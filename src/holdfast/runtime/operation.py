@@ -35,7 +35,7 @@ MAKES_BODY: Final = CO_GENERATOR | CO_COROUTINE
 
 
 class Operation(Generic[T_co]):
-    """Work that has not started. `await` it, `yield from` it, or `spawn` it; each time it runs again."""
+    """Work that has not started. `await` it, `yield from` it, or `spawn` it: each of these runs it anew."""
 
     __slots__ = ("_args", "_function", "_kwargs")
 

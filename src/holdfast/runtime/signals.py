@@ -58,8 +58,8 @@ class Signal:
             raise self._reason
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], bool]:
-        """Run `callback` once when the signal is set, now if it already is. Returns a way to withdraw it,
-        which tells whether there still was something to withdraw.
+        """Run `callback` once when the signal is set, now if it already is. Returns a function
+        that withdraws it, and answers False if it was run already.
 
         It runs outside of the workflow: nothing durable can be called in it. What it raises is reported.
         """

@@ -187,7 +187,7 @@ def named(name: str, function: Callable[P, T]) -> Callable[P, T]:
 
 
 def step_signal() -> Signal:
-    """The signal of the step that is running here: is its result still needed?
+    """The signal of the step that is running here. It is set when the result is no longer needed.
 
     >>> def download(pages: list[str]) -> None:
     ...     for page in pages:
@@ -213,7 +213,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 class Durable(Future[T]):
-    """A future that the world settles. `promise_id` is what the world called it."""
+    """A future for something that is recorded: a step, a timer, a call, a promise. `promise_id` is its id."""
 
     __slots__ = ("id", "operation")
 

@@ -83,7 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_cert: Annotated[str, Meta(description="file with the PEM certificate chain; turns TLS on")] = ""
     tls_key: Annotated[str, Meta(description="file with the PEM private key of the certificate")] = ""
     tls_client_ca: Annotated[
-        str, Meta(description="file with the PEM CA that clients must have a certificate of")
+        str, Meta(description="file with the PEM CA that must have signed the certificate of each client")
     ] = ""
     # How much at once.
     body_bytes_max: Annotated[int, Meta(ge=1_024, description="bytes in the body of a request")] = 4_194_304

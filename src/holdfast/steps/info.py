@@ -17,7 +17,7 @@ never_ms: Final = 250_000_000_000_000  # later than any date that Python knows
 
 
 class StepProgress(Struct, frozen=True):
-    """How far a step or a background task said that it has come. `fields`: whatever else it said."""
+    """How far a step or a background task has come, as it reported. `fields`: what else it reported."""
 
     fraction: float | None = None
     fields: dict[str, Any] = {}

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Stuck(RuntimeError):
-    """Everybody waits for something that cannot come: no timer is set, and no work is left."""
+    """All wait for something that cannot come: no timer is set, and no work is left."""
 
 
 def check_no_other_loop() -> None:
@@ -167,7 +167,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         return task
 
     def thaw(self, process: Process) -> None:
-        """What it missed happens now."""
+        """Let a frozen process continue: what it missed happens now."""
         if process.is_dead or not process.is_frozen:
             return
         process.is_frozen = False
@@ -219,7 +219,7 @@ class JumpingLoop(asyncio.BaseEventLoop):
         super().close()
 
     def bury(self) -> None:
-        """End all that is still under way, without reporting it to anybody."""
+        """End everything that still runs, without a report."""
         kept, self.tasks = self.tasks or [], None
         tasks = dict.fromkeys([*(task for task, _ in kept), *asyncio.all_tasks(self)])
         self.close()

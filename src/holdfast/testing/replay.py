@@ -73,7 +73,7 @@ PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
 
 
 class Untrue(AssertionError):
-    """The record of an execution does not lead where the execution went."""
+    """A replay of the records of an execution ends otherwise than the execution did."""
 
 
 class Performed(Struct, frozen=True):

@@ -43,6 +43,7 @@ from holdfast.workflow.errors import EntityMisused, ExecutionCancelled
 from holdfast.workflow.execution import Execution
 from holdfast.workflow.generations import ContinueAsNew
 from holdfast.workflow.messages import Message, execution, mailbox
+from holdfast.workflow.not_awaited import expect_await_of_made
 from holdfast.workflow.operations import Asked, DurableOperation
 
 if TYPE_CHECKING:
@@ -261,25 +262,34 @@ def stub_of(entity: EntityClass[Any]) -> type[Any]:
     """What `Account("ada")` is in a workflow: its methods are calls, and it has no state of its own."""
 
     def call_of(name: str) -> Callable[..., Any]:
+        made_as = f"{entity.name}(...).{name}"
+
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             if slot.scheduler is None:
-                raise EntityMisused(f"{entity.name}({self.key!r}).{name} was called outside of a workflow")
+                here = made_as.replace("...", repr(self.key), 1)
+                raise EntityMisused(f"{here} was called outside of a workflow")
             if name in entity.reads:
                 encode_request(entity, name, args, kwargs, execution().worker_context.payloads)
                 return Operation(_read_in_workflow, entity, self.key, name, args, kwargs)
+            if entity.id_of(self.key) == execution().id:
+                raise EntityMisused(
+                    f"{entity.name} {self.key!r} calls itself, and would wait forever: write "
+                    f"`await self.{name}(...)`"
+                )
             message = _leaving(entity, self.key, name, args, kwargs)
             return current_scheduler().issue(EntityCall(entity, self.key, name, message))
 
         call.__name__, call.__doc__ = name, entity.methods[name].__doc__
+        expect_await_of_made(call, made_as)
         return call
 
     def no_state(field: str) -> property:
-        def refuse(self: Any) -> Any:
+        def refuse(self: Any, value: object = None) -> Any:
             raise EntityMisused(
                 f"{entity.name}({self.key!r}) is a reference and has no field {field!r}: call a method"
             )
 
-        return property(refuse)
+        return property(refuse, refuse)
 
     def show(self: Any) -> str:
         return f"{entity.name}({self.key!r})"

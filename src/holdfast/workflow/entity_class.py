@@ -66,6 +66,13 @@ class EntityClass(Generic[E]):
             raise BadEntity(
                 f"The entity {self.name!r} version {version!r}: a name has no '/', a version is >= 1"
             )
+        if (known := next((base for base in cls.__mro__ if _declared in vars(base)), None)) is not None:
+            raise BadEntity(
+                f"{cls.__name__} is an entity already, and cannot be declared again"
+                if known is cls
+                else f"{cls.__name__} is a subclass of the entity {known.__name__}: put what both have into "
+                "a class that is no entity"
+            )
         if cls.__init__ not in (object.__init__, Entity.__init__) and not _is_plain_dataclass(cls):
             raise BadEntity(
                 f"{cls.__name__} has an __init__, which is never called: give the fields default values"

@@ -68,6 +68,12 @@ class FiberWorld:
         """With the commit that ends the generation, which must be the next thing that the code does."""
         self._progress.add_unwritten([action])
 
+    def asks_for_lock(self, ticket: str, name: str) -> None:
+        self._progress.tickets[ticket] = name
+
+    def lets_go_of_lock(self, ticket: str) -> None:
+        self._progress.tickets.pop(ticket, None)
+
     def emits_to(self, stream: str) -> None:
         """The name that is one too many is refused at the call. Every replay counts the same; what steps and
         earlier generations have emitted to is known to the node alone."""

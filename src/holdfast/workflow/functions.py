@@ -215,7 +215,7 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def cancel(promise_id: str, *, now: bool = True) -> Future[None]:
-    """Settle a promise, or end another execution and what that called, as cancelled.
+    """Cancel a promise, or another execution together with everything it called.
 
     `now=False` asks an execution to cancel itself, as `Handle.cancel` does: its code sees `Cancelled`
     and may clean up first. Crash: it is recorded, and done once.
@@ -257,7 +257,7 @@ def uuid() -> Future[_uuid.UUID]:
 
 
 def patched(name: str) -> Operation[bool]:
-    """Shall this execution take a changed path? True for new ones, False for those recorded before.
+    """Whether this execution takes a changed path: True for new ones, False for those already past it.
 
     >>> if await patched("ask-for-tax"):
     ...     tax = await run(compute_tax, order)

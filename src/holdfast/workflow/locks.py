@@ -8,6 +8,7 @@
 2. A fiber that is interrupted while it waits gives its ticket up, also if it was granted meanwhile.
 3. Which locks a fiber holds while it waits for another is told to the node, which finds rings of executions
    that wait for each other. A fiber holds what those that started it hold.
+4. What is still held or wanted when a generation ends is released with it: no code is left that could do it.
 """
 
 from collections.abc import Generator, Sequence
@@ -27,6 +28,7 @@ from holdfast.runtime import Durable, ExecutionClosed, Operation
 from holdfast.runtime.errors import TimedOut
 from holdfast.runtime.slot import current as current_scheduler
 from holdfast.workflow.errors import BadLock, ExecutionCancelled
+from holdfast.workflow.messages import execution
 from holdfast.workflow.operations import Action, Asked, DurableOperation, Note
 
 if TYPE_CHECKING:
@@ -118,6 +120,7 @@ class SharedLock:
             raise BadLock(f"{limits.lock_holding_max} locks are held here, one within the other")
         future: Durable[int] = current_scheduler().issue(Acquire(self, _held.get()))
         self._ticket = future.id
+        execution().asks_for_lock(future.id, self.name)
         try:
             self._token = yield from future
         except (ExecutionClosed, GeneratorExit):
@@ -129,7 +132,7 @@ class SharedLock:
         return self
 
     def release(self) -> None:
-        """Let it go. The next in line has it in the commit that makes this durable."""
+        """Release it. The next in line gets it in the commit that makes this durable."""
         if self._token is None:
             raise BadLock(f"{self} is not held, so it cannot be released")
         self._give_up(is_over=False)
@@ -137,6 +140,7 @@ class SharedLock:
     def _give_up(self, *, is_over: bool) -> None:
         ticket, self._ticket, self._token = self._ticket, None, None
         assert ticket is not None
+        execution().lets_go_of_lock(ticket)
         _held.set(tuple(held for held in _held.get() if held != ticket))
         if is_over:
             return
@@ -174,7 +178,7 @@ def lock(name: str, *, timeout: Duration | None = None) -> SharedLock:
 
 
 def permits(name: str, limit: int, *, count: int = 1, timeout: Duration | None = None) -> SharedLock:
-    """`async with hf.permits("gpu", 4):` at most four at a time, over all workers; `count` of them for this.
+    """`async with hf.permits("gpu", 4):` at most four at a time, over all workers. This block takes `count`.
 
     Everything else is as with `lock`. All that use a name must give the same `limit`: another one is refused
     with `LimitDiffers` while anybody holds or wants a permit.

@@ -94,7 +94,7 @@ class Message(Generic[T]):
 
     @property
     def is_question(self) -> bool:
-        """Does somebody wait for an answer?"""
+        """Whether somebody waits for an answer."""
         return self._answer_id is not None
 
     @contextmanager

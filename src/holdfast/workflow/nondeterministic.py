@@ -44,13 +44,17 @@ def _listed() -> Iterator[tuple[Any, str, str]]:
         if hasattr(uuid, name):
             yield getattr(uuid, name), f"uuid.{name}", _uuid
     yield os.urandom, "os.urandom", _uuid
+    if hasattr(os, "getrandom"):  # on Linux
+        yield os.getrandom, "os.getrandom", _uuid
     for name in ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits"):
         yield getattr(secrets, name), f"secrets.{name}", _step
     for file_function in (open, io.open, os.open):
         yield file_function, "open", _step
     for name in ("open", "read_text", "read_bytes", "write_text", "write_bytes"):
         yield getattr(pathlib.Path, name), f"Path.{name}", _step
+    yield input, "input", _step
     yield socket.socket, "socket.socket", _step
+    yield socket.getaddrinfo, "socket.getaddrinfo", _step
     yield socket.create_connection, "socket.create_connection", _step
     yield threading.Thread.start, "Thread.start", _step
     yield ThreadPoolExecutor.submit, "ThreadPoolExecutor.submit", _step

@@ -14,7 +14,7 @@ import dis
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from holdfast import runtime
@@ -24,6 +24,7 @@ _codes_max: Final = 1_000
 
 _functions: Final[dict[object, str]] = {}  # and how users know them
 _by_code: Final[dict[CodeType, str]] = {}
+_made: Final = "__holdfast_awaited__"  # how users know a function that is made for them
 _classes: Final[list[type[Any]]] = []  # whose objects are called
 
 
@@ -38,10 +39,18 @@ def expect_await(*functions: Callable[..., Any], calls_of: tuple[type[Any], ...]
         _by_code[getattr(cls, "__call__").__code__] = ""  # noqa: B004, B009
 
 
+def expect_await_of_made(function: Callable[..., Any], name: str) -> None:
+    """The same for one of many functions that share their code. Each has `made_as` in its frame."""
+    setattr(function, _made, name)
+    _by_code[function.__code__] = _made
+
+
 def name_of(called: Any) -> str | None:
     """How users know what is called, if it must be awaited."""
     if type(called) in _classes:
         return str(called.__name__)
+    if type(called) is FunctionType and _made in called.__dict__:
+        return str(getattr(called, _made))
     try:
         return _functions.get(called)
     except TypeError:  # somebody's callable that cannot be hashed
@@ -51,6 +60,8 @@ def name_of(called: Any) -> str | None:
 def name_of_code(frame: FrameType) -> str | None:
     """The same by the frame of what was called."""
     name = _by_code.get(frame.f_code)
+    if name == _made:
+        return str(frame.f_locals["made_as"])
     return str(frame.f_locals["self"].__name__) if name == "" else name
 
 

@@ -83,6 +83,7 @@ class Progress:
         self._below = j.below(self._base)
         self._has_room = len(self._below.encode()) + number_chars + id_bytes_spare <= limits.id_bytes_max
         self._names: list[str] = []  # of promises with a name whose outcome the code has seen
+        self.tickets: dict[str, str] = {}  # for locks that its code holds or wants, and their names
         self._journal = j.Journal(root.id, self._base)
         self._open = self.asked = OpenOperations()
         self.is_cancel_due = False  # asked to cancel itself, which the fibers have not seen

@@ -7,7 +7,7 @@ nothing is written which only a replay of it would need, unless its records are 
 from typing import Final
 
 from holdfast.protocol.generations import begun_id, lies_in_generation
-from holdfast.protocol.requests import CreateAction, PromiseSettle, SettleAction
+from holdfast.protocol.requests import CreateAction, LockRelease, PromiseSettle, ReleaseAction, SettleAction
 from holdfast.workflow.operations import Action, Note
 from holdfast.workflow.progress import Progress
 
@@ -56,7 +56,7 @@ class EndingProgress(Progress):
         """What is still to be written, now that the code goes on as another generation; and the records that
         nobody needs any more. Unless they are kept, none is written that would be deleted at once."""
         self._finish()
-        unwritten = self.take_unwritten()
+        unwritten = [*self.take_unwritten(), *self._releases()]
         forgotten = [*self._names]
         if self.is_cancelled:
             forgotten.append(self.cancel_id)  # it was seen
@@ -75,6 +75,10 @@ class EndingProgress(Progress):
             if key not in unknown and lies_in_generation(key, self._root.id, self._number)
         ]
         return written, [*own, *forgotten]
+
+    def _releases(self) -> list[Action]:
+        """Of the locks that a generation leaves behind: nothing of the next one knows of them."""
+        return [ReleaseAction(LockRelease(name, ticket)) for ticket, name in self.tickets.items()]
 
     def _record_in(self, action: Action) -> str | None:
         """The id of what it makes, if that is of no use but for a replay."""

@@ -51,7 +51,7 @@ def remote(
     """A workflow that is declared elsewhere, for `hf.call`, `hf.start` and `app.start`.
 
     `group`: whose workers run it; our own if not given. `version`: 0 is the newest that they have. `returns`:
-    what its result is decoded to; of a stub, its annotation says that. `timeout`: it must be over by then.
+    what its result is decoded to; of a stub, its annotation says that. `timeout`: how long it may take.
 
     Crash: as with any call, it runs once. If no worker of that group is there, it waits for one.
 

@@ -76,7 +76,7 @@ class StepFunction(Generic[P, R, T]):
         name: str | None = None,
         mode: Mode | None = None,
     ) -> "StepFunction[P, R, T]":
-        """The same step, performed otherwise: `await charge.with_options(timeout="5s")(card, cents)`."""
+        """The same step with other options: `await charge.with_options(timeout="5s")(card, cents)`."""
         given = {"retry": retry, "timeout": timeout, "name": name, "mode": mode}
         return StepFunction(self.plain, _changed(self.plain, self.options, given))
 
@@ -120,8 +120,9 @@ def step(
 ) -> Any:
     """Declare a step: in a workflow `await` it like a function, and its result is recorded.
 
-    `retry`: when a failure is tried again. `timeout`: of one attempt. `name`: what it is recorded under, the
-    function's own if not given. `mode`: "thread", "async" or "process"; chosen by the function otherwise.
+    `retry`: when a failure is tried again. `timeout`: how long one attempt may take. `name`: what it is
+    recorded under, the function's own if not given. `mode`: "thread", "async" or "process"; chosen by the
+    function otherwise.
 
     Crash: a step that was recorded is not repeated; one that was under way is performed again. Cancellation:
     its signal is set. Outside a workflow the call is that of the plain function, without any option.
